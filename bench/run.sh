@@ -21,6 +21,7 @@ fec 1 0.2 erasure code, beside a copy
 edge 0.5 0.3 a packet through a whole edge, beside a forwarder that does nothing to it
 flood 1.5 0.5 garbage at the UDP port, beside a socket that throws it away
 beside 3 1.2 goodput and a new session while strangers connect, say hello and send garbage, beside the same without
+scrape 1.5 1 a scrape of /metrics with 10,000 flows, beside one without any
 fair 12 1.7 one bottleneck, beside CUBIC, BBR and itself
 copy 2 0.5 trees and large files to the other site, beside rsync and tar over TCP
 wan 32 1.8 goodput and latency over distance and loss, beside TCP and QUIC'
@@ -33,6 +34,7 @@ run_part() { # name
 	fec) bench/bench_fec.sh ;;
 	beside) bench/bench_beside.sh ;;
 	edge | flood) SECS=${SECS:-${quick:+2}} bench/bench_$1.sh ;;
+	scrape) bench/bench_scrape.sh ;;
 	fair | wan | copy) bench/bench_$1.sh --out "$OUT" ;;
 	esac
 }

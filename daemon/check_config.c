@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check_config.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "daemon/machine/config_machine.h"
 #include "daemon/peer/tls.h"
@@ -21,13 +24,32 @@ static bool is_given(const struct link_config *c, const struct config_reading *r
 	         c->peer_name[0] != '\0'));
 }
 
+/* All that cannot be read at once: a start tells one. */
+static bool are_readable(const struct link_config *c, struct config_reading *r)
+{
+	const struct {
+		const char *key, *path;
+	} files[] = {{"Certificate", c->certificate_file}, {"Key", c->key_file}, {"CA", c->ca_file}, {"PSKFile", c->psk_file}};
+	bool ok = true;
+
+	for (size_t i = 0; c->encryption != SEAL_NONE && i < sizeof(files) / sizeof(files[0]); i++)
+		if (files[i].path[0] != '\0' && access(files[i].path, R_OK) < 0) {
+			config_blame(r, c, files[i].key, 0, "cannot be read: %s", strerror(errno));
+			ok = false;
+		}
+	return ok;
+}
+
 /* The files that it names, as a start would read them. False: an error was told. */
 static bool check_keys(const struct link_config *c, struct config_reading *r)
 {
 	char err[CONFIG_ERR_MAX] = "out of memory";
 	struct tls *tls;
-	bool ok = tls_open(c, &tls, err) == 0;
+	bool ok;
 
+	if (!are_readable(c, r))
+		return false;
+	ok = tls_open(c, &tls, err) == 0;
 	if (!ok)
 		fprintf(stderr, "%s: %s\n", c->path, err);
 	else if (tls_is_named(tls, c->peer_name))

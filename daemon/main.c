@@ -30,7 +30,7 @@
 struct daemon {
 	struct event_base *base;
 	struct sites sites;
-	struct control *control;
+	struct control *control, *looks;
 	struct exporter *exporter; /* NULL: no --metrics */
 	struct watchdog *watchdog; /* NULL: nobody asked for one */
 	struct steer_watch *rules;
@@ -155,7 +155,7 @@ static void open_record(struct daemon *d, const char *control_path)
 static int set_up(struct daemon *d, const struct options *o, const struct site_configs *configs)
 {
 	const struct control_user user = {.reload = reload, .changed = on_changed, .arg = d};
-	char err[CONFIG_ERR_MAX];
+	char err[CONFIG_ERR_MAX], path[CONTROL_PATH_CAP];
 
 	d->base = event_base_new();
 	if (d->base == NULL) {
@@ -169,10 +169,13 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 	d->sites.base = d->base;
 	d->sites.pcap_dir = o->pcap_dir;
 	/* The socket first: it tells that another daemon runs before anything of that one is touched. */
-	if (control_start(&d->control, o->control_path, d->base, &d->sites, &user, err) < 0) {
+	if (control_start(&d->control, o->control_path, CONTROL_ALL, d->base, &d->sites, &user, err) < 0) {
 		log_err("%s", err);
 		return -EINVAL;
 	}
+	if (control_start(&d->looks, control_status_path(o->control_path, path), CONTROL_LOOKS, d->base, &d->sites, &user,
+	                  err) < 0)
+		log_warn("only root can ask for the status: %s", err);
 	if (o->metrics != NULL && exporter_start(&d->exporter, o->metrics, d->base, &d->sites, err) < 0) {
 		log_err("%s", err);
 		return -EINVAL;
@@ -195,6 +198,8 @@ static void tear_down(struct daemon *d)
 	systemd_stopping();
 	if (d->control != NULL)
 		control_stop(d->control);
+	if (d->looks != NULL)
+		control_stop(d->looks);
 	if (d->exporter != NULL)
 		exporter_stop(d->exporter);
 	systemd_watchdog_stop(d->watchdog);

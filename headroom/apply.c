@@ -36,6 +36,13 @@ static int read_port(struct job *j, struct dcb_settings *s)
 	return n < 0 ? n : dcb_msg_read(answer, (size_t)n, j->seq, s);
 }
 
+int apply_read(const struct dcb_talk *talk, const char *dev, struct dcb_settings *is)
+{
+	struct job j = {.talk = talk, .dev = dev};
+
+	return read_port(&j, is);
+}
+
 static int write_some(struct job *j, const struct dcb_settings *s)
 {
 	_Alignas(4) uint8_t msg[DCB_MSG_MAX], answer[DCB_ANSWER_MAX];

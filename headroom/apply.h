@@ -29,6 +29,9 @@ enum apply_result {
  * having said on `err` why the port cannot be that. */
 int apply_want(const struct report *rep, const struct dcb_settings *is, struct dcb_settings *want, FILE *err);
 
+/* What the port is. 0, or negative errno. */
+int apply_read(const struct dcb_talk *talk, const char *dev, struct dcb_settings *is);
+
 /* All of it, on interface rep->o->dev. */
 enum apply_result apply(const struct report *rep, const struct dcb_talk *talk, FILE *out, FILE *err);
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "headroom/apply.h"
+#include "headroom/audit.h"
 
 #define ANSWER_WAIT_S 10 /* a link that is taken down and up answers late */
 
@@ -58,6 +59,21 @@ enum apply_result apply_netlink(const struct report *rep, FILE *out, FILE *err)
 	}
 	r = apply(rep, &talk, out, err);
 	mnl_socket_close(s);
+	return r;
+}
+
+int audit_read(struct audit_port *p)
+{
+	struct mnl_socket *s = open_socket();
+	struct dcb_talk talk = {ask, s};
+	char driver[OPTIONS_NAME_MAX];
+	int r;
+
+	if (s == NULL)
+		return -errno;
+	r = apply_read(&talk, p->dev, &p->is);
+	mnl_socket_close(s);
+	p->delay_is_length = strncmp(apply_driver(p->dev, driver, sizeof(driver)), "mlx5", 4) == 0;
 	return r;
 }
 

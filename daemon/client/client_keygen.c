@@ -5,6 +5,7 @@
  * for the link; when the two expire, or one edge is no longer trusted, a new set is made. */
 #include "client_keygen.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -36,7 +37,7 @@ static const char usage[] = "usage: longreach keygen LINK [OPTION]...\n"
                             "Makes a certificate authority for one link and a certificate for each of its two edges.\n"
                             "\n"
                             "  --dir DIR        where to: DIR/SITE/LINK.{crt,key,ca.crt}. Default: ./LINK-keys\n"
-                            "  --sites A,B      names of the two sites. Default: a,b\n"
+                            "  --sites A,B      names of the two sites. Default: a,b; with --renew: those of the set in DIR\n"
                             "  --days N         how long they are valid. Default: 3650\n"
                             "  --renew          writes over the files of an earlier set in DIR\n"
                             "  --ed25519        Ed25519 keys in place of ECDSA P-256\n";
@@ -339,6 +340,26 @@ static bool take_sites(struct request *r, const char *text)
 	return sound(r->site[0], NAME_MAX_) && sound(r->site[1], NAME_MAX_) && strcmp(r->site[0], r->site[1]) != 0;
 }
 
+/* --renew without --sites: the two that have a set of this link in DIR. */
+static bool find_sites(struct request *r)
+{
+	DIR *dir = opendir(r->dir);
+	struct dirent *e;
+	char path[2 * PATH_MAX_];
+	unsigned n = 0;
+
+	while (dir != NULL && (e = readdir(dir)) != NULL) {
+		if (!sound(e->d_name, NAME_MAX_))
+			continue;
+		snprintf(path, sizeof(path), "%s/%.*s/%s.crt", r->dir, NAME_MAX_, e->d_name, r->link);
+		if (access(path, F_OK) == 0 && n++ < 2)
+			snprintf(r->site[n - 1], sizeof(r->site[0]), "%.*s", NAME_MAX_, e->d_name);
+	}
+	if (dir != NULL)
+		closedir(dir);
+	return n == 2;
+}
+
 static bool take_days(struct request *r, const char *text)
 {
 	char *end;
@@ -364,6 +385,7 @@ int keygen_main(int argc, char **argv)
 	                                        {NULL, 0, NULL, 0}};
 	struct request r = {.site = {"a", "b"}, .days = DAYS};
 	char dir[NAME_MAX_ + 8];
+	bool named = false;
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, "h", options, NULL)) != -1) {
@@ -377,7 +399,7 @@ int keygen_main(int argc, char **argv)
 			r.ed25519 = true;
 		else if (opt == 'r')
 			r.renew = true;
-		else if (opt == 's' && !take_sites(&r, optarg))
+		else if (opt == 's' && !(named = take_sites(&r, optarg)))
 			return bad_usage("--sites takes two different names of letters, digits and . _ -, not ", optarg);
 		else if (opt == 'n' && !take_days(&r, optarg))
 			return bad_usage("--days takes 1 to 36500, not ", optarg);
@@ -395,5 +417,12 @@ int keygen_main(int argc, char **argv)
 		r.dir = dir;
 	if (strlen(r.dir) + 2 * NAME_MAX_ > PATH_MAX_ - 16)
 		return bad_usage("the directory's name is too long: ", r.dir);
+	if (r.renew && !named && !find_sites(&r)) {
+		fprintf(stderr,
+		        "longreach keygen: --renew: %s has no set of link %s for two sites: name them with --sites A,B, as PeerName= of "
+		        "the link files has them (A.%s, B.%s), or those files have to change, too\n",
+		        r.dir, r.link, r.link, r.link);
+		return EXIT_FAILED;
+	}
 	return generate(&r);
 }

@@ -32,6 +32,7 @@ static const char *state_text(const char *state)
 	    {"waiting", "waiting for peer"},
 	    {"refused", "refused: the edges cannot work together"},
 	    {"port", "port: a LAN port or the WAN address does not work"},
+	    {"peer_stopped", "stopped by an operator at the other edge"},
 	    {"dead", "dead: nothing is heard from the other edge"},
 	    {"mismatch", "mismatch: carried, nothing is acknowledged early"},
 	    {"stuck", "stuck: a buffer is full, and nothing of it has gone for seconds"},
@@ -212,6 +213,41 @@ static void show_traffic(FILE *out, const struct json_object *l)
 	        units_show_rate(t[1], j_number(r, "wan_tx_bps")));
 	fprintf(out, "  inward    %s from peer, %s to hosts\n", units_show_rate(t[2], j_number(r, "wan_rx_bps")),
 	        units_show_rate(t[3], j_number(r, "lan_tx_bps")));
+}
+
+/* The bound that 99 of 100 samples stay below, nanoseconds; 0: above all bounds. */
+static double latency_p99_ns(const struct json_object *bounds, const struct json_object *stage)
+{
+	const struct json_object *histogram = j_get(stage, "histogram"), *n, *bound;
+	double samples = j_number(stage, "samples"), seen = 0;
+
+	for (size_t i = 0; (n = j_at(histogram, i)) != NULL && (bound = j_at(bounds, i)) != NULL; i++) {
+		seen += (double)j_value(n);
+		if (seen >= 0.99 * samples)
+			return (double)j_value(bound);
+	}
+	return 0;
+}
+
+static void show_latency(FILE *out, const struct json_object *l)
+{
+	static const char *const stages[][2] = {{"acked", "ACK"}, {"delivered", "delivered"}, {"inward", "inward"}};
+	const struct json_object *latency = j_get(l, "latency"), *bounds = j_get(latency, "bounds_ns");
+	const char *gap = "  latency   ";
+	char t[2][UNITS_TEXT_MAX];
+
+	for (int i = 0; i < 3; i++) {
+		const struct json_object *s = j_get(latency, stages[i][0]);
+		double p99 = latency_p99_ns(bounds, s);
+
+		if (j_number(s, "samples") <= 0)
+			continue;
+		fprintf(out, "%s%s %s (99 %%: %s)", gap, stages[i][1], units_show_time(t[0], j_number(s, "mean_ns")),
+		        p99 > 0 ? units_show_time(t[1], p99) : "more than 5 s");
+		gap = ", ";
+	}
+	if (gap[0] == ',')
+		fputs("; means since the start\n", out);
 }
 
 static void show_pool(FILE *out, const struct json_object *pool, const char *before)
@@ -397,6 +433,7 @@ static void show_link(FILE *out, const struct json_object *l, const struct json_
 	show_fec(out, l);
 	show_distance(out, l);
 	show_traffic(out, l);
+	show_latency(out, l);
 	show_buffer(out, l);
 	show_plan(out, l);
 	show_flow_counts(out, l);

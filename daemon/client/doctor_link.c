@@ -12,6 +12,8 @@
 
 #define BUFFER_FULL      0.9  /* share of a pool */
 #define RETRIES_AT_LEAST 20   /* repetitions within the second between two looks ... */
+#define CLOCKS_APART_S   1.0  /* logs of both edges can be read side by side below it */
+#define CLOCK_SET_AGE_S  3600 /* whoever looks after something broke wants to know for so long */
 #define FLOWS_LOOKED_AT  2000 /* of those that have a line each */
 #define RETRIES_SHARE    0.1  /* ... and of all packets from hosts */
 
@@ -71,6 +73,10 @@ void doctor_link_failed(struct doctor *d, const struct doctor_link *l)
 
 	if (state_is(l, "stopped"))
 		doctor_find(d, "%s\nask who stopped it, and why", j_text(l->now, "error"));
+	if (state_is(l, "peer_stopped"))
+		doctor_find(d,
+		            "an operator has stopped the link at the other edge: RoCE between its prefixes stays closed\n`longreach "
+		            "start` of it there; or remove its file at both edges");
 	if (!state_is(l, "failed"))
 		return;
 	port_holder_of(l, holder);
@@ -112,8 +118,8 @@ void doctor_control(struct doctor *d, const struct doctor_link *l)
 	const char *trouble = j_text(peer, "trouble");
 
 	/* one that is made again between the looks is none to speak of */
-	if (!runs(l) || j_bool(peer, "connected") || j_bool(j_get(l->before, "peer"), "connected") ||
-	    is_about_name(trouble))
+	if (!runs(l) || state_is(l, "peer_stopped") || j_bool(peer, "connected") ||
+	    j_bool(j_get(l->before, "peer"), "connected") || is_about_name(trouble))
 		return;
 	doctor_find(d,
 	            "no control connection to the other edge at %s%s%s\nis longreachd running there? RemoteAddress= "
@@ -127,6 +133,53 @@ void doctor_rates_apart(struct doctor *d, const struct doctor_link *l)
 
 	if (rates[0] != '\0')
 		doctor_find(d, "%s\nwrite what the line carries in each direction into Rate= of both files", rates);
+}
+
+/* --- clocks --- */
+
+/* A time for a sentence: 1.5 s, 12 min, 3.2 h, 41 days. */
+static const char *show_time(char text[32], double s)
+{
+	if (s < 120)
+		snprintf(text, 32, "%.*f s", s < 10 ? 1 : 0, s);
+	else if (s < 7200)
+		snprintf(text, 32, "%.0f min", s / 60);
+	else if (s < 2 * 86400)
+		snprintf(text, 32, "%.1f h", s / 3600);
+	else
+		snprintf(text, 32, "%.0f days", s / 86400);
+	return text;
+}
+
+/* In both looks: what the control channel says late is no clock. */
+void doctor_clocks_apart(struct doctor *d, const struct doctor_link *l)
+{
+	const struct json_object *now = j_get(l->now, "peer"), *was = j_get(l->before, "peer");
+	double ahead = j_number(now, "clock_ahead_s"), before = j_number(was, "clock_ahead_s");
+	double apart = ahead < 0 ? -ahead : ahead;
+	char t[32];
+
+	if (apart <= CLOCKS_APART_S || (before < 0 ? -before : before) <= CLOCKS_APART_S)
+		return;
+	doctor_find(d,
+	            "the clocks of the two edges are %s apart: this one is %s. Their logs cannot be read side by side, and "
+	            "certificates begin and end at different times\nlook at `chronyc tracking` or `timedatectl` at both: one of "
+	            "them is not synchronised",
+	            show_time(t, apart), ahead < 0 ? "ahead" : "behind");
+}
+
+void doctor_clock_set(struct doctor *d, const struct doctor_link *l)
+{
+	const struct json_object *clock = j_get(l->now, "clock");
+	double by = j_number(clock, "last_jump_s"), age = j_number(clock, "last_jump_age_ns") / 1e9;
+	char t[2][32];
+
+	if (j_uint(clock, "jumps") == 0 || age > CLOCK_SET_AGE_S)
+		return;
+	doctor_find(d,
+	            "this machine's clock was set %s by %s, %s ago: times in logs from before are of the clock as it was\nlet "
+	            "chrony or systemd-timesyncd keep it, which step a clock at boot and slew it afterwards",
+	            by < 0 ? "back" : "forward", show_time(t[0], by < 0 ? -by : by), show_time(t[1], age));
 }
 
 /* --- paths --- */
@@ -143,10 +196,11 @@ static bool is_heard(const struct doctor_link *l, size_t i)
 	       j_uint(path_at(l->now, i), "rx_datagrams") > j_uint(path_at(l->before, i), "rx_datagrams");
 }
 
-/* A path that both looks found down: a new one needs a moment. */
+/* A path that both looks found down: a new one needs a moment, and one to a stopped link is as it should be. */
 static bool stays_down(const struct doctor_link *l, size_t i)
 {
-	return is_down(path_at(l->now, i)) && path_at(l->before, i) != NULL && is_down(path_at(l->before, i));
+	return !state_is(l, "peer_stopped") && is_down(path_at(l->now, i)) && path_at(l->before, i) != NULL &&
+	       is_down(path_at(l->before, i));
 }
 
 void doctor_path_down(struct doctor *d, const struct doctor_link *l)

@@ -22,6 +22,7 @@
 #include "daemon/machine/config_machine.h"
 #include "daemon/machine/machine.h"
 #include "daemon/util/units.h"
+#include "headroom/audit.h"
 
 #define CERT_DAYS     30             /* as the daemon begins to say it */
 #define HUGE_RATE_BPS 10000000000ull /* from here on small pages cost a core more than a little */
@@ -366,6 +367,48 @@ void doctor_offloads(struct doctor *d, const struct doctor_link *l)
 	}
 	if (fd >= 0)
 		close(fd);
+}
+
+static bool pause_is_on(const char *ifname)
+{
+	struct ethtool_pauseparam pause = {.cmd = ETHTOOL_GPAUSEPARAM};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq ifr = {0};
+	bool on;
+
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
+	ifr.ifr_data = (char *)&pause;
+	on = fd >= 0 && ioctl(fd, SIOCETHTOOL, &ifr) == 0 && (pause.rx_pause != 0 || pause.tx_pause != 0);
+	if (fd >= 0)
+		close(fd);
+	return on;
+}
+
+static void say_audit(void *arg, const char *text)
+{
+	doctor_find(arg, "LAN port %s", text);
+}
+
+/* As configured against as computed. A port without DCB has no PFC of its own. */
+void doctor_pfc(struct doctor *d, const struct doctor_link *l)
+{
+	for (uint32_t i = 0; l->has_config && i < l->config.nlan_ports; i++) {
+		const char *name = l->config.lan_ports[i];
+		struct audit_port p = {.dev = name, .pfc_wanted = (int)l->config.pfc - 1, .pauses = pause_is_on(name)};
+		struct machine_port port;
+		char path[96];
+		int64_t mbps;
+
+		if (!machine_port_read(name, &port))
+			continue;
+		p.mtu = port.mtu;
+		snprintf(path, sizeof(path), "/sys/class/net/%s/speed", name);
+		if (machine_number(path, &mbps) && mbps > 0)
+			p.rate_bps = (uint64_t)mbps * 1000000u;
+		if (audit_read(&p) < 0)
+			p.is = (struct dcb_settings){0};
+		audit(&p, say_audit, d);
+	}
 }
 
 /* A GID of the port's RDMA device that is RoCE's: its NIC takes UDP 4791 before any program sees it. */

@@ -183,6 +183,19 @@ static bool answers_elsewhere(const struct json_object *flows, const struct json
 	return false;
 }
 
+/* An earlier life of a near flow was given up: what comes now are its requester's repetitions, or the program's next try. */
+static bool failed_before(const struct json_object *flows, const struct json_object *flow)
+{
+	const struct json_object *f;
+
+	for (size_t i = 0; (f = j_at(flows, i)) != NULL; i++)
+		if (f != flow && is_near(f) && j_bool(j_get(f, "facts"), "failed") &&
+		    j_uint(f, "dest_qpn") == j_uint(flow, "dest_qpn") && strcmp(j_text(f, "src"), j_text(flow, "src")) == 0 &&
+		    strcmp(j_text(f, "dst"), j_text(flow, "dst")) == 0)
+			return true;
+	return false;
+}
+
 /* --- findings --- */
 
 static struct found *place_for(struct explain *e, const char *name, const char *link, const struct json_object *flow)
@@ -244,6 +257,7 @@ static void explain_link(struct explain *e, const struct json_object *link, cons
 		if (!j_bool(flow, "ended"))
 			f.before = find_before(j_get(link_before, "flows"), flow, &at);
 		f.host_deaf = !f.near && is_deaf(e, j_text(flow, "dst"));
+		f.failed_before = f.near && strcmp(j_text(flow, "pairing"), "learning") == 0 && failed_before(flows, flow);
 		f.host_answers = !f.near && answers_elsewhere(flows, flow);
 		explain_flow(e, &f);
 	}

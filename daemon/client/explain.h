@@ -23,6 +23,7 @@ struct explain_flow {
 	double seconds;    /* between the two looks */
 	bool near;         /* seen beside its requester */
 	bool host_deaf;    /* the host on this side answers no ARP */
+	bool failed_before; /* near: an earlier life of the queue pair was given up, which is the cause that counts */
 	bool host_answers; /* other queue pairs of the responder answer, or its own requests come here */
 };
 

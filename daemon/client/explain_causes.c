@@ -88,9 +88,15 @@ static uint64_t packets(const struct explain_flow *f)
 	return j_uint(f->flow, "pos_next") - j_uint(f->flow, "pos_base");
 }
 
+/* Packets cross, if only without early ACKs (mismatch, open) or into a full buffer (stuck). */
 static bool line_is_up(const struct explain_flow *f)
 {
-	return strcmp(j_text(f->link, "state"), "up") == 0;
+	static const char *const down[] = {"dead", "peer_stopped", "stopped", "waiting", "refused", "port", "failed"};
+
+	for (size_t i = 0; i < sizeof(down) / sizeof(down[0]); i++)
+		if (strcmp(j_text(f->link, "state"), down[i]) == 0)
+			return false;
+	return true;
 }
 
 static bool refused(const struct explain_flow *f, uint8_t syndrome)
@@ -108,7 +114,8 @@ static uint32_t fail_psn(const struct explain_flow *f)
 
 static bool look_line_down(const struct explain_flow *f, struct explain_finding *out)
 {
-	if (line_is_up(f) || has_ended(f) || (fact(f, "undelivered") == 0 && !learning(f)))
+	/* a queue pair with nothing to send now is told, too: whoever asks does not see that its next request goes nowhere */
+	if (line_is_up(f) || has_ended(f) || (fact(f, "undelivered") == 0 && j_bool(f->facts, "failed")))
 		return false;
 	return explain_say(out,
 	                   "line: nothing crosses between the edges now: the link is %s, %" PRIu64
@@ -158,19 +165,25 @@ static bool look_operational(const struct explain_flow *f, struct explain_findin
 static bool look_timeout(const struct explain_flow *f, struct explain_finding *out)
 {
 	uint64_t opened = fact(f, "opened_age_ns"), paired = age_then(f, "paired_age_ns"), heard, answer;
-	char t[4][UNITS_TEXT_MAX];
+	/* a timer shorter than it takes to send all that is outstanding leaves no silence; nobody else asked it to repeat */
+	bool unasked = fact(f, "repeats") > 0 && fact(f, "gaps") == 0 && fact(f, "rnr_sent") == 0;
+	char t[4][UNITS_TEXT_MAX], after[16 + UNITS_TEXT_MAX];
 
-	if (!f->near || fact(f, "silent_repeats") == 0 || paired == UINT64_MAX)
+	if (!f->near || (fact(f, "silent_repeats") == 0 && !unasked) || paired == UINT64_MAX)
 		return false;
+	if (fact(f, "silent_repeats") > 0)
+		snprintf(after, sizeof(after), "after %s", show_ns(t[0], fact(f, "repeat_after_ns")));
+	else
+		snprintf(after, sizeof(after), "unasked");
 	heard = opened - fact(f, "host_heard_age_ns"), answer = opened - fact(f, "paired_age_ns");
 	if (heard >= answer || fact(f, "repeat_after_ns") >= answer)
 		return false;
 	return explain_say(out,
-	                   "timeout: the requester repeated after %s, and was heard last %s after its first packet; the "
+	                   "timeout: the requester repeated %s, and was heard last %s after its first packet; the "
 	                   "responder's first answer was here %s after it (round trip %s): it gave up too early\nraise its ACK "
 	                   "timeout: above %s with all retries (perftest -u, NCCL_IB_TIMEOUT, rdma_cm's ack timeout; 4.096 us x "
 	                   "2^n), retry count 7",
-	                   show_ns(t[0], fact(f, "repeat_after_ns")), show_ns(t[1], heard), show_ns(t[2], answer),
+	                   after, show_ns(t[1], heard), show_ns(t[2], answer),
 	                   show_ns(t[3], rtt_ns(f)), t[2]);
 }
 
@@ -239,7 +252,7 @@ static bool look_no_answer(const struct explain_flow *f, struct explain_finding 
 {
 	char t[UNITS_TEXT_MAX];
 
-	if (!f->near || !never_answered(f) || !line_is_up(f))
+	if (!f->near || !never_answered(f) || !line_is_up(f) || f->failed_before)
 		return false;
 	return explain_say(out,
 	                   "no answer: requests of %s arrive here and cross, and no ACK of %s QPN 0x%" PRIx64
@@ -324,7 +337,7 @@ static bool look_requester_gone(const struct explain_flow *f, struct explain_fin
 	uint64_t age = age_then(f, "host_heard_age_ns");
 	char t[UNITS_TEXT_MAX];
 
-	if (!f->near || !j_bool(f->facts, "in_message") || age < QUIET_NS || age == UINT64_MAX)
+	if (!f->near || !j_bool(f->facts, "in_message") || age < QUIET_NS || age == UINT64_MAX || f->failed_before)
 		return false;
 	return explain_say(out,
 	                   "requester gone: host %s stopped within a message, and has said nothing for %s\nits program or the "

@@ -458,9 +458,7 @@ int main(int argc, char **argv)
 	if (r.command == NULL && optind < argc)
 		r.command = argv[optind++];
 	if (r.command == NULL)
-		return bad_usage("a command is missing: status, top, doctor, failed, trace, reload, start, stop, restart, version, keygen, headroom, plan "
-		                 "or help",
-		                 "");
+		return bad_usage("a command is missing, like status, doctor, explain or top", "");
 	if (optind < argc)
 		r.link = argv[optind++];
 	if (optind < argc)

@@ -27,6 +27,7 @@
 struct burst_ring {
 	uint64_t begin_ns;       /* CLOCK_REALTIME, of the bin that is being filled */
 	uint64_t bytes;          /* in it so far; 0: none is being filled */
+	uint64_t frame_ns;       /* CLOCK_REALTIME, of the last frame; of the writer alone */
 	_Atomic uint64_t head;   /* cells ever written */
 	_Atomic uint64_t *cells; /* BURST_CELLS */
 };
@@ -53,6 +54,7 @@ static inline void burst_ring_add(struct burst_ring *r, uint32_t sec, uint32_t n
 	if (__builtin_expect(ns - r->begin_ns >= BURST_BIN_NS, 0))
 		burst_ring_next(r, ns);
 	r->bytes += bytes;
+	r->frame_ns = ns;
 }
 
 /* Any thread. *cursor: cells taken so far, from burst_ring_end(). *missed grows by those that were overwritten. False:

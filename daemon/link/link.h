@@ -77,6 +77,7 @@ struct link_snapshot {
 	uint64_t wan_foreign;	   /* datagrams from other addresses than the other edge's */
 	uint64_t failures_unnamed; /* failed flows that were too many to be named */
 	struct seal_stats seal;
+	struct latencies latency;  /* of samples, since the link was started */
 	uint64_t lan_pauses;	   /* that hosts were asked for (Pfc=) */
 	uint64_t lan_pause_watchdog; /* ended by the watchdog */
 	uint64_t rules_restored;	   /* times that the kernel's rules were put back */

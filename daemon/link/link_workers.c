@@ -99,6 +99,7 @@ static void add_answer(struct link *l, struct request *r, const struct worker_sn
 	r->sum.failures_unnamed += s->failures_unnamed;
 	r->sum.seal.tx_updates += s->seal.tx_updates;
 	r->sum.seal.rx_updates += s->seal.rx_updates;
+	latencies_add(&r->sum.latency, &s->latency);
 	r->sum.lan_pauses += s->pause.xoffs;
 	r->sum.lan_pause_watchdog += s->pause.watchdogs;
 }

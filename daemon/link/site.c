@@ -575,6 +575,8 @@ void site_halt(struct site *s)
 {
 	bool owes;
 
+	if (s->peer != NULL)
+		peer_say_stopped(s->peer);
 	stop(s, false);
 	owes = arena_file_debt(s->config.arena_dir, s->config.name) != ARENA_CLEAR;
 	s->halted = true;
@@ -612,6 +614,8 @@ void site_remove(struct site *s)
 {
 	struct link_config c = s->config;
 
+	if (s->peer != NULL)
+		peer_say_stopped(s->peer);
 	site_free(s);
 	if (arena_file_debt(c.arena_dir, c.name) == ARENA_CLEAR)
 		privileged_steer_remove(&c);
@@ -628,7 +632,7 @@ enum site_state site_state(bool running, const struct peer_status *peer, const s
 	if (peer->verdict == HELLO_REFUSED)
 		return SITE_REFUSED;
 	if (!s || !s->wan_up)
-		return SITE_DEAD;
+		return peer->stopped_there ? SITE_PEER_STOPPED : SITE_DEAD;
 	if (s->pool_stuck[POOL_LAN] || s->pool_stuck[POOL_WAN])
 		return SITE_STUCK;
 	return peer->verdict == HELLO_MISMATCH ? SITE_MISMATCH : SITE_UP;

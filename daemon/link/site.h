@@ -41,6 +41,7 @@ void site_remove(struct site *s);
 	X(REFUSED, "refused", "the edges cannot work together: nothing is carried")                                    \
 	X(OPEN, "open", "rules that keep the kernel from forwarding cannot be set: nothing is acknowledged early")              \
 	X(PORT, "port", "a LAN port or the WAN address does not work")                                                 \
+	X(PEER_STOPPED, "peer_stopped", "by an operator at the other edge, which said so and is not heard since")      \
 	X(DEAD, "dead", "nothing is heard from the other edge")                                                        \
 	X(MISMATCH, "mismatch", "the edges disagree: carried, never acknowledged early")                               \
 	X(STUCK, "stuck", "a buffer is full, and nothing of it has gone for seconds")                                  \

@@ -23,6 +23,8 @@ enum peer_msg_type {
 	MSG_PONG = 3,
 	MSG_KEY = 4,       /* serial(4) epoch(4): the sender is about to seal with the secret that belongs to them */
 	MSG_KEY_READY = 5, /* serial(4): its datagrams can be opened here */
+	MSG_STOPPED = 6,   /* no body: an operator has stopped the link here: until the next hello its silence is no fault */
+	MSG_CLOCK = 7,     /* 8 bytes: what the sender's CLOCK_REALTIME shows, in ns */
 	MSG_TYPES,
 };
 
@@ -31,6 +33,7 @@ enum peer_msg_type {
 #define PEER_PING_LEN   8
 #define PEER_KEY_LEN    8
 #define PEER_READY_LEN  4
+#define PEER_CLOCK_LEN  8
 
 struct peer_msg {
 	uint8_t type;

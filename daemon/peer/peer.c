@@ -254,6 +254,7 @@ static void take_place(struct peer *p, struct conn *c)
 		peer_conn_close(old);
 	p->status.connected = true;
 	p->status.trouble[0] = '\0';
+	peer_clock_begin(&p->clock);
 }
 
 void peer_take_hello(struct peer *p, struct conn *c, const struct hello *h)
@@ -265,6 +266,7 @@ void peer_take_hello(struct peer *p, struct conn *c, const struct hello *h)
 		take_place(p, c);
 	p->there = *h;
 	p->status.met = true;
+	p->status.stopped_there = false;
 	look_at_rates(p);
 	if (p->here.peer_arena_epoch != h->arena_epoch)
 		p->here.peer_arena_epoch = h->arena_epoch; /* goes out with the next hello */
@@ -276,12 +278,29 @@ void peer_take_hello(struct peer *p, struct conn *c, const struct hello *h)
 		log_info("link %s: control connection is back, the session goes on", p->name);
 }
 
+void peer_take_stopped(struct peer *p)
+{
+	if (!p->status.stopped_there && log_limit_pass(&p->news, clock_now_ns(), NULL))
+		log_notice("link %s: an operator has stopped it at the other edge, by `longreach stop` or by taking its file "
+		           "away: RoCE stays closed here until it is started there, or this link is taken away, too",
+		           p->name);
+	p->status.stopped_there = true;
+}
+
+void peer_say_stopped(struct peer *p)
+{
+	if (p->conn == NULL)
+		return;
+	peer_conn_send(p->conn, MSG_STOPPED, NULL, 0);
+	peer_conn_flush(p->conn);
+}
+
 /* --- the clock --- */
 
 static void check_conn(struct conn *c, uint64_t now_ns)
 {
 	if (now_ns - c->heard_ns >= SILENCE_MAX_MS * NS_PER_MS)
-		peer_conn_fail(c, "silence");
+		peer_conn_fail(c, "nothing was heard over it for 3 s");
 	else if (evbuffer_get_length(bufferevent_get_output(c->bev)) > OUTPUT_MAX)
 		peer_conn_fail(c, "the other edge does not read");
 	else
@@ -321,6 +340,16 @@ static void look_at_days(struct peer *p)
 	say_days(p, &p->ca, "CA's certificate");
 }
 
+static void look_at_clock(struct peer *p, uint64_t now_ns)
+{
+	int64_t set_ns = peer_clock_look(&p->clock, clock_wall_ns(), now_ns);
+
+	if (set_ns != 0 && log_limit_pass(&p->news, now_ns, NULL))
+		log_warn("link %s: this machine's clock was set %s by %.1f s: times before in this log are of the clock as it "
+		         "was",
+		         p->name, set_ns < 0 ? "back" : "forward", (double)(set_ns < 0 ? -set_ns : set_ns) / 1e9);
+}
+
 static uint64_t patience_ms(const struct conn *c)
 {
 	if (c->peer->connects)
@@ -343,6 +372,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	if (p->conn != NULL)
 		check_conn(p->conn, now_ns);
 	look_at_days(p);
+	look_at_clock(p, now_ns);
 }
 
 /* --- from outside --- */
@@ -501,4 +531,8 @@ void peer_status(const struct peer *p, struct peer_status *s)
 {
 	*s = p->status;
 	s->there = p->there;
+	s->clock_known = p->conn != NULL && peer_clock_ahead(&p->clock, p->status.rtt_ns, &s->clock_ahead_ns);
+	s->clock_jumps = p->clock.jumps;
+	s->clock_jump_ns = p->clock.jump_ns;
+	s->clock_jump_age_ns = p->clock.jumps > 0 ? clock_now_ns() - p->clock.jump_at_ns : 0;
 }

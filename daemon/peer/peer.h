@@ -35,12 +35,16 @@ void peer_reread_keys(struct peer *p, const struct link_config *c);
 void peer_reconfigure(struct peer *p, const struct link_config *c);
 /* The way to the other edge may be there again: an edge that connects and is not connected tries at once. */
 void peer_retry(struct peer *p);
+/* Before peer_stop(), where an operator stops the link or takes its file away: the other edge is told, so that it wakes
+ * nobody. */
+void peer_say_stopped(struct peer *p);
 void peer_stop(struct peer *p);
 
 struct peer_status {
 	bool connected;               /* control channel up, hello received */
 	bool met;                     /* hello received in this life of the link */
 	bool in_session;              /* a session was begun */
+	bool stopped_there;           /* the other edge's last word: an operator has stopped the link there */
 	enum hello_verdict verdict;   /* of the last hello; valid if met */
 	char text[HELLO_TEXT_MAX];    /* why not HELLO_AGREED */
 	char rates[HELLO_TEXT_MAX];   /* hello_rates(): empty if there is nothing to say */
@@ -51,6 +55,11 @@ struct peer_status {
 	uint64_t refused_connections; /* from strangers, or too many, or not what an edge sends */
 	uint64_t unproven_connections; /* looked at though their first bytes proved nothing */
 	struct tls_expiry expiry;      /* of the keys in force */
+	bool clock_known;
+	int64_t clock_ahead_ns;     /* the other edge's wall clock less this one's; valid if clock_known */
+	uint64_t clock_jumps;       /* of this machine's wall clock, since the link began */
+	int64_t clock_jump_ns;      /* the last of them; negative: backwards */
+	uint64_t clock_jump_age_ns; /* since then */
 	char trouble[PEER_WHY_MAX];   /* why the last connection came to nothing; empty while connected */
 };
 

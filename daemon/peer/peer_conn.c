@@ -69,7 +69,8 @@ void peer_conn_send(struct conn *c, enum peer_msg_type type, const uint8_t *body
 
 	peer_msg_header(header, type, len);
 	bufferevent_write(c->bev, header, sizeof(header));
-	bufferevent_write(c->bev, body, len);
+	if (len > 0)
+		bufferevent_write(c->bev, body, len);
 }
 
 void peer_conn_hello(struct conn *c)
@@ -85,6 +86,22 @@ void peer_conn_ping(struct conn *c)
 
 	put_be64(stamp, clock_now_ns());
 	peer_conn_send(c, MSG_PING, stamp, sizeof(stamp));
+	put_be64(stamp, (uint64_t)clock_wall_ns());
+	peer_conn_send(c, MSG_CLOCK, stamp, sizeof(stamp));
+}
+
+void peer_conn_flush(struct conn *c)
+{
+	struct evbuffer *out = bufferevent_get_output(c->bev);
+	size_t len = evbuffer_get_length(out);
+	const uint8_t *data = evbuffer_pullup(out, -1);
+
+	if (data == NULL)
+		return;
+	if (c->secure)
+		tls_write_last(bufferevent_openssl_get_ssl(c->bev), data, len);
+	else
+		(void)!send(bufferevent_getfd(c->bev), data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 static void take_pong(struct peer *p, const uint8_t *body)
@@ -127,6 +144,12 @@ static bool take_message(struct conn *c, const struct peer_msg *m)
 		return false;
 	case MSG_KEY_READY:
 		peer_take_ready(c, m->body);
+		return true;
+	case MSG_CLOCK:
+		peer_clock_take(&c->peer->clock, (int64_t)get_be64(m->body), clock_wall_ns());
+		return true;
+	case MSG_STOPPED:
+		peer_take_stopped(c->peer);
 		return true;
 	}
 	return true; /* of a later version: skipped */

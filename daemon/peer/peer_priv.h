@@ -12,6 +12,7 @@
 
 #include "accept_queue.h"
 #include "cert_days.h"
+#include "peer_clock.h"
 #include "daemon/util/log.h"
 
 enum peer_limits {
@@ -72,6 +73,7 @@ struct peer {
 	struct hello here, there;
 	struct peer_status status; /* without `there` */
 	struct cert_days cert, ca;
+	struct peer_clock clock;
 
 	bool session_due;         /* agreed upon, waits for the key that was offered */
 	struct seal_secret offer; /* what will seal it */
@@ -89,7 +91,10 @@ struct conn *peer_conn_open(struct peer *p, int fd);
 void peer_conn_connected(struct conn *c);
 void peer_conn_send(struct conn *c, enum peer_msg_type type, const uint8_t *body, uint16_t len);
 void peer_conn_hello(struct conn *c);
+/* A ping, and what this machine's wall clock shows. */
 void peer_conn_ping(struct conn *c);
+/* Hands the kernel what waits to be written, as far as it takes it: the last word before peer_conn_close(). */
+void peer_conn_flush(struct conn *c);
 /* It is not pending any more. */
 void peer_conn_forget(const struct conn *c);
 void peer_conn_close(struct conn *c);
@@ -111,6 +116,7 @@ void peer_take_hello(struct peer *p, struct conn *c, const struct hello *h);
 /* False: not now. */
 bool peer_take_key(struct conn *c, const uint8_t *body);
 void peer_take_ready(struct conn *c, const uint8_t *body);
+void peer_take_stopped(struct peer *p);
 void peer_retry_later(struct peer *p);
 
 #endif

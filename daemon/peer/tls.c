@@ -594,6 +594,16 @@ bool tls_was_answered(SSL *ssl)
 	return BIO_number_read(SSL_get_rbio(ssl)) > 0;
 }
 
+void tls_write_last(SSL *ssl, const void *data, size_t len)
+{
+	size_t done;
+
+	ERR_clear_error();
+	if (SSL_is_init_finished(ssl))
+		(void)SSL_write_ex(ssl, data, len, &done);
+	ERR_clear_error();
+}
+
 unsigned long tls_last_words(SSL *ssl)
 {
 	uint8_t byte;

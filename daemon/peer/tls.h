@@ -51,6 +51,9 @@ void tls_why(const struct tls *t, unsigned long error, char why[TLS_WHY_MAX]);
 /* The other end has sent anything at all. */
 bool tls_was_answered(struct ssl_st *ssl);
 
+/* Hands the bytes to the kernel as far as it takes them at once; for a connection that is about to be closed. */
+void tls_write_last(struct ssl_st *ssl, const void *data, size_t len);
+
 /* An alert that arrived before a write on the connection failed, as OpenSSL queues errors; 0: none. Reads it. */
 unsigned long tls_last_words(struct ssl_st *ssl);
 

@@ -3,6 +3,8 @@
  *
  * Theory of operation
  *
+ * Two sockets, each a struct control: one for all requests, one for those that change nothing and show no packet.
+ *
  * A client sends one line and gets one. What it can cost is bounded: CLIENTS_MAX at a time, CONTROL_LINE_MAX bytes in,
  * and a client that neither asks nor reads is dropped after CLIENT_PATIENCE_S.
  *
@@ -10,6 +12,7 @@
  *
  * A trace has no end: the client gets more every STREAM_EVERY_MS until it closes, and nothing while it has not taken
  * what it was given. */
+#define _GNU_SOURCE /* struct ucred */
 #include "control.h"
 
 #include <errno.h>
@@ -30,6 +33,7 @@
 #include "status.h"
 #include "trace_stream.h"
 #include "unix_socket.h"
+#include "daemon/util/log.h"
 #include "daemon/util/version.h"
 
 enum control_limits {
@@ -57,6 +61,7 @@ struct control {
 	struct sites *sites;
 	struct control_user user;
 	char path[UNIX_SOCKET_PATH_MAX];
+	enum control_rights rights;
 	struct client *clients[CLIENTS_MAX];
 };
 
@@ -375,6 +380,17 @@ static void do_trace(struct client *c, char **words, unsigned n)
 
 /* --- requests --- */
 
+/* Who asked, for the log: `stop` is somebody's wish, and the next one on duty wants to know whose. */
+static void log_asked(const struct client *c, const char *what, const char *link)
+{
+	struct ucred who = {0};
+	socklen_t len = sizeof(who);
+
+	if (getsockopt(bufferevent_getfd(c->bev), SOL_SOCKET, SO_PEERCRED, &who, &len) == 0)
+		log_notice("`longreach %s%s%s` by user %u, process %d", what, *link != '\0' ? " " : "", link, (unsigned)who.uid,
+		           (int)who.pid);
+}
+
 static void do_reload(struct client *c)
 {
 	static char report[SITES_REPORT_MAX];
@@ -385,6 +401,7 @@ static void do_reload(struct client *c)
 		client_close(c);
 		return;
 	}
+	log_asked(c, "reload", "");
 	r = c->control->user.reload(c->control->user.arg, report);
 	begin_answer(&j, r < 0 ? report : NULL);
 	if (r >= 0) {
@@ -399,16 +416,28 @@ static void do_reload(struct client *c)
 static void do_verb(struct client *c, enum sites_verb verb, const char *link)
 {
 	static char report[SITES_REPORT_MAX];
-	int r = sites_do(c->control->sites, verb, link, report);
+	int r;
+
+	log_asked(c, verb == SITES_START ? "start" : verb == SITES_STOP ? "stop" : "restart", link);
+	r = sites_do(c->control->sites, verb, link, report);
 
 	if (r == 0 && verb != SITES_STOP)
 		c->control->user.changed(c->control->user.arg);
 	reply_short(c, r < 0 ? report : NULL, r < 0 ? NULL : report);
 }
 
+static bool only_looks(const char *command)
+{
+	return strcmp(command, "status") == 0 || strcmp(command, "flow") == 0 || strcmp(command, "failed") == 0 ||
+	       strcmp(command, "version") == 0;
+}
+
 static void do_request(struct client *c, char **words, unsigned n)
 {
-	if (n < 2 || strcmp(words[0], CONTROL_PROTOCOL) != 0)
+	if (n >= 2 && c->control->rights == CONTROL_LOOKS && !only_looks(words[1]))
+		reply_short(c, "not allowed: who is of the daemon's group may look (status, flow, failed, version); run longreach as "
+		               "root", NULL);
+	else if (n < 2 || strcmp(words[0], CONTROL_PROTOCOL) != 0)
 		reply_short(c, "expected " CONTROL_PROTOCOL " and a command: is the client of another version?", NULL);
 	else if (strcmp(words[1], "status") == 0)
 		do_status(c, words + 2, n - 2);
@@ -491,8 +520,8 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 	bufferevent_enable(c->bev, EV_READ | EV_WRITE);
 }
 
-int control_start(struct control **out, const char *path, struct event_base *base, struct sites *sites,
-                  const struct control_user *user, char err[CONFIG_ERR_MAX])
+int control_start(struct control **out, const char *path, enum control_rights rights, struct event_base *base,
+                  struct sites *sites, const struct control_user *user, char err[CONFIG_ERR_MAX])
 {
 	struct control *c = calloc(1, sizeof(*c));
 	int fd;
@@ -504,7 +533,8 @@ int control_start(struct control **out, const char *path, struct event_base *bas
 	c->sites = sites;
 	c->user = *user;
 	snprintf(c->path, sizeof(c->path), "%s", path);
-	fd = unix_socket_open(path, 0600, "the control socket (--control)", err);
+	c->rights = rights;
+	fd = unix_socket_open(path, rights == CONTROL_ALL ? 0600 : 0660, "the control socket (--control)", err);
 	if (fd >= 0)
 		c->listener = evconnlistener_new(base, on_accept, c, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
 		                                 CLIENTS_MAX, fd);

@@ -13,15 +13,33 @@
  *     trace link NAME src A dst B dst_qpn N   see flow_stream.h
  *     reload                         "report": what was done, one line per link; "held": how many of the links go on
  *                                    with another file than there is now
- *     start|stop|restart NAME        "report": what was done */
+ *     start|stop|restart NAME        "report": what was done
+ *
+ * A second socket beside it, control_status_path(), is for those who may look: version, status, flow and failed. */
 #ifndef DAEMON_CONTROL_H
 #define DAEMON_CONTROL_H
+
+#include <stdio.h>
+#include <string.h>
 
 #include "daemon/config/config.h"
 
 #define CONTROL_PATH     "/run/longreach/control"
 #define CONTROL_PROTOCOL "longreach/1"
+#define CONTROL_PATH_CAP 256
 #define CONTROL_LINE_MAX 256
+
+/* Where those who may only look ask: "status" beside a socket named "control", else the same name and ".status". */
+static inline const char *control_status_path(const char *path, char text[CONTROL_PATH_CAP])
+{
+	size_t len = strlen(path), tail = strlen("/control");
+
+	if (len >= tail && strcmp(path + len - tail, "/control") == 0)
+		snprintf(text, CONTROL_PATH_CAP, "%.*s/status", (int)(len - tail), path);
+	else
+		snprintf(text, CONTROL_PATH_CAP, "%s.status", path);
+	return text;
+}
 
 struct event_base;
 struct sites;
@@ -34,9 +52,14 @@ struct control_user {
 	void *arg;
 };
 
-/* Makes the socket (mode 0600, its directory 0755). 0, or negative errno with err a sentence. */
-int control_start(struct control **c, const char *path, struct event_base *base, struct sites *sites,
-                  const struct control_user *user, char err[CONFIG_ERR_MAX]);
+enum control_rights {
+	CONTROL_ALL,   /* mode 0600: the daemon's user, and root */
+	CONTROL_LOOKS, /* mode 0660: its group, too */
+};
+
+/* Makes the socket (its directory 0755). 0, or negative errno with err a sentence. */
+int control_start(struct control **c, const char *path, enum control_rights rights, struct event_base *base,
+                  struct sites *sites, const struct control_user *user, char err[CONFIG_ERR_MAX]);
 void control_stop(struct control *c);
 
 #endif

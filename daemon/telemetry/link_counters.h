@@ -32,6 +32,8 @@
 	X(distance_steps, distance->steps, "times that the way to the other edge became longer or shorter")            \
 	X(ingress_bins_missed, bursts_missed,                                                                          \
 	  "bins of 100 us with frames of hosts that are in no histogram, as the daemon looked too late")               \
+	X(clock_jumps, peer.clock_jumps,                                                                               \
+	  "times that this machine's clock was set by half a second or more while the link ran; NTP slews instead")   \
 	X(sessions, peer.sessions, "sessions begun with the other edge; more than a few a day: look at its log")
 
 #endif

@@ -50,9 +50,13 @@ static int by_key(const void *pa, const void *pb)
 static int by_rate(const void *pa, const void *pb)
 {
 	const struct live_flow *a = pa, *b = pb;
+	double a_bps = a->bps > 0 ? a->bps : 0, b_bps = b->bps > 0 ? b->bps : 0;
 
-	if (a->bps != b->bps)
-		return a->bps < b->bps ? 1 : -1;
+	if (a_bps != b_bps)
+		return a_bps < b_bps ? 1 : -1;
+	/* new ones, whose rate is not known yet, and those that are held off stand in front of idle ones */
+	if (a->status->buffered_bytes != b->status->buffered_bytes)
+		return a->status->buffered_bytes < b->status->buffered_bytes ? 1 : -1;
 	return by_key(pa, pb);
 }
 

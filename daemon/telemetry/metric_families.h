@@ -76,6 +76,10 @@
 	X(RESTART, "link_restart_needed",                                                                              \
 	  "1: the link's file has changed in what only `longreach restart LINK` takes up, and is not in force.", "",   \
 	  site_waits(v->site)[0] != '\0')                                                                              \
+	X(PEER_CLOCK, "peer_clock_ahead_seconds",                                                                      \
+	  "The other edge's wall clock less this one's, give or take half of the control channel's round trip; 0: "    \
+	  "not known.",                                                                                                \
+	  "", v->peer.clock_known ? (double)v->peer.clock_ahead_ns / 1e9 : 0)                                          \
 	X(CONTROL, "control_connected",                                                                                \
 	  "1: the control channel to the other edge is up. 0 for minutes: no new session can begin.", "",              \
 	  v->peer.connected)
@@ -121,6 +125,10 @@
 	X(INGRESS, "ingress_bits_per_second", "", "histogram",                                                         \
 	  "RoCEv2 from hosts in bins of 100 us and 1 ms, as a rate; port=\"\": all ports of the link; le=\"0\": "        \
 	  "bins without a frame.")                                                                                     \
+	X(LATENCY, "latency_seconds", "", "histogram",                                                                 \
+	  "Of one request after the other, from its frame's coming in: stage=\"acked\": until its ACK left for the host here; "  \
+	  "delivered: until the other edge reported that the responder has it, so long it is in the outward buffer; "              \
+	  "inward: of a packet from the WAN, until the responder here had it, so long it is in the inward buffer.")                                      \
 	X(INGRESS_MOST, "ingress_most_bits_per_second", "", "gauge",                                                   \
 	  "Greatest bin of the last 60 s. Near the port's rate while the mean is low: hosts send in bursts.")          \
 	X(EVENTS, "events", "_total", "counter", "What the log tells, also where it was kept short.")                  \

@@ -322,6 +322,40 @@ static void put_bursts(struct evbuffer *out, const struct view *views, uint32_t 
 	each_burst(out, views, n, put_burst_most);
 }
 
+/* longreach_latency_secondsSUFFIX{link="NAME",stage="STAGE" and no closing brace */
+static void begin_latency(struct evbuffer *out, const char *suffix, const struct view *v, enum latency stage)
+{
+	begin_sample(out, "latency_seconds", suffix, v);
+	evbuffer_add_printf(out, ",stage=\"%s\"", latency_name(stage));
+}
+
+static void put_latency(struct evbuffer *out, const struct view *v, enum latency stage)
+{
+	const struct latency_histogram *h = &v->snap->latency.of[stage];
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < LATENCY_BOUND_COUNT; i++) {
+		n += h->n[i];
+		begin_latency(out, "_bucket", v, stage);
+		evbuffer_add_printf(out, ",le=\"%.15g\"} %" PRIu64 "\n", SECONDS(latency_bounds_ns[i]), n);
+	}
+	n += h->n[LATENCY_BOUND_COUNT];
+	begin_latency(out, "_bucket", v, stage);
+	evbuffer_add_printf(out, ",le=\"+Inf\"} %" PRIu64 "\n", n);
+	begin_latency(out, "_sum", v, stage);
+	evbuffer_add_printf(out, "} %.15g\n", SECONDS(h->sum_ns));
+	begin_latency(out, "_count", v, stage);
+	evbuffer_add_printf(out, "} %" PRIu64 "\n", n);
+}
+
+static void put_latencies(struct evbuffer *out, const struct view *views, uint32_t n)
+{
+	put_other_head(out, OTHER_LATENCY);
+	for (uint32_t i = 0; i < n; i++)
+		for (unsigned s = 0; views[i].snap != NULL && s < LATENCY_COUNT; s++)
+			put_latency(out, &views[i], (enum latency)s);
+}
+
 static void put_events(struct evbuffer *out, const struct view *views, uint32_t n)
 {
 	put_other_head(out, OTHER_EVENTS);
@@ -379,5 +413,6 @@ void metrics_write(struct evbuffer *out, const struct gathered *links, uint32_t 
 	put_drops(out, views, n);
 	put_paths(out, links, n);
 	put_bursts(out, views, n);
+	put_latencies(out, views, n);
 	put_events(out, views, n);
 }

@@ -67,12 +67,25 @@ static void write_peer(struct json *j, const struct peer_status *p)
 	json_uint(j, "control_rtt_ns", p->rtt_ns);
 	json_uint(j, "refused_connections", p->refused_connections);
 	json_uint(j, "unproven_connections", p->unproven_connections);
+	if (p->clock_known)
+		json_real(j, "clock_ahead_s", (double)p->clock_ahead_ns / 1e9);
 	if (p->met) {
 		json_string(j, "name", p->there.name);
 		json_uint(j, "protocol", p->there.version);
 		json_string(j, "ack_mode", ack_mode_name(p->there.ack_mode));
 		json_uint(j, "rate_bps", p->there.rate_bps);
 		json_uint(j, "wan_mtu", p->there.wan_mtu);
+	}
+	json_object_end(j);
+}
+
+static void write_clock(struct json *j, const struct peer_status *p)
+{
+	json_object(j, "clock");
+	json_uint(j, "jumps", p->clock_jumps);
+	if (p->clock_jumps > 0) {
+		json_real(j, "last_jump_s", (double)p->clock_jump_ns / 1e9);
+		json_uint(j, "last_jump_age_ns", p->clock_jump_age_ns);
 	}
 	json_object_end(j);
 }
@@ -163,6 +176,29 @@ static void write_fec(struct json *j, const struct link_config *c, const struct 
 		json_object_end(j);
 	}
 	json_array_end(j);
+	json_object_end(j);
+}
+
+static void write_latencies(struct json *j, const struct latencies *l)
+{
+	json_object(j, "latency");
+	json_array(j, "bounds_ns");
+	for (unsigned i = 0; i < LATENCY_BOUND_COUNT; i++)
+		json_uint(j, NULL, latency_bounds_ns[i]);
+	json_array_end(j);
+	for (unsigned s = 0; s < LATENCY_COUNT; s++) {
+		const struct latency_histogram *h = &l->of[s];
+		uint64_t n = latency_count(h);
+
+		json_object(j, latency_name((enum latency)s));
+		json_uint(j, "samples", n);
+		json_uint(j, "mean_ns", n > 0 ? h->sum_ns / n : 0);
+		json_array(j, "histogram");
+		for (unsigned i = 0; i <= LATENCY_BOUND_COUNT; i++)
+			json_uint(j, NULL, h->n[i]);
+		json_array_end(j);
+		json_object_end(j);
+	}
 	json_object_end(j);
 }
 
@@ -326,6 +362,7 @@ static void write_snapshot(struct json *j, const struct site *s, const struct li
 	json_uint(j, "rtt_min_ns", snap->status.rtt_min_ns);
 	json_uint(j, "wan_in_flight_bytes", snap->status.wan_in_flight_bytes);
 	write_pools(j, &snap->status);
+	write_latencies(j, &snap->latency);
 	write_flow_counts(j, snap);
 	write_barrier(j, &snap->status);
 	write_fec(j, site_config(s), snap);
@@ -468,17 +505,21 @@ void status_write_strays(struct json *j, const struct arena_stray *list, uint32_
 
 void status_write(struct json *j, const struct site *s, const struct link_snapshot *snap, enum status_detail detail)
 {
+	static const char peer_stopped_error[] = "an operator has stopped it at the other edge: RoCE between its prefixes stays "
+	                                         "closed until `longreach start` there";
+	enum site_state state = site_state_now(s, snap);
 	struct peer_status peer;
 
 	site_peer_status(s, &peer);
 	json_object(j, NULL);
 	json_string(j, "name", site_config(s)->name);
 	json_string(j, "config", site_config(s)->path);
-	json_string(j, "state", site_state_name(site_state_now(s, snap)));
-	json_string(j, "error", site_error(s));
+	json_string(j, "state", site_state_name(state));
+	json_string(j, "error", state == SITE_PEER_STOPPED ? peer_stopped_error : site_error(s));
 	json_string(j, "restart_needed", site_waits(s));
 	write_config(j, site_config(s));
 	write_peer(j, &peer);
+	write_clock(j, &peer);
 	write_certificates(j, &peer.expiry);
 	write_rates(j, s);
 	json_uint(j, "measured_distance_m", distance_measured_m(site_distance(s)));

@@ -22,6 +22,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/lan/burst_ring.h"
 #include "daemon/util/sched_latency.h"
 #include "daemon/util/log.h"
 
@@ -29,7 +30,7 @@
 
 /* --- packets in --- */
 
-static void tapped_lan_packet(struct worker *w, const uint8_t *l3, size_t len, uint16_t vlan_tci)
+static enum proxy_drop tapped_lan_packet(struct worker *w, const uint8_t *l3, size_t len, uint16_t vlan_tci)
 {
 	struct iovec whole = {(void *)(uintptr_t)l3, len};
 	enum proxy_drop d;
@@ -40,16 +41,31 @@ static void tapped_lan_packet(struct worker *w, const uint8_t *l3, size_t len, u
 	d = proxy_lan_rx(w->core, w->now_ns, l3, len, vlan_tci);
 	if (w->watch)
 		flow_watch_in(w->watch, w->core, w->now_ns, l3, len, d);
+	return d;
+}
+
+/* By the kernel's receive time, when the frame came that the port gives now. A wall clock that was set in between says
+ * nothing. */
+static uint64_t lan_came_ns(const struct worker *w)
+{
+	const struct burst_ring *r = w->lan_ops[w->lan_rx]->bursts(w->lan[w->lan_rx]);
+	uint64_t waited_ns = worker_clock_ns(CLOCK_REALTIME) - r->frame_ns;
+
+	return worker_clock_ns(CLOCK_MONOTONIC) - (waited_ns < LATENCY_MOST_NS ? waited_ns : 0);
 }
 
 static void on_lan_packet(void *arg, const uint8_t *l3, size_t len, uint16_t vlan_tci)
 {
 	struct worker *w = arg;
+	enum proxy_drop d;
 
 	if (w->tapped)
-		tapped_lan_packet(w, l3, len, vlan_tci);
+		d = tapped_lan_packet(w, l3, len, vlan_tci);
 	else
-		proxy_lan_rx(w->core, w->now_ns, l3, len, vlan_tci);
+		d = proxy_lan_rx(w->core, w->now_ns, l3, len, vlan_tci);
+	if (latency_wants(&w->latency, FLOW_NEAR, w->now_ns) && d == DROP_NONE &&
+	    latency_request(&w->latency, w->core, w->now_ns, l3, len, vlan_tci))
+		w->latency.side[FLOW_NEAR].began_ns = lan_came_ns(w);
 }
 
 void worker_lan_landed(void *arg, uint32_t *slot, uint16_t off, size_t len, uint16_t vlan_tci)
@@ -83,8 +99,8 @@ static unsigned receive_lan(struct worker *w)
 {
 	unsigned n = 0;
 
-	for (uint32_t i = 0; i < w->nlan; i++)
-		n += w->lan_ops[i]->rx_batch(w->lan[i], LAN_RX_BUDGET, on_lan_packet, w);
+	for (w->lan_rx = 0; w->lan_rx < w->nlan; w->lan_rx++)
+		n += w->lan_ops[w->lan_rx]->rx_batch(w->lan[w->lan_rx], LAN_RX_BUDGET, on_lan_packet, w);
 	return n;
 }
 
@@ -231,6 +247,8 @@ static unsigned take_turn(struct worker *w)
 	n += worker_run_relay(w);
 	n += worker_send_lan(w);
 	n += send_wan(w);
+	if (latency_follows(&w->latency))
+		latency_look(&w->latency, w->core, worker_clock_ns(CLOCK_MONOTONIC));
 	n += worker_pass_events(w);
 	trace_look(&w->trace, w->core, w->seal, w->now_ns);
 	return n;

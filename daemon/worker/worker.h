@@ -11,6 +11,7 @@
 #include "daemon/lan/lan_pause.h"
 #include "daemon/util/flow_filter.h"
 #include "flow_trace.h"
+#include "latency.h"
 #include "trace.h"
 
 struct worker_params {
@@ -54,6 +55,7 @@ struct worker_snapshot {
 	uint64_t failures_unnamed;
 	struct seal_stats seal;
 	struct lan_pause_stats pause;
+	struct latencies latency;
 };
 
 enum worker_cmd_type {

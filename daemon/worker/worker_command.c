@@ -108,6 +108,7 @@ static void take_snapshot(struct worker *w, struct worker_snapshot *s)
 		seal_stats(w->seal, &s->seal);
 	if (w->pause)
 		lan_pause_stats(w->pause, &s->pause);
+	s->latency = w->latency.sums;
 	for (uint32_t i = 0; i < w->config.npaths; i++)
 		proxy_path_status(w->core, i, w->now_ns, &s->paths[i]);
 	wan_port_stats(w->wan, &wan);

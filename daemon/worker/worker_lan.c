@@ -116,6 +116,8 @@ static unsigned send_lan_batch(struct worker *w)
 			break;
 		if (w->tapped)
 			show_lan_tx(w, &f->pkt);
+		if (latency_wants(&w->latency, FLOW_FAR, w->now_ns))
+			latency_outgoing(&w->latency, w->core, w->now_ns, &f->pkt);
 		n += address_frame(w, f);
 	}
 	send_frames(w, n);

@@ -63,6 +63,8 @@ struct worker {
 	uint64_t no_route, unknown_hosts;
 	struct pcap *pcap_lan, *pcap_wan;
 	struct flow_watch *watch; /* NULL: nobody watches a flow */
+	struct latency_sampler latency;
+	uint32_t lan_rx; /* the port whose packets are being taken */
 	bool tapped; /* packets of hosts are shown to a capture or to a watch */
 	uint64_t wall_ns;          /* CLOCK_REALTIME of this turn, for captures */
 	uint64_t now_ns;           /* of this turn */

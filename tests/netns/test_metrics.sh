@@ -60,6 +60,24 @@ as_status() {
 	NOTE="$n values alike"
 }
 
+# Of requests that go at their own pace: each is acknowledged at LAN distance, delivered after the line (300 km), and followed
+# at the other edge from there on.
+latency() {
+	local acked delivered
+	lab_rcperf --secs 2 --size 4096 --depth 1 --every-ms 5 || why "no traffic" || return
+	sleep 0.2
+	scrape
+	acked=$(value 'longreach_latency_seconds_bucket{link="link",stage="acked",le="0.002"}')
+	holds "$(value 'longreach_latency_seconds_count{link="link",stage="acked"}') >= 100" || why "ACKs: few samples" || return
+	holds "$acked >= 0.5 * $(value 'longreach_latency_seconds_count{link="link",stage="acked"}')" || why "ACKs at LAN distance: $acked" || return
+	delivered=$(value 'longreach_latency_seconds_count{link="link",stage="delivered"}')
+	holds "$delivered >= 100" || why "deliveries: $delivered samples" || return
+	[ "$(value 'longreach_latency_seconds_bucket{link="link",stage="delivered",le="0.002"}')" = 0 ] || why "delivered within 2 ms over 300 km" || return
+	holds "$(lab_status b '.links[0].latency.inward.samples') >= 20" || why "inward at the other edge: few samples" || return
+	NOTE=$(lab_client a status | sed -n 's/^ *latency *//p')
+	[[ $NOTE = *ACK*delivered* ]] || why "status says: $NOTE"
+}
+
 # What the dashboard and the alert rules in etc/ ask for is served.
 asked_for() {
 	local root=${BASH_SOURCE[0]%/*}/../.. name n=0
@@ -204,6 +222,7 @@ lab_link_up
 check "metrics: a scrape is sound" sound
 check "metrics: they are what status says" as_status
 check "metrics: those of the path, too" path_as_status
+check "metrics: how long requests take" latency
 check "metrics: what dashboard and rules ask for" asked_for
 check "metrics: Prometheus answers the dashboard" dashboard_is_answered
 check "metrics: the measured distance" distance

@@ -72,6 +72,10 @@ keys_are_renewed() {
 	grep -q -- --renew "$LAB_DIR/out" || why "it does not say what to do: $NOTE" || return
 	[ "$before" = "$(cat "$LAB_DIR"/set/*/* | sha256sum)" ] || why "it touched the keys" || return
 	keygen link --dir "$LAB_DIR/set" --renew || why "$(head -1 "$LAB_DIR/out")" || return
+	keygen link --dir "$LAB_DIR/sites" --sites sapporo,wakkanai && keygen link --dir "$LAB_DIR/sites" --renew ||
+		why "$(head -1 "$LAB_DIR/out")" || return
+	[ "$(ls "$LAB_DIR/sites" | tr '\n' ' ')" = "sapporo wakkanai " ] || why "renewed for other sites: $(ls "$LAB_DIR/sites")" || return
+	! keygen link --dir "$LAB_DIR/nothing" --renew || why "a set was renewed that is not there" || return
 	[ "$before" != "$(cat "$LAB_DIR"/set/*/* | sha256sum)" ] || why "the keys are the old ones" || return
 	[ "$(find "$LAB_DIR/set" -type f | wc -l)" = 6 ] || why "it leaves $(find "$LAB_DIR/set" -type f | tr '\n' ' ')"
 }

@@ -128,6 +128,8 @@ rules_stay_those_of_what_runs() {
 	[ "$(of two .restart_needed)" = "" ] || why "still: $(of two .restart_needed)"
 }
 
+other_edge_knows() { [ "$(lab_status b '.links[] | select(.name == "two") | .state')" = peer_stopped ]; }
+
 # In the midst of its traffic, which ends well after the start.
 stop_and_start() {
 	local pid
@@ -142,6 +144,7 @@ stop_and_start() {
 	! client status --check || why "--check says that all is well" || return
 	said 'link two is stopped: .*longreach start two' || return
 	metric 'longreach_link_state{link="two",state="stopped"} 1' || return
+	lab_wait 6 other_edge_knows || why "the other edge says $(lab_status b '.links[] | select(.name == "two") | .state')" || return
 	sleep 2.2 # a link that does not start would have been tried again
 	state_is two stopped || why "it came back by itself: $(state_of two)" || return
 	nothing_unsealed || return
@@ -167,6 +170,31 @@ bad_files() {
 	cp "$LAB_DIR/two.good" "$(two a)"
 }
 
+# Somebody of the daemon's group, here root's, sees everything that has no packet in it and changes nothing; others see nothing.
+looks() { # group command...
+	local group=$1
+	shift
+	lab_in ea setpriv --reuid 65534 --regid "$group" --clear-groups --inh-caps=-all "$LAB_DIR/longreach" --control "$LAB_DIR/a/control" "$@" \
+		>"$LAB_DIR/said" 2>&1
+}
+
+group_looks() {
+	chmod 711 "$LAB_DIR" "$LAB_DIR/a"
+	cp "$LAB_BIN/longreach" "$LAB_DIR/longreach"
+	looks 0 status || why "$(head -1 "$LAB_DIR/said")" || return
+	said '^two: ' || return
+	looks 0 status --check && looks 0 failed && looks 0 version || why "$(head -1 "$LAB_DIR/said")" || return
+	! looks 0 stop two || why "it may stop a link" || return
+	said 'not allowed.*as root' || return
+	! looks 0 reload && ! looks 0 trace two --seconds 1 || why "it may reload or trace" || return
+	state_is two up || why "state $(state_of two)" || return
+	! looks 65534 status || why "anybody may look" || return
+	said 'not allowed: run longreach as root, or as one of' || return
+	[ "$(stat -c %a "$LAB_DIR/a/control" "$LAB_DIR/a/status" | tr '\n' ' ')" = "600 660 " ] || why "modes" || return
+	client restart two && grep -q 'longreach restart two` by user 0, process' "$LAB_DIR/a/log" || why "the log does not say who" || return
+	lab_wait 12 state_is two up || why "state $(state_of two)"
+}
+
 # Another daemon asks the file, and nobody else.
 daemon_restart() {
 	client stop two || why "$(head -1 "$LAB_DIR/said")" || return
@@ -189,5 +217,6 @@ check "a change for a start only: held back, restart LINK takes it up" beside_th
 check "held back: the rules stay those of what runs" beside_the_first rules_stay_those_of_what_runs
 SECS=9 check "stop, reload, start in the midst of traffic" beside_the_first stop_and_start
 check "a bad file, a wrong name" bad_files
+check "who may look changes nothing" group_looks
 check "a daemon that starts anew asks the file" daemon_restart
 check_end

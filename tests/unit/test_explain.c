@@ -121,6 +121,11 @@ static void explain__line_down_comes_first(void **state)
 {
 	(void)state;
 	expect_at("{\"name\":\"l\",\"state\":\"dead\"}", "near", PAIRED "\"stalled\":true,", HEARD "\"undelivered\":8,", "line_down ");
+	/* nor has a queue pair that is idle a line; one that was refused before has its own reason */
+	expect_at("{\"name\":\"l\",\"state\":\"dead\"}", "near", PAIRED, HEARD, "line_down ");
+	expect_at("{\"name\":\"l\",\"state\":\"dead\"}", "near", PAIRED, HEARD "\"failed\":true,\"syndrome\":98,", "access ");
+	/* while the edges disagree packets cross all the same */
+	expect_at("{\"name\":\"l\",\"state\":\"mismatch\"}", "near", PAIRED, HEARD "\"undelivered\":8,", "");
 	/* what ended before is not explained by what the line does now */
 	expect_at("{\"name\":\"l\",\"state\":\"dead\"}", "near", PAIRED "\"ended\":true,\"ended_age_ns\":1000,", HEARD, "");
 }
@@ -132,6 +137,10 @@ static void explain__gave_up_before_an_answer_can_come(void **state)
 	expect("near", PAIRED,
 	       "\"host_heard_age_ns\":59996000000,\"paired_age_ns\":59990000000,\"silent_repeats\":3,\"repeat_after_ns\":1000000,",
 	       "timeout ");
+	/* so soon that it never fell silent; but what a gap made it repeat says nothing of its timer */
+	expect("near", PAIRED, "\"host_heard_age_ns\":59996000000,\"paired_age_ns\":59990000000,\"repeats\":59,", "timeout ");
+	expect("near", PAIRED, "\"host_heard_age_ns\":59996000000,\"paired_age_ns\":59990000000,\"repeats\":59,\"gaps\":2,", "");
+	expect("near", PAIRED, HEARD "\"repeats\":59,", "");
 	/* in mode host it goes on, but repeats too early all the time */
 	expect("near", PAIRED "\"ack_mode\":\"host\",", HEARD "\"silent_repeats\":30,\"repeat_after_ns\":2000000,", "repeats_early ");
 	expect("near", PAIRED "\"ack_mode\":\"host\",", HEARD "\"silent_repeats\":30,\"repeat_after_ns\":67000000,", "");
@@ -166,6 +175,27 @@ static void explain__slow(void **state)
 }
 
 /* An answer that lacks everything, as of an older daemon. */
+/* What a requester repeats after its queue pair was given up looks like a new one that nobody answers. */
+static void explain__a_life_after_a_failed_one_has_no_cause_of_its_own(void **state)
+{
+	struct json_object *link, *flow;
+	char found[512];
+	struct explain_flow f = {.seconds = 1, .near = true};
+
+	(void)state;
+	assert_int_equal(jdoc_parse(&link, LINK_UP), 0);
+	assert_int_equal(jdoc_parse(&flow, "{\"side\":\"near\"," LEARNING "\"ended\":true,\"facts\":{\"opened_age_ns\":60000000000,\"repeats\":3,"
+	                                   "\"in_message\":true,\"host_heard_age_ns\":5000000000}}"), 0);
+	f.link = link;
+	f.flow = flow;
+	f.facts = j_get(flow, "facts");
+	assert_string_equal(causes_of(&f, found, sizeof(found)), "no_answer ");
+	f.failed_before = true;
+	assert_string_equal(causes_of(&f, found, sizeof(found)), "");
+	jdoc_free(&flow);
+	jdoc_free(&link);
+}
+
 static void explain__what_is_missing_is_no_finding(void **state)
 {
 	struct json_object *nothing;
@@ -207,6 +237,7 @@ int main(void)
 	    cmocka_unit_test(explain__line_down_comes_first),
 	    cmocka_unit_test(explain__gave_up_before_an_answer_can_come),
 	    cmocka_unit_test(explain__slow),
+	    cmocka_unit_test(explain__a_life_after_a_failed_one_has_no_cause_of_its_own),
 	    cmocka_unit_test(explain__what_is_missing_is_no_finding),
 	    cmocka_unit_test(explain_error__by_number_and_name),
 	};

@@ -15,6 +15,7 @@
 #include "daemon/lan/burst_ring.c"
 #include "daemon/link/bursts.c"
 #include "daemon/telemetry/metrics.c"
+#include "daemon/worker/latency.c"
 #define COUNTERS_PAGE_TEST
 #include "etc/man/counters_page.c"
 
@@ -252,6 +253,25 @@ static void metrics_write__stray_buffers(void **state)
 	evbuffer_free(out);
 }
 
+static void metrics_write__latency(void **state)
+{
+	struct latency_histogram *h = &snap.latency.of[LATENCY_DELIVERED];
+
+	(void)state;
+	h->n[0] = 2;
+	h->n[9] = 5;
+	h->n[LATENCY_BOUND_COUNT] = 1;
+	h->sum_ns = 12500000000;
+	scrape();
+	says("# TYPE longreach_latency_seconds histogram");
+	says("longreach_latency_seconds_bucket{link=\"wakkanai\",stage=\"delivered\",le=\"1e-05\"} 2");
+	says("longreach_latency_seconds_bucket{link=\"wakkanai\",stage=\"delivered\",le=\"0.01\"} 7");
+	says("longreach_latency_seconds_bucket{link=\"wakkanai\",stage=\"delivered\",le=\"+Inf\"} 8");
+	says("longreach_latency_seconds_sum{link=\"wakkanai\",stage=\"delivered\"} 12.5");
+	says("longreach_latency_seconds_count{link=\"wakkanai\",stage=\"delivered\"} 8");
+	says("longreach_latency_seconds_count{link=\"wakkanai\",stage=\"acked\"} 0");
+}
+
 static void metrics_write__hostile_name(void **state)
 {
 	(void)state;
@@ -409,6 +429,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(counters_page__names_all_that_metrics_count, setup, teardown),
 	    cmocka_unit_test_setup_teardown(counters_page__names_every_family, setup, teardown),
 	    cmocka_unit_test(manual__names_every_state),
+	    cmocka_unit_test_setup_teardown(metrics_write__latency, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__hostile_name, setup, teardown),
 	};
 

@@ -19,6 +19,7 @@
 #include "daemon/util/log.c"
 #include "daemon/peer/accept_queue.c"
 #include "daemon/peer/cert_days.c"
+#include "daemon/peer/peer_clock.c"
 #include "daemon/privileged/held_sockets.c"
 #include "daemon/peer/peer.c"
 #include "daemon/peer/peer_accept.c"
@@ -250,6 +251,32 @@ static void peer__restarted_edge_begins_a_new_session(void **state)
 	assert_int_not_equal(l->a.last.epoch_rx, before.epoch_rx);
 }
 
+/* An operator's stop is told before the connection ends, and is of the past when the other edge says hello again. */
+static void stop_is_told(struct lab *l)
+{
+	assert_false(status_of(&l->a).stopped_there);
+	peer_say_stopped(l->b.peer);
+	stop_edge(&l->b);
+	run_until(l, a_lost, 1000);
+	assert_true(status_of(&l->a).stopped_there);
+	assert_int_equal(start_edge(l, &l->b), 0);
+	run_until(l, second_session, 5000);
+	assert_false(status_of(&l->a).stopped_there);
+	/* Without a word it is a fault; nothing can be told without a connection. */
+	stop_edge(&l->b);
+	run_until(l, a_lost, 1000);
+	assert_false(status_of(&l->a).stopped_there);
+	peer_say_stopped(l->a.peer);
+}
+
+static void peer__a_stop_by_an_operator_is_told(void **state)
+{
+	struct lab *l = *state;
+
+	bring_up(l);
+	stop_is_told(l);
+}
+
 /* The listening edge sees the restart while it still believes in the old connection. */
 static void peer__half_open_connection_gives_way(void **state)
 {
@@ -354,6 +381,49 @@ static void peer__garbage_does_not_disturb_the_session(void **state)
 	close(fd);
 	assert_true(both_met(l));
 	assert_int_equal(l->b.sessions, 1);
+}
+
+/* They tell each other what their clocks show, once a second. Of a connection that has just begun nothing is known. */
+static void peer__clocks_are_compared(void **state)
+{
+	struct lab *l = *state;
+	struct peer_status s;
+
+	bring_up(l);
+	assert_false(status_of(&l->a).clock_known);
+	for (int i = 0; i < 2; i++) {
+		on_tick(-1, 0, l->b.peer);
+		run_for(l, 20);
+	}
+	s = status_of(&l->a);
+	assert_true(s.clock_known);
+	assert_true(s.clock_ahead_ns > -(int64_t)NS_PER_S && s.clock_ahead_ns < (int64_t)NS_PER_S);
+	assert_int_equal(s.clock_jumps, 0);
+	l->b.peer->clock.wall_ahead_ns += 5 * (int64_t)NS_PER_S; /* as if it had been so at the last look */
+	on_tick(-1, 0, l->b.peer);
+	assert_int_equal(status_of(&l->b).clock_jumps, 1);
+	assert_true(status_of(&l->b).clock_jump_ns < -4 * (int64_t)NS_PER_S);
+	stop_edge(&l->b);
+	run_until(l, a_lost, 1000);
+	assert_false(status_of(&l->a).clock_known);
+}
+
+/* Who has not said hello is not listened to. */
+static void peer__a_stop_is_not_believed_from_strangers(void **state)
+{
+	struct lab *l = *state;
+	uint8_t text[PEER_HEADER_LEN];
+	int fd;
+
+	bring_up(l);
+	fd = knock(l, &l->a.config.paths[0].local);
+	run_for(l, 50);
+	peer_msg_header(text, MSG_STOPPED, 0);
+	assert_int_equal(send(fd, text, sizeof(text), MSG_NOSIGNAL), sizeof(text));
+	run_for(l, 50);
+	assert_false(status_of(&l->b).stopped_there);
+	assert_true(both_met(l));
+	close(fd);
 }
 
 static struct place *first_unjudged(const struct lab *l)
@@ -605,6 +675,14 @@ static void sealed__both_have_the_same_secrets_one_per_direction(void **state)
 	assert_same_secrets(l);
 	assert_int_equal(l->a.sessions, 1);
 	assert_int_equal(l->b.sessions, 1);
+}
+
+static void sealed__a_stop_by_an_operator_is_told(void **state)
+{
+	struct lab *l = *state;
+
+	bring_up_sealed(l);
+	stop_is_told(l);
 }
 
 /* A TLS handshake that both edges' keys stand behind is known as such before it begins; an edge of an earlier version,
@@ -903,6 +981,9 @@ int main(void)
 	    TEST(peer__the_connecting_edge_may_be_first),
 	    TEST(peer__broken_connection_leaves_the_session),
 	    TEST(peer__restarted_edge_begins_a_new_session),
+	    TEST(peer__a_stop_by_an_operator_is_told),
+	    TEST(peer__clocks_are_compared),
+	    TEST(peer__a_stop_is_not_believed_from_strangers),
 	    TEST(peer__half_open_connection_gives_way),
 	    TEST(peer__reload_begins_a_session_with_mismatch_and_back),
 	    TEST(peer__lanes_that_differ_mean_no_session),
@@ -916,6 +997,7 @@ int main(void)
 #define SEALED(t) cmocka_unit_test_setup_teardown(t, set_up_sealed, tear_down)
 	    SEALED(sealed__both_have_the_same_secrets_one_per_direction),
 	    SEALED(sealed__proof_comes_first),
+	    SEALED(sealed__a_stop_by_an_operator_is_told),
 	    SEALED(sealed__every_session_has_new_secrets),
 	    SEALED(sealed__broken_connection_leaves_the_session),
 	    SEALED(sealed__offer_is_made_again_on_the_next_connection),

@@ -49,7 +49,7 @@ why() {
 	elif [ $# = 0 ]; then
 		sleep 4
 	else
-		wait_flow
+		wait_traffic
 	fi
 	[ $# = 0 ] || "$@"
 	# shellcheck disable=SC2086
@@ -61,11 +61,11 @@ why() {
 	port=$((port + 1)) # pair() counts in a shell of its own
 }
 
-# Until edge a has a flow, and a second more.
-wait_flow() {
+# Until the programs are past what they say to set themselves up, which goes over RDMA too (perftest -R).
+wait_traffic() {
 	local i
-	for i in $(seq 50); do
-		[ "$(edge_status a --json 2>/dev/null | jq '.links[0].flow_counts.near')" -gt 0 ] 2>/dev/null && break
+	for i in $(seq 100); do
+		[ "$(edge_status a --json 2>/dev/null | jq '.links[0].counters.lan_rx_bytes')" -gt 1000000 ] 2>/dev/null && break
 		sleep 0.2
 	done
 	sleep 1
@@ -110,9 +110,10 @@ suite_explain() {
 	why route a route "$a --error 12" -- 12 "$t" "$t $b2"
 	in_guest a "ip route del blackhole $b/32"
 
-	in_guest b "ip route add $a/32 via 10.2.0.99"
+	# a gateway that is there and leads nowhere: without an answer to ARP the server could not connect its queue pair at all
+	in_guest b "ip neigh replace 10.2.0.99 lladdr 02:00:00:00:00:63 nud permanent dev lan0; ip route add $a/32 via 10.2.0.99"
 	why route-back b return_route "$b --error 12" -- 14 "$t" "$t $b2"
-	in_guest b "ip route del $a/32 via 10.2.0.99"
+	in_guest b "ip route del $a/32 via 10.2.0.99; ip neigh del 10.2.0.99 dev lan0"
 
 	use near
 	arp_silent on
@@ -176,7 +177,7 @@ perftest_error_12() {
 	pair $n 60 "ib_write_bw $x -R --retry_count=1 -s 65536 -n 20000" \
 		"ib_write_bw $x -R --retry_count=1 -s 65536 -n 20000 $lan_addr_b" >/dev/null 2>&1 &
 	pid=$!
-	sleep 3
+	wait_traffic
 	in_guest b "ip route add blackhole $lan_addr_a/32"
 	wait $pid
 	explained a peer_gone "$lan_addr_a" --error 12 && grep -q 'Failed status 12' "$work/$n.a" && rc=0

@@ -46,6 +46,7 @@ static int fuzz_peername(int fd, struct sockaddr *addr, socklen_t *len);
 #include "daemon/peer/accept_queue.c"
 #include "daemon/util/addr.c"
 #include "daemon/peer/cert_days.c"
+#include "daemon/peer/peer_clock.c"
 #include "daemon/privileged/held_sockets.c"
 #include "daemon/peer/hello.c"
 #include "daemon/config/host_groups.c"

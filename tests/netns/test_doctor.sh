@@ -678,6 +678,6 @@ long check "rates_apart" rates_differ
 check "certificate" old_keys
 relink
 check "clock" slow_clock
-check "clocks_apart, clock_set" clock_is_set
+long check "clocks_apart, clock_set" clock_is_set
 check "after all of it: nothing" says_nothing
 check_end

@@ -90,6 +90,6 @@ const char *apply_driver(const char *dev, char *name, size_t cap)
 		return name;
 	target[n] = '\0';
 	base = strrchr(target, '/');
-	snprintf(name, cap, "%s", base != NULL ? base + 1 : target);
+	snprintf(name, cap, "%.*s", (int)cap - 1, base != NULL ? base + 1 : target);
 	return name;
 }

@@ -270,13 +270,14 @@ static void check_promise(const struct said *s)
 		fail_said(s, "ack-promise", "the responder has not acknowledged that");
 }
 
-/* To a READ that was repeated some responders say what they have executed since, and an edge that has not known the
- * flow before can say nothing else. */
+/* To a READ that was repeated, and where they send one away, some responders say what they have executed since, and an
+ * edge that has not known the flow before can say nothing else. */
 static bool said_by_now(const struct said *s, uint32_t msn)
 {
 	int32_t over = psn_diff(s->pkt->aeth_msn, msn);
+	bool is_ack = s->pkt->opcode == RC_ACK && (s->pkt->aeth_syndrome & AETH_TYPE_MASK) != AETH_RNR_NAK;
 
-	return s->pkt->opcode != RC_ACK && s->q->peer->model->msn_by_now && over > 0 &&
+	return !is_ack && s->q->peer->model->msn_by_now && over > 0 &&
 	       over <= psn_diff(s->q->peer->resp.msn, msn);
 }
 

@@ -2,7 +2,6 @@
 /* latency.c - one request of a host, and one packet for a host, followed by looks at their flows. */
 #include "latency.h"
 
-#include <string.h>
 
 #define ARRIVES_WITHIN_NS 100000000ull /* a flow that the far side follows sends nothing more: another one */
 #define LOOK_PART         64u
@@ -101,20 +100,15 @@ bool latency_request(struct latency_sampler *s, struct proxy *p, uint64_t now_ns
 void latency_outgoing(struct latency_sampler *s, struct proxy *p, uint64_t now_ns, const struct lan_tx *tx)
 {
 	struct latency_probe *b = &s->side[FLOW_FAR];
-	uint8_t l3[LAN_IP_MAX];
 	struct proxy_flow_view v;
 	struct roce_pkt pkt;
 	size_t len = (size_t)tx->hdr_len + tx->body_len + tx->trailer_len;
 
 	s->next_ns[FLOW_FAR] = now_ns + LATENCY_AGAIN_NS;
-	if (len > sizeof(l3) || tx->routed)
+	if (tx->hdr_len == 0 || tx->routed)
 		return;
-	memcpy(l3, tx->hdr, tx->hdr_len);
-	if (tx->body_len != 0)
-		memcpy(l3 + tx->hdr_len, tx->body, tx->body_len);
-	if (tx->trailer_len != 0)
-		memcpy(l3 + tx->hdr_len + tx->body_len, tx->trailer, tx->trailer_len);
-	if (roce_parse(l3, len, &pkt) != DROP_NONE || !is_request(&pkt))
+	/* The headers are all in hdr. A copy of the body would lie on the stack, which is in core dumps. */
+	if (roce_parse(tx->hdr, len, &pkt) != DROP_NONE || !is_request(&pkt))
 		return;
 	*b = (struct latency_probe){.key = key_of(&pkt, tx->vlan_tci), .began_ns = now_ns};
 	if (!find(b, p, FLOW_FAR, &v))

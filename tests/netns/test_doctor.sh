@@ -131,8 +131,8 @@ no_such_link() {
 not_allowed() {
 	chmod 711 "$LAB_DIR" "$LAB_DIR/a"
 	cp "$LAB_BIN/longreach" "$LAB_DIR/longreach"
-	lab_in ea setpriv --reuid 65534 --clear-groups --inh-caps=-all "$LAB_DIR/longreach" --control "$LAB_DIR/a/control" \
-		doctor >"$LAB_DIR/doctor" 2>"$LAB_DIR/doctor.err"
+	lab_in ea setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all "$LAB_DIR/longreach" \
+		--control "$LAB_DIR/a/control" doctor >"$LAB_DIR/doctor" 2>"$LAB_DIR/doctor.err"
 	STATUS=$?
 	NOTE=$(head -1 "$LAB_DIR/doctor.err" | sed "s|$LAB_DIR|DIR|g")
 	[ $STATUS = 2 ] && [[ $NOTE = *"run longreach as root"* ]] || why "exit code $STATUS: $NOTE"

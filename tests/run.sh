@@ -131,9 +131,10 @@ sim() {
 	rates
 	beside full build/gcc/lrsim --full 400g-1000km-4096-loss1
 	beside crowd build/gcc/lrsim --crowd "$(pick short all)"
+	beside dead build/gcc/lrsim --fair "$(pick dead-near all)"
 	step 'incast: 256 QPs into one port' build/gcc/lrsim --incast
 	step 'a beginning without help' build/gcc/lrsim --begin all
-	step 'dead flows: what others keep' build/gcc/lrsim --fair "$(pick dead-near all)"
+	step 'dead flows: what others keep' joined dead
 	step 'a WAN cut for 10 s: who lives' build/gcc/lrsim --cut all
 	step 'READs over 300 km' build/gcc/lrsim --reads 300km-4qp
 	step 'READs over 1000 km' build/gcc/lrsim --reads 1000km-8qp
@@ -154,7 +155,7 @@ sim() {
 	else
 		for fault in ack_too_far drop_slot wrong_msn mispair stale_incarnation past_read barrier_off \
 			far_as_near delivered_again nak_repeated far_frees_first probe_together; do
-			step "deliberate bug: $fault" build/gcc/lrsim --seeds 1-200 --fault $fault --expect-failure
+			step "deliberate bug: $fault" build/gcc/lrsim --seeds 1-200 --jobs "$jobs" --fault $fault --expect-failure
 		done
 	fi
 	step 'a frozen host: what others keep' joined frozen

@@ -521,8 +521,6 @@ int arena_file_open(struct arena_file *f, const struct arena_file_params *p, cha
 	}
 	if (r < 0)
 		give_up(f);
-	else
-		say_owner(f);
 	return r;
 }
 
@@ -533,6 +531,7 @@ static void set_state(struct arena_file *f, enum trailer_state state)
 
 void arena_file_in_use(struct arena_file *f)
 {
+	say_owner(f); /* not before it was understood: what is set aside stays as it was found */
 	set_state(f, TRAILER_IN_USE);
 }
 
@@ -545,7 +544,7 @@ void arena_file_close(struct arena_file *f, bool empty)
 {
 	if (f->region && empty)
 		set_state(f, TRAILER_EMPTY);
-	if (f->region)
+	if (f->region && trailer_of(f)->owner_pid == (uint32_t)getpid())
 		__atomic_store_n(&trailer_of(f)->owner_pid, 0, __ATOMIC_RELEASE);
 	give_up(f);
 }

@@ -2,7 +2,6 @@
 /* latency.c - one request of a host, and one packet for a host, followed by looks at their flows. */
 #include "latency.h"
 
-
 #define ARRIVES_WITHIN_NS 100000000ull /* a flow that the far side follows sends nothing more: another one */
 #define LOOK_PART         64u
 

@@ -317,6 +317,8 @@ bool near_fp_messages_from(struct proxy *p, const struct near_flow *f, uint64_t 
 	uint32_t back = (uint32_t)(f->pos_next - pos), i = f->fp_count;
 
 	*n = 0;
+	if (pos > f->pos_next)
+		return false;
 	while (i > 0 && f->fp_count - i < MESSAGES && (uint32_t)f->pos_next - entry(p, f, i - 1)[0] <= back)
 		*n += (entry(p, f, --i)[1] & FP_COUNTS) != 0;
 	return (pos >= f->pos_base || (f->fp_before && i > 0)) && f->fp_count - i < MESSAGES;

@@ -128,17 +128,21 @@ second_copy_sends_nothing() {
 	same_trees "$LAB_DIR/src" "$LAB_DIR/there/new/src"
 }
 
-# Starts a copy, waits until so many MiB of the large file are there, and calls what is to happen then.
-begin_large() { # destination
-	LONGREACH_RELAY="$LAB_DIR/a.relay" "$LAB_BIN/longreach" copy --json --timeout 30 "$LAB_DIR/big" "link:data/$1/" \
+# Starts a copy, and waits until so many MiB of the large file are there.
+begin_copy() { # from to folder-where-it-arrives
+	LONGREACH_RELAY="$LAB_DIR/a.relay" "$LAB_BIN/longreach" copy --json --timeout 30 "$1" "$2" \
 		>"$LAB_DIR/big.json" 2>"$LAB_DIR/big.err" &
 	COPY=$!
-	lab_wait 20 some_arrived "$1" || why "nothing arrives: $(tail -1 "$LAB_DIR/big.err")"
+	lab_wait 20 some_arrived "$3" || why "nothing arrives: $(tail -1 "$LAB_DIR/big.err")"
 }
 
-some_arrived() { # destination: 8 MiB of 64
+begin_large() { # destination
+	begin_copy "$LAB_DIR/big" "link:data/$1/" "$LAB_DIR/there/$1"
+}
+
+some_arrived() { # folder: 8 MiB of 64
 	local f
-	f=$(find "$LAB_DIR/there/$1" -name '.longreach-journal*' 2>/dev/null | head -1)
+	f=$(find "$1" -name '.longreach-journal*' 2>/dev/null | head -1)
 	[ -n "$f" ] && [ "$(stat -c %s "$f")" -gt $((8 * 32)) ]
 }
 
@@ -286,16 +290,7 @@ files_come_back() {
 }
 
 begin_pull() { # name
-	LONGREACH_RELAY="$LAB_DIR/a.relay" "$LAB_BIN/longreach" copy --json --timeout 30 link:data/big "$LAB_DIR/$1" \
-		>"$LAB_DIR/big.json" 2>"$LAB_DIR/big.err" &
-	COPY=$!
-	lab_wait 20 some_came "$1" || why "nothing arrives: $(tail -1 "$LAB_DIR/big.err")"
-}
-
-some_came() { # name: 8 MiB of 64
-	local f
-	f=$(find "$LAB_DIR/$1" -name '.longreach-journal*' 2>/dev/null | head -1)
-	[ -n "$f" ] && [ "$(stat -c %s "$f")" -gt $((8 * 32)) ]
+	begin_copy link:data/big "$LAB_DIR/$1" "$LAB_DIR/$1"
 }
 
 # Interrupted by whatever command does, the copy goes on by itself.

@@ -4,21 +4,12 @@
 # machine that lacks what the engine needs says so in words.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
+. "$(dirname "$0")/dpdk.sh"
 
-# Whose frames fit a place of the link's buffer, and larger ones, which are copied.
-DEVICE=net_af_packet0,iface=lan0,framesz=4288,blocksz=274432,framecnt=256
+# Whose frames are larger than a place of the link's buffer, and are copied.
 COPYING=net_af_packet0,iface=lan0,framesz=8192,blocksz=65536,framecnt=256
 EAL="--no-huge -m 256"
 A_TCP=10.101.1.3
-
-MISSING=
-[ -e "$LAB_BIN/plugins/longreach-dpdk.so" ] || MISSING="longreach-dpdk.so is not built (make dpdk; it needs libdpdk-dev)"
-compgen -G "/usr/lib/*/dpdk/pmds-*/librte_net_af_packet.so" >/dev/null || MISSING="DPDK's net_af_packet driver is not here"
-
-skipped() {
-	WHY=$MISSING
-	return 77
-}
 
 # Beside lab_daemon_under(): an argument with blanks. Empty: the daemon as it is.
 daemon_with() { # EAL arguments

@@ -6,19 +6,10 @@
 #     host a --- edge a (killed) === line, 300 km === edge b (killed) --- host b
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
+. "$(dirname "$0")/dpdk.sh"
 
-DEVICE=net_af_packet0,iface=lan0,framesz=4288,blocksz=274432,framecnt=256
 [ "${FULL:-}" != 1 ] || KILLS=${KILLS:-16}
 KILLS=${KILLS:-4}
-
-MISSING=
-[ -e "$LAB_BIN/plugins/longreach-dpdk.so" ] || MISSING="longreach-dpdk.so is not built (make dpdk; it needs libdpdk-dev)"
-compgen -G "/usr/lib/*/dpdk/pmds-*/librte_net_af_packet.so" >/dev/null || MISSING="DPDK's net_af_packet driver is not here"
-
-skipped() {
-	WHY=$MISSING
-	return 77
-}
 
 # The one that carries packets, which its parent starts again.
 kill_child() { # a|b

@@ -112,6 +112,16 @@ static void put_ping(struct wan_build *b)
 	}
 }
 
+/* A size in force that is doubted is tried without sending time: while every datagram of that size is lost, the rate
+ * controller takes the losses for a full line and has no time to give, and the path stands still until it has. One probe
+ * is under way at a time. */
+static bool size_probe_goes(const struct wan_build *b, enum wan_contents what)
+{
+	if (!wan_path_asker(b->p, b->l) || b->s->report_due)
+		return false;
+	return what == WAN_ALL || (what == WAN_CONTROL && b->path->pmtu.doubt);
+}
+
 /* Tries a size: a datagram of its own. */
 static bool put_size_probe(struct wan_build *b, size_t cap)
 {
@@ -350,7 +360,7 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 		if (b.off > WAN_HDR_LEN)
 			return seal(&b);
 	}
-	if (what == WAN_ALL && wan_path_asker(p, l) && !s->report_due && put_size_probe(&b, cap))
+	if (size_probe_goes(&b, what) && put_size_probe(&b, cap))
 		return seal(&b);
 	b.fec_room = wan_fec_room(path, s);
 	b.cap -= b.fec_room;

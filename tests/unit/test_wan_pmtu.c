@@ -321,6 +321,30 @@ static void wan_pmtu__core_probe_waits_for_the_pacer(void **state)
 	core_close(&c);
 }
 
+/* A rate controller that takes the losses of a black hole for a full line gives no more sending time: the size in doubt is
+ * tried all the same. */
+static void wan_pmtu__core_doubt_waits_for_no_pacer(void **state)
+{
+	struct core c;
+	unsigned ms = 0;
+
+	(void)state;
+	carries_bytes = 8972;
+	open_searching(&c);
+	core_wait(&c, 100 * CORE_MS);
+	carries_bytes = 1400;
+	core_send_run(&c, 1, 100);
+	for (; ms < 1000 && !c.a.p->wan->path[0].pmtu.doubt; ms++)
+		core_wait(&c, CORE_MS);
+	assert_true(c.a.p->wan->path[0].pmtu.doubt);
+	for (ms = 0; ms < 400 && c.a.p->wan->path[0].payload_max > 1400; ms++) {
+		atomic_store(&c.a.pacer.next, (c.now_ns + 50 * CORE_MS) * PACER_FRACTION);
+		core_wait(&c, CORE_MS);
+	}
+	assert_true(c.a.p->wan->path[0].payload_max <= 1400);
+	core_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -336,6 +360,7 @@ int main(void)
 	    cmocka_unit_test(wan_pmtu__core_searches_and_delivers),
 	    cmocka_unit_test(wan_pmtu__core_falls_into_a_black_hole),
 	    cmocka_unit_test(wan_pmtu__core_probe_waits_for_the_pacer),
+	    cmocka_unit_test(wan_pmtu__core_doubt_waits_for_no_pacer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -339,6 +339,8 @@ static int audit_channel(struct proxy *p, const struct relay_channel *c)
 		return -141;
 	if (c->out.freed > c->out.done || c->out.done > c->out.next || c->out.sent > c->out.next)
 		return -142;
+	if (in->ahead != relay_in_count_ahead(p, c))
+		return -145;
 	return dnode_on(&in->ready_node) == !dlist_empty(&in->ready) ? 0 : -143;
 }
 

@@ -28,12 +28,16 @@ static void store(struct proxy *p, struct relay_channel *c, uint64_t done)
 
 /* --- credit --- */
 
+/* There is to be room for those that have not come. What has come behind one that is missing is executed, and holds
+ * nothing, or is counted in held_bytes: a repair that is lost again would use up all credit else, in front of empty
+ * memory. */
 static uint64_t grant(const struct proxy *p, struct relay_in *in)
 {
 	uint64_t budget = relay_budget(p, POOL_WAN), held = p->relay->held_bytes[POOL_WAN],
 	         room = budget > held ? (budget - held) / 4 * 3 / arena_class_bytes(RELAY_CHUNK_MAX) : 0;
 
-	in->limit = max_u64(in->limit, min_u64(in->have + LIMIT_LEAST + room, in->done + p->cfg.relay_window));
+	in->limit = max_u64(in->limit,
+	                    min_u64(in->have + in->ahead + LIMIT_LEAST + room, in->done + p->cfg.relay_window));
 	return in->limit;
 }
 
@@ -112,6 +116,7 @@ static void begin_life(struct proxy *p, struct relay_channel *c, uint32_t life, 
 	memset(in->bits, 0, p->cfg.relay_window / 8);
 	in->life = life;
 	in->done = in->have = in->limit = in->told_done = base;
+	in->ahead = 0;
 	in->advancing = false;
 	store(p, c, base);
 }
@@ -171,6 +176,15 @@ static void look_fence(struct proxy *p, struct relay_channel *c)
 	put_ready(p, c, slot);
 }
 
+/* Each position before `pos` has come. */
+static void have_until(struct relay_in *in, uint64_t pos)
+{
+	if (pos <= in->have)
+		return;
+	in->ahead -= pos - in->have;
+	in->have = pos;
+}
+
 static void advance(struct proxy *p, struct relay_channel *c)
 {
 	struct relay_in *in = &c->in;
@@ -181,11 +195,11 @@ static void advance(struct proxy *p, struct relay_channel *c)
 		flip_bit(p, in, in->done);
 		in->done++;
 	}
-	in->have = max_u64(in->have, in->done);
+	have_until(in, in->done);
 	while (in->have < in->limit && work_take(p) &&
 	       (bit_at(p, in, in->have) ||
 	        ((slot = slot_at(p, c, in->have)) != SLOT_NONE && is_whole(p, slot))))
-		in->have++;
+		have_until(in, in->have + 1);
 	in->advancing = !p->work_left;
 	if (in->advancing)
 		relay_work_later(p, c);
@@ -204,6 +218,18 @@ static void done_at(struct proxy *p, struct relay_channel *c, uint32_t slot)
 	advance(p, c);
 }
 
+uint64_t relay_in_count_ahead(struct proxy *p, const struct relay_channel *c)
+{
+	uint64_t n = 0;
+
+	for (uint64_t pos = c->in.have; pos < c->in.limit; pos++) {
+		uint32_t slot = slot_at(p, c, pos);
+
+		n += bit_at(p, &c->in, pos) || (slot != SLOT_NONE && is_whole(p, slot));
+	}
+	return n;
+}
+
 bool relay_in_work(struct proxy *p, struct relay_channel *c)
 {
 	if (c->in.advancing)
@@ -219,6 +245,7 @@ static void take_whole(struct proxy *p, struct relay_channel *c, uint32_t slot)
 	uint8_t flags = arena_data(p->arena, slot)[0];
 
 	arena_meta(p->arena, slot)->queued = SQ_RELAY_IN;
+	c->in.ahead++;
 	if (flags & RELAY_VOID)
 		done_at(p, c, slot);
 	else if ((flags & RELAY_FENCE) && arena_hdr(p->arena, slot)->pos != c->in.done &&

@@ -35,6 +35,7 @@ struct relay_in {
 	uint64_t done;       /* every chunk before is executed */
 	uint64_t stored;     /* the same, as the descriptor says */
 	uint64_t have;       /* every chunk before has come or is done */
+	uint64_t ahead;      /* chunks from there on that have come or are done */
 	uint64_t limit;      /* granted */
 	uint64_t told_done, told_limit;
 	uint64_t *bits;      /* relay_window of them, by position: done out of order */
@@ -126,5 +127,7 @@ void relay_in_credit_frame(struct proxy *p, struct relay_channel *c, struct wan_
 void relay_in_tell(struct proxy *p, struct relay_channel *c, bool at_once);
 bool relay_in_packet(struct proxy *p, struct lane *l, const struct wan_packet *w);
 bool relay_in_work(struct proxy *p, struct relay_channel *c);
+/* relay_in.ahead, counted anew. Slow. */
+uint64_t relay_in_count_ahead(struct proxy *p, const struct relay_channel *c);
 
 #endif

@@ -379,6 +379,78 @@ static void relay__hostile_frames(void **state)
 	proxy_relay_void(p, c->now_ns, 0);
 }
 
+/* A chunk of that position comes to b, whole. */
+static void arrive(struct core *c, uint64_t pos)
+{
+	uint8_t data[64] = {0};
+	struct wan_packet w = {.flow = 0,
+	                       .inc = c->b.p->relay->channel[0].in.life,
+	                       .pos = pos,
+	                       .total = sizeof(data),
+	                       .len = sizeof(data),
+	                       .data = data};
+
+	c->b.p->work_left = CALL_WORK;
+	assert_true(relay_source.on_packet(c->b.p, lane_of(c->b.p, 0), &w));
+}
+
+static void arrive_and_be_done(struct core *c, uint64_t pos)
+{
+	struct relay_chunk k;
+
+	arrive(c, pos);
+	assert_true(proxy_relay_next(c->b.p, c->now_ns, &k));
+	proxy_relay_done(c->b.p, c->now_ns, k.slot);
+}
+
+/* Positions that b grants. */
+static uint64_t limit(struct core *c)
+{
+	struct wan_relay_credit f;
+
+	relay_in_credit_frame(c->b.p, &c->b.p->relay->channel[0], &f);
+	return f.limit;
+}
+
+/* A chunk is lost, and its repairs as well. Those behind it come, are executed and hold nothing: there is credit for as
+ * many more as at first, and the sender does not wait for the repair. */
+static void relay__executed_behind_a_hole_takes_no_credit(void **state)
+{
+	struct core *c = given(state, 8);
+	uint64_t first;
+
+	meet(c, 1, 1);
+	first = limit(c);
+	assert_in_range(first, 65, 256 - 64);
+	for (uint64_t pos = 1; pos <= 64; pos++)
+		arrive_and_be_done(c, pos);
+	assert_int_equal(c->b.p->relay->held_bytes[POOL_WAN], 0);
+	assert_int_equal(limit(c), first + 64);
+	arrive_and_be_done(c, 0);
+	assert_int_equal(c->b.p->relay->channel[0].in.have, 65);
+	assert_int_equal(limit(c), first + 65);
+	assert_int_equal(relay_audit(c->b.p), 0);
+}
+
+/* Those that come and are not executed hold memory: there is credit for what is left of it, and the least. */
+static void relay__held_behind_a_hole_takes_credit(void **state)
+{
+	struct core *c = given(state, 8);
+	struct relay_in *in;
+	uint64_t first, room;
+
+	meet(c, 1, 1);
+	in = &c->b.p->relay->channel[0].in;
+	first = limit(c);
+	for (uint64_t pos = 1; pos < first; pos++)
+		arrive(c, pos);
+	room = relay_budget(c->b.p, POOL_WAN) - in->held_bytes;
+	assert_true(in->held_bytes > 0);
+	assert_true(limit(c) > first);
+	assert_true((limit(c) - first - 63) * arena_class_bytes(RELAY_CHUNK_MAX) <= room);
+	assert_int_equal(relay_audit(c->b.p), 0);
+}
+
 /* A channel of a flow's weight, beside flows that wait: as much as each of them. */
 static void relay__a_channel_has_a_flows_part(void **state)
 {
@@ -411,6 +483,8 @@ int main(void)
 	    CORE_TEST(relay__old_life_in_hand_is_harmless),
 	    CORE_TEST(relay__losses_are_repaired),
 	    CORE_TEST(relay__bounded),
+	    CORE_TEST(relay__executed_behind_a_hole_takes_no_credit),
+	    CORE_TEST(relay__held_behind_a_hole_takes_credit),
 	    CORE_TEST(relay__answers_have_room),
 	    CORE_TEST(relay__done_before_it_is_committed),
 	    CORE_TEST(relay__peer_without_a_relay),

@@ -18,9 +18,24 @@ struct steps_call steps_most, steps_longest;
 #define ENTRY_LEN 64
 #endif
 
-static uint64_t steps, steps_before, ns_before, kill_at = UINT64_MAX;
+#define NEVER (UINT64_MAX / 2)
+
+/* Counted down from one look to the next, which makes a step an instruction or two: look_at - left steps until now. */
+static uint64_t left = NEVER, look_at = NEVER;
+static uint64_t steps_before, ns_before, kill_at = NEVER;
 static uint32_t kill_stores;
 static jmp_buf *kill_where;
+
+static uint64_t steps_now(void)
+{
+	return look_at - left;
+}
+
+static void look_after(uint64_t n)
+{
+	look_at = steps_now() + n;
+	left = n;
+}
 
 static bool enters(uintptr_t pc, uintptr_t function)
 {
@@ -34,26 +49,36 @@ static bool is_store(uintptr_t pc)
 	       enters(pc, (uintptr_t)arena_amend) || enters(pc, (uintptr_t)arena_slot_drop);
 }
 
-void __sanitizer_cov_trace_pc(void)
+/* This step is the one to be killed at, or the next look is set. */
+static __attribute__((noinline)) void look(uintptr_t pc)
 {
-	if (++steps < kill_at &&
-	    (!kill_stores || !is_store((uintptr_t)__builtin_return_address(0)) || --kill_stores))
+	if (steps_now() < kill_at && (!kill_stores || !is_store(pc) || --kill_stores)) {
+		look_after(kill_stores ? 1 : kill_at - steps_now());
 		return;
+	}
 	steps_kill_never();
 	longjmp(*kill_where, 1);
 }
 
+void __sanitizer_cov_trace_pc(void)
+{
+	if (--left == 0)
+		look((uintptr_t)__builtin_return_address(0));
+}
+
 void steps_kill_after(uint64_t n, uint32_t stores, jmp_buf *where)
 {
-	kill_at = n ? steps + n : UINT64_MAX;
+	kill_at = n ? steps_now() + n : NEVER;
 	kill_stores = stores;
 	kill_where = where;
+	look_after(stores ? 1 : kill_at - steps_now());
 }
 
 void steps_kill_never(void)
 {
-	kill_at = UINT64_MAX;
+	kill_at = NEVER;
 	kill_stores = 0;
+	look_after(NEVER - steps_now());
 }
 
 uint32_t steps_kill_stores(void)
@@ -72,12 +97,12 @@ static uint64_t clock_ns(void)
 void steps_begin(void)
 {
 	ns_before = clock_ns();
-	steps_before = steps;
+	steps_before = steps_now();
 }
 
 uint64_t steps_end(const char *what)
 {
-	struct steps_call c = {.what = what, .steps = steps - steps_before, .ns = clock_ns() - ns_before};
+	struct steps_call c = {.what = what, .steps = steps_now() - steps_before, .ns = clock_ns() - ns_before};
 
 	if (c.steps > steps_most.steps)
 		steps_most = c;

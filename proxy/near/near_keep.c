@@ -29,6 +29,7 @@
 
 #define KEPT_PART      16 /* responses that were given have so much of the pool at most */
 #define SWEEP          32 /* responses looked at in one call */
+#define OPS_PER_WORK   64 /* operations passed by on the way to a response's cost as much as another packet */
 #define EXPIRE_NS      30000000000ull /* a host that is silent for so long has given up: retry counts end sooner */
 #define OPS_KEPT       128 /* answered ones kept per flow: the most that a host has outstanding (rxe) */
 #define KEEP_NS        10000000000ull
@@ -165,13 +166,14 @@ static void sweep(struct proxy *p, struct near_flow *f)
 {
 	bool silent = p->now_ns >= f->last_rx_ns + EXPIRE_NS;
 
-	for (unsigned i = 0; i < SWEEP && !dlist_empty(&f->resps); i++) {
+	for (unsigned i = 0; i < SWEEP && p->work_left && !dlist_empty(&f->resps); i++) {
 		struct dnode *n = dlist_first(&f->resps);
 		uint32_t slot = slot_of_meta(p, dlist_entry(n, struct slot_meta, node));
 		uint64_t pos = arena_hdr(p->arena, slot)->pos;
 		struct rd_op *op = near_op_at(f, pos);
 		bool read = op && op->opcode == RC_READ_REQUEST;
 
+		work_done(p, 1 + f->nops / OPS_PER_WORK);
 		if ((op || f->psns_unknown) && !(read && (silent || !near_resp_awaited(op, pos)))) {
 			dlist_rotate(&f->resps);
 			continue;

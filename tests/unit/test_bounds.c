@@ -298,6 +298,29 @@ static void bounds__lost_requests_to_read_again(void **state)
 	assert_int_equal(f->agains_due, 128);
 }
 
+/* Flows with as many operations as there may be hold responses of each, and are looked after in the same tick. */
+static void bounds__responses_of_many_reads(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	struct near_flow *f = core_near(c);
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 2);
+
+	for (uint32_t i = 0; i < READS_PER_FLOW - 1; i++) {
+		struct rd_op *op = near_op_new(c->a.p, f, &h, f->pos_next + i, 1, 1 + i, 0, OP_FOR_NEAR);
+		uint32_t slot = slot_take(c->a.p, SLOT_RESP_NEAR, f->idx, f->inc, f->pos_next + i, 100, f->lane, true);
+
+		assert_non_null(op);
+		assert_int_not_equal(slot, SLOT_NONE);
+		near_op_insert(f, op);
+		near_resp_taken(c->a.p, f, slot);
+	}
+	c->a.p->work_left = CALL_WORK;
+	steps_begin();
+	for (; c->a.p->work_left > CALL_WORK / 2; work_done(c->a.p, 4)) /* as proxy_tick() does for each timer */
+		near_ops_retire(c->a.p, f, false);
+	assert_in_range(steps_end("near_ops_retire"), 1, STEPS_MAX / 2);
+}
+
 /* Which lane sends next is decided for each datagram: with as many lanes as there may be, too, a turn costs
  * little, whether all are alike or some have many flows. Returns steps of a turn, on average. */
 static uint64_t steps_of_turns(struct proxy *p, struct lane *lanes, uint32_t heavy_every)
@@ -347,6 +370,7 @@ int main(void)
 	    CORE_TEST(bounds__full_far_table),
 	    cmocka_unit_test(bounds__losses_in_a_row),
 	    CORE_TEST(bounds__lost_requests_to_read_again),
+	    CORE_TEST(bounds__responses_of_many_reads),
 	    CORE_TEST(bounds__turns_of_lanes),
 	};
 

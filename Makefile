@@ -449,7 +449,7 @@ deb:
 .PHONY: help clean
 help:
 	@echo 'make demo             two sites on this machine, with and without longreach (root, about 4 minutes)'
-	@echo 'make test             all tests that fit into 20 minutes (root)'
+	@echo 'make test             all tests that fit into 25 minutes (root)'
 	@echo 'make test-all         and those that do not'
 	@echo 'make deps             installs what building and testing need (apt-get, root)'
 	@echo 'make                  longreachd, longreach and the test tools, in $(O)'

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Wireshark dissector for what two longreach edges say to each other (proxy/wan_frame.h).
+-- Wireshark dissector for what two longreach edges say to each other (proxy/wan/dgram/wan_frame.h).
 --
 --   wireshark -X lua_script:longreach.lua wan.pcapng
 -- or put it into ~/.local/lib/wireshark/plugins. Another port than 4790: Preferences, Protocols, LONGREACH.
@@ -19,6 +19,7 @@ local frame_types = {
 	[0x04] = "FLOW_PAIR",
 	[0x05] = "FLOW_CLOSE",
 	[0x06] = "LANE_CREDIT",
+	[0x07] = "IP",
 	[0x08] = "READ_AGAIN",
 	[0x09] = "RESP_CREDIT",
 	[0x0a] = "RELAY_OPEN",
@@ -32,7 +33,7 @@ local frame_types = {
 	[0x16] = "ARRIVALS",
 	[0x17] = "PAD",
 }
-local packet_kinds = { [0] = "request", [1] = "response", [2] = "raw" }
+local packet_kinds = { [0] = "request", [1] = "response", [2] = "raw", [3] = "relay" }
 local flow_states = { [0] = "ok", [1] = "rnr", [2] = "stalled", [3] = "failed" }
 
 local f = {

@@ -168,6 +168,7 @@ struct link_config {
 	char certificate_file[LINK_FILE_MAX], key_file[LINK_FILE_MAX], ca_file[LINK_FILE_MAX];
 	char peer_name[LINK_PEER_NAME_MAX];
 	char psk_file[LINK_FILE_MAX]; /* in place of the four; empty: none */
+	uint64_t reauth_ns;           /* how long a session outlives the keys that it was proven under */
 
 	/* [Tuning] */
 	uint32_t rekey_after; /* datagrams */

@@ -524,12 +524,11 @@ void site_reconfigure(struct site *s, const struct link_config *c)
 	link_reconfigure(s->link, c);
 }
 
-void site_reread_keys(struct site *s)
+bool site_reread_keys(struct site *s)
 {
 	if (s->link != NULL)
 		take_ports(s);
-	if (s->peer != NULL)
-		peer_reread_keys(s->peer, &s->config);
+	return s->peer != NULL && peer_reread_keys(s->peer, &s->config);
 }
 
 static void stop(struct site *s, bool comes_back)
@@ -631,7 +630,7 @@ enum site_state site_state(bool running, const struct peer_status *peer, const s
 		return SITE_WAITING;
 	if (peer->verdict == HELLO_REFUSED)
 		return SITE_REFUSED;
-	if (!s || !s->wan_up)
+	if (!s || (!s->wan_up && !peer->settling))
 		return peer->stopped_there ? SITE_PEER_STOPPED : SITE_DEAD;
 	if (s->pool_stuck[POOL_LAN] || s->pool_stuck[POOL_WAN])
 		return SITE_STUCK;

@@ -31,6 +31,7 @@ static const struct {
     [MSG_KEY_READY] = {PEER_READY_LEN, PEER_READY_LEN},
     [MSG_STOPPED] = {0, PEER_BODY_MAX},
     [MSG_CLOCK] = {PEER_CLOCK_LEN, PEER_BODY_MAX},
+    [MSG_REAUTH] = {0, PEER_BODY_MAX},
 };
 
 int peer_msg_next(const uint8_t *data, size_t len, struct peer_msg *m)

@@ -25,6 +25,7 @@ enum peer_msg_type {
 	MSG_KEY_READY = 5, /* serial(4): its datagrams can be opened here */
 	MSG_STOPPED = 6,   /* no body: an operator has stopped the link here: until the next hello its silence is no fault */
 	MSG_CLOCK = 7,     /* 8 bytes: what the sender's CLOCK_REALTIME shows, in ns */
+	MSG_REAUTH = 8,    /* no body: the sender's keys have changed since this connection was made: it wants another one */
 	MSG_TYPES,
 };
 

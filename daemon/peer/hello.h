@@ -77,6 +77,7 @@ struct hello {
 	struct pair_mode pair_modes[PAIR_MODES_MAX];
 	uint32_t npair_modes;
 	uint8_t barrier;          /* enum barrier_mode */
+	bool barrier_owed;        /* on for what the sender's buffer owes: Barrier=auto of the other edge follows */
 	char paths[PATHS_MAX][PATH_NAME_MAX]; /* names, in order: that of a path is its number */
 	uint32_t npaths;          /* 0: a version that knows one only */
 	uint64_t host_groups;     /* host_groups_digest(); 0: none, or a version that knows none */

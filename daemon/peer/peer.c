@@ -362,6 +362,8 @@ static void reconsider(struct peer *p)
 {
 	p->status.verdict = hello_compare(&p->here, &p->there, p->status.text);
 	log_verdict(p);
+	if (p->user.barrier != NULL)
+		p->user.barrier(p->user.arg, (enum barrier_mode)p->there.barrier, p->there.barrier_owed);
 	p->session_due = false;
 	if (p->status.verdict == HELLO_REFUSED)
 		return;

@@ -17,6 +17,9 @@ struct peer_user {
 	void (*session)(void *arg, const struct proxy_session *s, const struct seal_secret *tx);
 	/* The other edge is about to seal with rx. When all workers have its keys: peer_keys_taken(). */
 	void (*keys)(void *arg, const struct seal_secret *rx, uint32_t serial);
+	/* What the other edge's barrier is, and whether for what its buffer owes; as often as it says hello. May be NULL. Must
+	 * not stop the peer. */
+	void (*barrier)(void *arg, enum barrier_mode there, bool owed);
 	void *arg;
 };
 

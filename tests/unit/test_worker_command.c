@@ -95,6 +95,7 @@ static void command__early_acks_are_said_before_there_are_any(void **state)
 	struct proxy_config next = c->a.cfg;
 	struct worker_cmd cmd = {.type = WORKER_RECONFIGURE, .config = &next};
 
+	assert_true(spsc_init(&w.answers, COMMANDS, sizeof(cmd)));
 	w.core = c->a.p;
 	w.core_config = c->a.cfg;
 	next.mode = ACK_MODE_NEAR;
@@ -109,6 +110,7 @@ static void command__early_acks_are_said_before_there_are_any(void **state)
 	next.pair_modes[0].mode = ACK_MODE_NEAR;
 	carry_out(&w, &cmd);
 	assert_true(said_early);
+	spsc_free(&w.answers);
 }
 
 /* The answer may be read when the worker has ended, by who frees all that was not taken. */

@@ -29,6 +29,8 @@
 #define MAP_ALIGN     (2ull << 20) /* a huge page, and the largest chunk */
 #define SET_ASIDE_MAX 4            /* damaged files kept for one name: each takes up as much memory as a buffer */
 
+enum trailer_acks { ACKS_UNKNOWN, ACKS_EARLY, ACKS_LATE }; /* unknown: of a version that did not say */
+
 enum trailer_state { TRAILER_EMPTY = 1, TRAILER_IN_USE = 2 };
 
 /* First bytes of the last MAP_ALIGN of the file. All but `state` and what follows the CRC is written before the file gets
@@ -46,7 +48,7 @@ struct trailer {
 	uint32_t owes_nothing; /* 1: no packet of a host is in it. 0: there may be some, or a version that did not say */
 	/* Whose devices may write into the arena. Not in the CRC. */
 	uint32_t owner_pid;   /* 0: nobody's, or a version that did not say */
-	uint32_t reserved;
+	uint32_t acks;        /* enum trailer_acks: of what is in it. Not in the CRC, either */
 	uint64_t owner_start; /* when that process began, as /proc/PID/stat has it: another one may have its number later */
 };
 
@@ -540,6 +542,16 @@ void arena_file_say_owed(struct arena_file *f, bool owed)
 	__atomic_store_n(&trailer_of(f)->owes_nothing, owed ? 0u : 1u, __ATOMIC_RELEASE);
 }
 
+void arena_file_say_early(struct arena_file *f, bool early)
+{
+	__atomic_store_n(&trailer_of(f)->acks, early ? (uint32_t)ACKS_EARLY : (uint32_t)ACKS_LATE, __ATOMIC_RELEASE);
+}
+
+bool arena_file_was_early(const struct arena_file *f)
+{
+	return trailer_of(f)->acks != ACKS_LATE;
+}
+
 void arena_file_close(struct arena_file *f, bool empty)
 {
 	if (f->region && empty)
@@ -634,4 +646,30 @@ enum arena_debt arena_file_debt(const char *dir, const char *link)
 			most = debt;
 	}
 	return most;
+}
+
+/* The lock is not asked for: who has it has said all that counts here before it could be wrong. */
+static bool owes_early(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	struct trailer t;
+	bool owes;
+
+	if (fd < 0)
+		return false;
+	owes = content_of(fd, &t) == CONTENT_IN_USE && t.owes_nothing != 1 && t.acks != ACKS_LATE;
+	close(fd);
+	return owes;
+}
+
+bool arena_file_owes_early(const char *dir, const char *link)
+{
+	char path[320];
+
+	for (uint32_t shard = 0; shard < SHARDS_MAX; shard++) {
+		arena_file_name(path, sizeof(path), dir, link, shard);
+		if (owes_early(path))
+			return true;
+	}
+	return false;
 }

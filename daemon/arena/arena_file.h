@@ -67,6 +67,12 @@ void arena_file_in_use(struct arena_file *f);
 /* Whether packets of hosts are in it, for arena_file_debt() after a sudden end: said before they are acknowledged. */
 void arena_file_say_owed(struct arena_file *f, bool owed);
 
+/* Whether what is held in it may have been acknowledged before its responder had it, for arena_file_owes_early(): said
+ * before the first packet is. */
+void arena_file_say_early(struct arena_file *f, bool early);
+/* What was said of it last; true if nothing was. */
+bool arena_file_was_early(const struct arena_file *f);
+
 /* empty: nothing in it needs to be kept. */
 void arena_file_close(struct arena_file *f, bool empty);
 
@@ -86,5 +92,8 @@ enum arena_debt {
 enum arena_debt arena_file_debt(const char *dir, const char *link);
 /* Of one of them. */
 enum arena_debt arena_file_debt_of(const char *path);
+
+/* Whether a file of this link, open somewhere or not, holds packets that may have been acknowledged early. */
+bool arena_file_owes_early(const char *dir, const char *link);
 
 #endif

@@ -44,6 +44,23 @@ static const char *state_text(const char *state)
 	return state;
 }
 
+/* The session in force was proven under keys that are not in force any more, here or at the other edge. */
+static void show_reauth(FILE *out, const struct json_object *peer)
+{
+	const struct json_object *r = j_get(peer, "reauthentication");
+	const char *state = j_text(r, "state"), *trouble = j_text(r, "trouble");
+
+	if (strcmp(state, "due") == 0)
+		fprintf(out, "  keys      have changed: the other edge has %" PRIu64 " s to prove itself under them", j_uint(r, "left_s"));
+	else if (strcmp(state, "asked") == 0)
+		fputs("  keys      of the other edge have changed: it wants a new proof", out);
+	else if (strcmp(state, "failed") == 0)
+		fputs("  keys      have changed, and the other edge did not prove itself in time: the session was ended", out);
+	else
+		return;
+	fprintf(out, "%s%s\n", trouble[0] != '\0' ? ": " : "", trouble);
+}
+
 static void show_head(FILE *out, const struct json_object *l)
 {
 	const struct json_object *peer = j_get(l, "peer");
@@ -63,6 +80,7 @@ static void show_head(FILE *out, const struct json_object *l)
 		fprintf(out, "  rates     %s\n", j_text(peer, "rates"));
 	if (j_text(peer, "trouble")[0] != '\0')
 		fprintf(out, "  control   %s\n", j_text(peer, "trouble"));
+	show_reauth(out, peer);
 }
 
 static void show_peer(FILE *out, const struct json_object *l)

@@ -62,8 +62,15 @@ static void keep_file(struct closing *c, const char *path)
 	keep(c, name);
 }
 
+void closed_note_owed(struct link_config *c)
+{
+	c->barrier_owed =
+	    c->barrier == BARRIER_AUTO && !config_acks_early(c) && arena_file_owes_early(c->arena_dir, c->name);
+}
+
 int closed_rest(const struct link_config *c, char *err, size_t errlen)
 {
+	struct link_config as_owed = *c;
 	static struct log_limit said = {.window_ns = SAY_AGAIN_NS, .burst = SITES_MAX};
 	enum arena_debt debt = arena_file_debt(c->arena_dir, c->name);
 
@@ -71,7 +78,8 @@ int closed_rest(const struct link_config *c, char *err, size_t errlen)
 		log_warn("link %s: packets that hosts believe delivered are in %s: all that the link takes stays closed "
 		         "between the prefixes until it has been started and drained",
 		         c->name, c->arena_dir);
-	return privileged_steer_install(c, debt == ARENA_CLEAR ? STEER_AT_REST : STEER_RUNNING, err, errlen);
+	closed_note_owed(&as_owed);
+	return privileged_steer_install(&as_owed, debt == ARENA_CLEAR ? STEER_AT_REST : STEER_RUNNING, err, errlen);
 }
 
 /* The next one of config[]. */

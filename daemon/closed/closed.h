@@ -7,6 +7,10 @@
 
 #include "daemon/config/site_paths.h"
 
+/* Barrier=auto of a link that acknowledges nothing early is on as long as its buffer owes what was, in a life with another
+ * AckMode=: notes in c whether that is so now. */
+void closed_note_owed(struct link_config *c);
+
 /* Of one link, as its buffers ask for: all that it takes if something is owed, or a daemon runs it; else RoCE. 0 or
  * negative errno with err (of errlen bytes) a sentence. Main thread only. */
 int closed_rest(const struct link_config *c, char *err, size_t errlen);

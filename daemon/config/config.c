@@ -637,8 +637,10 @@ static void write_items(const struct config_key *k, const struct link_config *c,
 
 void config_carry_over(const struct link_config *from, struct link_config *to)
 {
-	to->barrier_kept =
-	    to->barrier == BARRIER_AUTO && config_barrier(from) == BARRIER_PAIR && !config_acks_early(to);
+	bool keeps = to->barrier == BARRIER_AUTO && config_barrier(from) == BARRIER_PAIR && !config_acks_early(to);
+
+	to->barrier_owed = keeps && from->barrier_owed;
+	to->barrier_kept = keeps && !to->barrier_owed;
 }
 
 static bool same_paths(const struct link_config *a, const struct link_config *b)

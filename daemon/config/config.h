@@ -122,6 +122,7 @@ struct link_config {
 	uint32_t npair_modes;
 	uint32_t barrier;  /* enum barrier_config; see config_barrier() */
 	bool barrier_kept; /* not in the file: auto stays pair, as it was at the start; see config_carry_over() */
+	bool barrier_owed; /* not in the file: auto is pair, as the buffer owed early ACKs at the start; closed_note_owed() */
 	uint16_t barrier_skip[BARRIER_SKIP_MAX];
 	uint32_t nbarrier_skip;
 	uint64_t barrier_max_ns;
@@ -168,6 +169,7 @@ struct link_config {
 	char certificate_file[LINK_FILE_MAX], key_file[LINK_FILE_MAX], ca_file[LINK_FILE_MAX];
 	char peer_name[LINK_PEER_NAME_MAX];
 	char psk_file[LINK_FILE_MAX]; /* in place of the four; empty: none */
+	uint64_t reauth_ns;           /* how long a session outlives the keys that it was proven under */
 
 	/* [Tuning] */
 	uint32_t rekey_after; /* datagrams */
@@ -250,11 +252,11 @@ static inline bool config_acks_early(const struct link_config *c)
 	return early;
 }
 
-/* What Barrier= comes to: auto is pair if any ACKs are early, or were when the link started, else off. */
+/* What Barrier= comes to: auto is pair if any ACKs are early, or were when the link started or before, else off. */
 static inline enum barrier_mode config_barrier(const struct link_config *c)
 {
 	if (c->barrier == BARRIER_AUTO)
-		return config_acks_early(c) || c->barrier_kept ? BARRIER_PAIR : BARRIER_OFF;
+		return config_acks_early(c) || c->barrier_kept || c->barrier_owed ? BARRIER_PAIR : BARRIER_OFF;
 	return c->barrier == BARRIER_SAYS_CAUSAL ? BARRIER_CAUSAL
 	       : c->barrier == BARRIER_SAYS_PAIR ? BARRIER_PAIR
 	                                         : BARRIER_OFF;

@@ -166,6 +166,10 @@ const struct config_key config_keys[] = {
     {"Security", "PSKFile", &type_file, ONE(psk_file), .flags = KEY_RELOADABLE,
      .help = "In place of certificates: a file (mode 600) with 32 to 64 random bytes in hexadecimal, the same at both\n"
              "edges.\n"},
+    {"Security", "ReauthWithin", &type_time, ONE(reauth_ns), .fallback = "300s", .min = 1 * S, .max = 86400 * S,
+     .flags = KEY_RELOADABLE,
+     .help = "After a reload with changed keys the other edge proves itself again while the session goes on. One that\n"
+             "has not done so within this time has its session ended.\n"},
 
     {"Tuning", "ReorderWindow", &type_time, ONE(reorder_ns), .fallback = "30us", .min = 0, .max = 10 * MS,
      .flags = KEY_RELOADABLE,

@@ -51,6 +51,8 @@ struct site {
 	char error[CONFIG_ERR_MAX]; /* why it does not run */
 	struct port_watch *ports;
 	char port_error[CONFIG_ERR_MAX]; /* what is wrong with what it stands on; empty: nothing */
+	struct event *follow;            /* the other edge's barrier: barrier_follows */
+	bool barrier_follows;            /* Barrier=auto is to be pair */
 	struct event *timer;             /* samples a running link, tries to start one that failed */
 	struct start_view stands;        /* of a link that does not run: what there was before the last attempt */
 	uint64_t tried_ns;               /* the last attempt */
@@ -305,12 +307,51 @@ static void on_keys_taken(void *arg, struct link *l, uint32_t serial)
 		peer_keys_taken(s->peer, serial);
 }
 
+/* --- Barrier=auto where no ACKs are early --- */
+
+/* It is on at both edges as long as the buffer of one owes what was acknowledged early before: that one says so in its
+ * hello. It goes off again where nothing is owed here, and the other edge has come back without it. */
+static void on_barrier(void *arg, enum barrier_mode there, bool owed)
+{
+	static const struct timeval at_once = {0};
+	struct site *s = arg;
+	struct link_config *c = &s->config;
+	bool on = config_barrier(c) != BARRIER_OFF;
+
+	if (c->barrier != BARRIER_AUTO || config_acks_early(c))
+		return;
+	if (owed && there != BARRIER_OFF)
+		s->barrier_follows = true;
+	else
+		s->barrier_follows = on && (there != BARRIER_OFF || arena_file_owes_early(c->arena_dir, c->name));
+	if (s->barrier_follows != on)
+		event_add(s->follow, &at_once); /* stops the peer, which is calling */
+}
+
+static void on_follow(evutil_socket_t fd, short what, void *arg)
+{
+	struct site *s = arg;
+	struct link_config c = s->config;
+
+	(void)fd;
+	(void)what;
+	if (s->link == NULL || s->halted)
+		return;
+	log_notice("link %s: %s: it is restarted to turn its barrier %s, as Barrier=auto asks for", c.name,
+	           s->barrier_follows ? "the other edge's buffer owes packets that were acknowledged early"
+	                              : "neither edge owes packets that were acknowledged early",
+	           s->barrier_follows ? "on" : "off");
+	c.barrier_kept = s->barrier_follows;
+	c.barrier_owed = false;
+	site_restart(s, &c);
+}
+
 static void take_ports(struct site *s);
 
 /* Keys and the port of the control channel first: a start that fails for them has touched nothing else. */
 static int start(struct site *s, char err[CONFIG_ERR_MAX])
 {
-	const struct peer_user user = {.session = on_session, .keys = on_keys, .arg = s};
+	const struct peer_user user = {.session = on_session, .keys = on_keys, .barrier = on_barrier, .arg = s};
 	struct arena_life life;
 	struct peer *peer;
 	int r = peer_open(&s->config, s->base, &user, &peer, err);
@@ -335,6 +376,10 @@ static void log_started(const struct site *s)
 	const struct link_config *c = &s->config;
 
 	log_notice("link %s: started, ack mode %s", c->name, ack_mode_name(c->ack_mode));
+	if (c->barrier_owed)
+		log_notice("link %s: its buffer owes packets that were acknowledged early in a life before: Barrier=auto is pair "
+		           "until nothing is owed and the link is started again",
+		           c->name);
 	if (c->encryption != SEAL_NONE)
 		log_notice("link %s: sealed with %s, computed by %s", c->name, seal_cipher_name(c->encryption),
 		           seal_provider(c->encryption));
@@ -350,6 +395,7 @@ static void try_start(struct site *s)
 
 	/* before, as what changes during the attempt may come too late for it */
 	start_watch_take(&s->stands, &s->config);
+	closed_note_owed(&s->config);
 	if (start(s, err) == 0) {
 		s->error[0] = '\0';
 		s->port_error[0] = '\0';
@@ -480,9 +526,12 @@ struct site *site_new(const struct link_config *c, struct event_base *base, cons
 	s->pcap_dir = pcap_dir;
 	s->failed = failed;
 	s->timer = evtimer_new(base, on_timer, s);
-	if (s->timer == NULL || port_watch_open(&s->ports, base, on_ports, s) < 0) {
+	s->follow = evtimer_new(base, on_follow, s);
+	if (s->timer == NULL || s->follow == NULL || port_watch_open(&s->ports, base, on_ports, s) < 0) {
 		if (s->timer != NULL)
 			event_free(s->timer);
+		if (s->follow != NULL)
+			event_free(s->follow);
 		free(s);
 		return NULL;
 	}
@@ -524,12 +573,11 @@ void site_reconfigure(struct site *s, const struct link_config *c)
 	link_reconfigure(s->link, c);
 }
 
-void site_reread_keys(struct site *s)
+bool site_reread_keys(struct site *s)
 {
 	if (s->link != NULL)
 		take_ports(s);
-	if (s->peer != NULL)
-		peer_reread_keys(s->peer, &s->config);
+	return s->peer != NULL && peer_reread_keys(s->peer, &s->config);
 }
 
 static void stop(struct site *s, bool comes_back)
@@ -606,6 +654,7 @@ void site_free(struct site *s)
 {
 	stop(s, false);
 	event_free(s->timer);
+	event_free(s->follow);
 	port_watch_close(s->ports);
 	free(s);
 }
@@ -631,7 +680,7 @@ enum site_state site_state(bool running, const struct peer_status *peer, const s
 		return SITE_WAITING;
 	if (peer->verdict == HELLO_REFUSED)
 		return SITE_REFUSED;
-	if (!s || !s->wan_up)
+	if (!s || (!s->wan_up && !peer->settling))
 		return peer->stopped_there ? SITE_PEER_STOPPED : SITE_DEAD;
 	if (s->pool_stuck[POOL_LAN] || s->pool_stuck[POOL_WAN])
 		return SITE_STUCK;

@@ -17,8 +17,9 @@ struct site *site_new(const struct link_config *c, struct event_base *base, cons
 void site_reconfigure(struct site *s, const struct link_config *c);
 /* Stops the link and starts it again with c, its arena kept. */
 void site_restart(struct site *s, const struct link_config *c);
-/* A reload that changed nothing in the file: the files that it names may be new ones. */
-void site_reread_keys(struct site *s);
+/* A reload that changed nothing in the file: the files that it names may be new ones. True: its keys are, and the
+ * other edge has to prove itself under them. */
+bool site_reread_keys(struct site *s);
 /* Somebody may have changed the link's rules in the kernel: puts back what is not as it was put there. */
 void site_look_at_rules(struct site *s);
 /* Stops the link. The kernel rules stay: RoCE between its prefixes is closed as long as the link's file is there. */

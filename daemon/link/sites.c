@@ -194,14 +194,15 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 		bool same = memcmp(site_config(site), c, sizeof(*c)) == 0;
 		bool restart = !same && site_link(site) != NULL && config_restarts(site_config(site), c);
 
-		if (same)
-			site_reread_keys(site);
-		else if (restart)
+		bool keys = same && site_reread_keys(site);
+
+		if (restart)
 			site_restart(site, c);
-		else
+		else if (!same)
 			site_reconfigure(site, c);
 		site_report(report, "link %s: %s", c->name,
 		    site_halted(site) ? "stays stopped"
+		    : keys            ? "its keys have changed: the other edge has to prove itself again"
 		    : same            ? "unchanged"
 		    : restart         ? "restarted, to turn its barrier or FEC on or off"
 		                      : "changed");

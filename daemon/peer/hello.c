@@ -31,6 +31,7 @@ static const struct {
     [MSG_KEY_READY] = {PEER_READY_LEN, PEER_READY_LEN},
     [MSG_STOPPED] = {0, PEER_BODY_MAX},
     [MSG_CLOCK] = {PEER_CLOCK_LEN, PEER_BODY_MAX},
+    [MSG_REAUTH] = {0, PEER_BODY_MAX},
 };
 
 int peer_msg_next(const uint8_t *data, size_t len, struct peer_msg *m)
@@ -65,6 +66,7 @@ void hello_from_config(struct hello *h, const struct link_config *c)
 	memcpy(h->pair_modes, c->pair_modes, sizeof(h->pair_modes));
 	h->npair_modes = c->npair_modes;
 	h->barrier = (uint8_t)config_barrier(c);
+	h->barrier_owed = c->barrier_owed;
 	h->host_groups = host_groups_digest(c);
 	h->cipher = (uint8_t)c->encryption;
 	h->fec = (uint8_t)c->fec.mode;
@@ -104,14 +106,15 @@ static uint8_t *put_paths(uint8_t *p, const struct hello *h)
 /* 0 magic, 4 version, 5 version_min, 6 lanes, 8 boot_id, 12 session, 16 arena_epoch, 24 peer_arena_epoch, 32 rate_bps,
  * 40 wan_mtu, 42 ack_mode, 43 npair_modes, 44 nlocal, 45 nremote, 46 name's length, 47 barrier, 48 cipher, 49 fec, 50
  * arena_former and 51 relay_channels (both 0 in versions that did not say); name, local, remote, pair_modes: mode, local, remote each; host_groups (8), since the first versions had
- * none; since version 3 number of paths (1), and of each its name's length (1) and name. */
+ * none; since version 3 number of paths (1), and of each its name's length (1) and name; barrier_owed (1), which older ones
+ * of version 3 do not have. */
 uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
 {
 	size_t name_len = strnlen(h->name, sizeof(h->name) - 1);
 	uint8_t *p = body + HELLO_FIXED_LEN;
 
 	_Static_assert(HELLO_FIXED_LEN + LINK_NAME_MAX + 2 * PREFIXES_MAX * PREFIX_LEN +
-	                       PAIR_MODES_MAX * PAIR_MODE_LEN + GROUPS_LEN + 1 + PATHS_MAX * PATH_NAME_MAX <=
+	                       PAIR_MODES_MAX * PAIR_MODE_LEN + GROUPS_LEN + 1 + PATHS_MAX * PATH_NAME_MAX + 1 <=
 	                   PEER_BODY_MAX,
 	               "a hello fits");
 	memset(body, 0, HELLO_FIXED_LEN);
@@ -145,6 +148,7 @@ uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX])
 	}
 	put_be64(p, h->host_groups);
 	p = put_paths(p + GROUPS_LEN, h);
+	*p++ = h->barrier_owed;
 	return (uint16_t)(p - body);
 }
 
@@ -181,6 +185,7 @@ static int get_name(const uint8_t *p, size_t len, char *name)
 	return 0;
 }
 
+/* And what comes behind them. */
 static int get_paths(const uint8_t *p, size_t len, struct hello *h)
 {
 	const uint8_t *end = p + len;
@@ -195,6 +200,7 @@ static int get_paths(const uint8_t *p, size_t len, struct hello *h)
 			return -EPROTO;
 		p += n;
 	}
+	h->barrier_owed = p < end && *p == 1;
 	return 0;
 }
 

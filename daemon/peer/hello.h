@@ -25,6 +25,7 @@ enum peer_msg_type {
 	MSG_KEY_READY = 5, /* serial(4): its datagrams can be opened here */
 	MSG_STOPPED = 6,   /* no body: an operator has stopped the link here: until the next hello its silence is no fault */
 	MSG_CLOCK = 7,     /* 8 bytes: what the sender's CLOCK_REALTIME shows, in ns */
+	MSG_REAUTH = 8,    /* no body: the sender's keys have changed since this connection was made: it wants another one */
 	MSG_TYPES,
 };
 
@@ -76,6 +77,7 @@ struct hello {
 	struct pair_mode pair_modes[PAIR_MODES_MAX];
 	uint32_t npair_modes;
 	uint8_t barrier;          /* enum barrier_mode */
+	bool barrier_owed;        /* on for what the sender's buffer owes: Barrier=auto of the other edge follows */
 	char paths[PATHS_MAX][PATH_NAME_MAX]; /* names, in order: that of a path is its number */
 	uint32_t npaths;          /* 0: a version that knows one only */
 	uint64_t host_groups;     /* host_groups_digest(); 0: none, or a version that knows none */

@@ -28,7 +28,15 @@
  * connection for that number, epoch and direction); the other one derives, hands the keys to its workers, and says so
  * (MSG_KEY_READY); only then does the session begin here, so that no datagram is sent that cannot be opened. If the
  * connection breaks in between, the offer is made again on the next one under a new number. Keys outlive the connection
- * they came from: later ones of a session follow from the first without a word (seal.h). */
+ * they came from: later ones of a session follow from the first without a word (seal.h).
+ *
+ * Reauthentication: a reload that changes what decides who is let in (tls_fingerprint()) leaves a session that was proven
+ * under other keys. It goes on, and so does its connection, while the other edge proves itself on a second one: the edge
+ * that connects makes it, every second until one comes about; the edge that listens asks for it (MSG_REAUTH) as often.
+ * With its hello it takes the place of the first, and this edge then says a new hello, so that a session with keys from
+ * the new connection replaces the old one. Where edges get their new keys one after the other, attempts fail until both
+ * have them. After ReauthWithin= the session is ended: connection and keys are thrown away, and the workers get a session
+ * that nobody else has a part in, so that nothing that comes is believed, and nothing is acknowledged early. */
 #include "peer_priv.h"
 
 #include <errno.h>
@@ -53,6 +61,119 @@
 #include "seal/secret_mem.h"
 
 static void begin_session(struct peer *p, const struct seal_secret *tx);
+
+/* --- reauthentication --- */
+
+static int new_boot_id(uint32_t *id)
+{
+	do {
+		if (getrandom(id, sizeof(*id), 0) != sizeof(*id))
+			return -EIO;
+	} while (*id == 0);
+	return 0;
+}
+
+static bool keys_in_force(const struct peer *p, const uint8_t keys[TLS_FINGERPRINT_LEN])
+{
+	return p->tls == NULL || memcmp(keys, tls_fingerprint(p->tls), TLS_FINGERPRINT_LEN) == 0;
+}
+
+static bool reauth_is_asked(const struct peer *p)
+{
+	return p->reauth_asked_ns != 0 && clock_now_ns() - p->reauth_asked_ns < SILENCE_MAX_MS * NS_PER_MS;
+}
+
+bool peer_wants_conn(const struct peer *p)
+{
+	return p->conn == NULL || !keys_in_force(p, p->conn->keys) || reauth_is_asked(p);
+}
+
+/* A connection that takes this one's place, if it was made with other keys than those in force. */
+static void ask_for_reauth(struct peer *p)
+{
+	if (p->conn == NULL || keys_in_force(p, p->conn->keys))
+		return;
+	peer_conn_send(p->conn, MSG_REAUTH, NULL, 0);
+	if (p->connects && p->pending[0] == NULL && !evtimer_pending(p->retry, NULL))
+		peer_retry_later(p);
+}
+
+void peer_take_reauth(struct peer *p)
+{
+	bool asked = reauth_is_asked(p);
+
+	p->reauth_asked_ns = clock_now_ns();
+	if (!asked && p->reauth_since_ns == 0)
+		p->status.reauth_trouble[0] = '\0';
+	if (!asked && log_limit_pass(&p->news, p->reauth_asked_ns, NULL))
+		log_notice("link %s: the other edge has changed its keys and asks for a new proof: the session goes on meanwhile",
+		           p->name);
+	if (p->connects && p->pending[0] == NULL && !evtimer_pending(p->retry, NULL))
+		peer_retry_later(p);
+}
+
+/* Holds the session against the keys in force, whenever one of the two is new. */
+static void look_at_session_keys(struct peer *p)
+{
+	bool other = p->status.in_session && !keys_in_force(p, p->session_keys);
+	uint64_t now_ns = clock_now_ns();
+
+	if (other && p->reauth_since_ns == 0) {
+		p->reauth_since_ns = now_ns;
+		p->status.reauth_trouble[0] = '\0';
+		log_notice("link %s: the keys have changed: the session goes on, the other edge has %.0f s to prove "
+		           "itself under the new ones",
+		           p->name, (double)p->reauth_within_ns / 1e9);
+	} else if (!other && p->reauth_since_ns != 0) {
+		log_notice("link %s: the session is one that was proven under the keys in force, %.1f s after they changed", p->name,
+		           (double)(now_ns - p->reauth_since_ns) / 1e9);
+		p->reauth_since_ns = 0;
+	}
+	if (!other && p->status.in_session)
+		p->status.reauth_trouble[0] = '\0';
+}
+
+/* A session with an edge that there is not: what comes is not believed, what goes cannot be opened. */
+static void begin_void_session(struct peer *p)
+{
+	struct seal_secret tx = {.cipher = (enum seal_cipher)p->here.cipher};
+	struct hello nobody = p->there;
+	struct proxy_session s = {0};
+
+	while (new_boot_id(&nobody.boot_id) < 0 || getrandom(tx.bytes, sizeof(tx.bytes), 0) != sizeof(tx.bytes))
+		;
+	hello_epochs(&p->here, &nobody, &s);
+	tx.epoch = s.epoch_tx;
+	s.arena_lost = false; /* was said */
+	s.mismatch = true;
+	p->user.session(p->user.arg, &s, &tx);
+	OPENSSL_cleanse(&tx, sizeof(tx));
+}
+
+static void end_unproven_session(struct peer *p)
+{
+	const char *why = p->status.reauth_trouble;
+
+	snprintf(p->status.trouble, sizeof(p->status.trouble),
+	         "the other edge did not prove itself under the changed keys in time%s%.160s", why[0] != '\0' ? ": " : "",
+	         why);
+	log_err("link %s: the session is ended, and nothing is carried: %s", p->name, p->status.trouble);
+	p->reauth_since_ns = 0;
+	p->status.reauth = REAUTH_FAILED;
+	p->status.in_session = p->status.met = p->session_due = false;
+	p->session_boot_id = 0;
+	p->here.session++; /* the next session has epochs of its own */
+	begin_void_session(p);
+	if (p->conn != NULL)
+		peer_conn_close(p->conn);
+}
+
+static void reauth_tick(struct peer *p, uint64_t now_ns)
+{
+	if (p->reauth_since_ns != 0 && now_ns - p->reauth_since_ns >= p->reauth_within_ns)
+		end_unproven_session(p);
+	ask_for_reauth(p);
+}
 
 /* --- keys --- */
 
@@ -164,13 +285,14 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (p->conn == NULL && p->pending[0] == NULL)
+	if (p->pending[0] == NULL && peer_wants_conn(p))
 		try_connect(p);
 }
 
 void peer_retry_later(struct peer *p)
 {
-	struct timeval wait = {.tv_sec = p->backoff_ms / 1000, .tv_usec = p->backoff_ms % 1000 * 1000};
+	uint32_t ms = p->conn != NULL && p->status.reauth_trouble[0] != '\0' ? REAUTH_EVERY_MS : p->backoff_ms;
+	struct timeval wait = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 
 	event_add(p->retry, &wait);
 	p->backoff_ms = p->backoff_ms * 2 < BACKOFF_MAX_MS ? p->backoff_ms * 2 : BACKOFF_MAX_MS;
@@ -182,11 +304,18 @@ static void begin_session(struct peer *p, const struct seal_secret *tx)
 {
 	struct proxy_session *s = &p->status.session;
 
+	p->settled_ns = clock_now_ns() + (p->session_boot_id == p->there.boot_id ? SESSION_SETTLES_MS * NS_PER_MS : 0);
+	p->session_boot_id = p->there.boot_id;
 	hello_epochs(&p->here, &p->there, s);
 	s->mismatch = p->status.verdict != HELLO_AGREED;
 	p->status.in_session = true;
 	p->status.sessions++;
+	p->status.reauth = REAUTH_NONE;
 	p->user.session(p->user.arg, s, tx);
+	if (tx == NULL)
+		return;
+	memcpy(p->session_keys, p->conn->keys, sizeof(p->session_keys));
+	look_at_session_keys(p);
 }
 
 static void log_verdict(const struct peer *p)
@@ -233,6 +362,8 @@ static void reconsider(struct peer *p)
 {
 	p->status.verdict = hello_compare(&p->here, &p->there, p->status.text);
 	log_verdict(p);
+	if (p->user.barrier != NULL)
+		p->user.barrier(p->user.arg, (enum barrier_mode)p->there.barrier, p->there.barrier_owed);
 	p->session_due = false;
 	if (p->status.verdict == HELLO_REFUSED)
 		return;
@@ -249,6 +380,7 @@ static void take_place(struct peer *p, struct conn *c)
 
 	peer_conn_forget(c);
 	p->conn = c;
+	p->reauth_asked_ns = 0;
 	p->backoff_ms = BACKOFF_MIN_MS;
 	if (old != NULL)
 		peer_conn_close(old);
@@ -260,10 +392,15 @@ static void take_place(struct peer *p, struct conn *c)
 void peer_take_hello(struct peer *p, struct conn *c, const struct hello *h)
 {
 	bool is_new = !p->status.met || h->boot_id != p->there.boot_id || h->session != p->there.session;
-	bool was_lost = p->conn != c;
+	bool was_lost = p->conn != c, is_second = was_lost && p->conn != NULL;
 
 	if (was_lost)
 		take_place(p, c);
+	if (was_lost && p->reauth_since_ns != 0 && !is_new) {
+		p->here.session++;
+		peer_conn_hello(c);
+		is_new = true;
+	}
 	p->there = *h;
 	p->status.met = true;
 	p->status.stopped_there = false;
@@ -275,7 +412,7 @@ void peer_take_hello(struct peer *p, struct conn *c, const struct hello *h)
 	else if (was_lost && p->session_due)
 		offer_key(p);
 	else if (was_lost)
-		log_info("link %s: control connection is back, the session goes on", p->name);
+		log_info("link %s: control connection is %s, the session goes on", p->name, is_second ? "a new one" : "back");
 }
 
 void peer_take_stopped(struct peer *p)
@@ -371,6 +508,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 			peer_conn_fail(p->pending[i], "no answer");
 	if (p->conn != NULL)
 		check_conn(p->conn, now_ns);
+	reauth_tick(p, now_ns);
 	look_at_days(p);
 	look_at_clock(p, now_ns);
 }
@@ -398,15 +536,6 @@ static void init_limits(struct peer *p)
 	p->troubles = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
 }
 
-static int new_boot_id(uint32_t *id)
-{
-	do {
-		if (getrandom(id, sizeof(*id), 0) != sizeof(*id))
-			return -EIO;
-	} while (*id == 0);
-	return 0;
-}
-
 int peer_open(const struct link_config *c, struct event_base *base, const struct peer_user *user, struct peer **out,
               char err[CONFIG_ERR_MAX])
 {
@@ -423,6 +552,7 @@ int peer_open(const struct link_config *c, struct event_base *base, const struct
 	p->npaths = c->npaths;
 	p->tried = c->npaths - 1;
 	p->connects = memcmp(&c->paths[0].local, &c->paths[0].remote, sizeof(c->paths[0].local)) < 0;
+	p->reauth_within_ns = c->reauth_ns;
 	init_limits(p);
 	hello_from_config(&p->here, c);
 	p->here.session = 1;
@@ -455,32 +585,35 @@ void peer_run(struct peer *p, const struct link_config *c, const struct arena_li
 		try_connect(p);
 }
 
-void peer_reread_keys(struct peer *p, const struct link_config *c)
+bool peer_reread_keys(struct peer *p, const struct link_config *c)
 {
 	char err[CONFIG_ERR_MAX];
 	struct tls *t;
+	bool changed;
 
+	p->reauth_within_ns = c->reauth_ns;
 	if (p->tls == NULL)
-		return;
+		return false;
 	if (tls_open(c, &t, err) < 0) {
 		log_err("link %s: the old keys stay in use: %s", p->name, err);
-		return;
+		return false;
 	}
+	changed = !keys_in_force(p, tls_fingerprint(t));
 	peer_conn_close_pending(p); /* their handshakes ask what is about to be freed */
 	tls_close(p->tls);
 	p->tls = t;
 	take_expiry(p);
 	look_at_days(p);
+	look_at_session_keys(p);
+	ask_for_reauth(p);
+	return changed;
 }
 
 void peer_reconfigure(struct peer *p, const struct link_config *c)
 {
 	struct hello next = p->here;
-	bool same_name = tls_expects(p->tls, c->peer_name);
 
 	peer_reread_keys(p, c);
-	if (!same_name && p->conn != NULL)
-		peer_conn_fail(p->conn, "PeerName= has changed: the other edge has to prove itself again");
 	hello_from_config(&next, c);
 	p->here.rate_bps = next.rate_bps; /* each end's own business: goes out with the next hello */
 	if (p->status.met)
@@ -527,12 +660,25 @@ void peer_stop(struct peer *p)
 	secret_unmap(p, sizeof(*p));
 }
 
+static void reauth_status(const struct peer *p, struct peer_status *s)
+{
+	uint64_t waited_ns = clock_now_ns() - p->reauth_since_ns;
+
+	s->reauth = REAUTH_DUE;
+	s->reauth_left_ns = waited_ns < p->reauth_within_ns ? p->reauth_within_ns - waited_ns : 0;
+}
+
 void peer_status(const struct peer *p, struct peer_status *s)
 {
 	*s = p->status;
 	s->there = p->there;
+	s->settling = s->in_session && clock_now_ns() < p->settled_ns;
 	s->clock_known = p->conn != NULL && peer_clock_ahead(&p->clock, p->status.rtt_ns, &s->clock_ahead_ns);
 	s->clock_jumps = p->clock.jumps;
 	s->clock_jump_ns = p->clock.jump_ns;
 	s->clock_jump_age_ns = p->clock.jumps > 0 ? clock_now_ns() - p->clock.jump_at_ns : 0;
+	if (p->reauth_since_ns != 0)
+		reauth_status(p, s);
+	else if (s->reauth == REAUTH_NONE && reauth_is_asked(p))
+		s->reauth = REAUTH_ASKED;
 }

@@ -17,6 +17,9 @@ struct peer_user {
 	void (*session)(void *arg, const struct proxy_session *s, const struct seal_secret *tx);
 	/* The other edge is about to seal with rx. When all workers have its keys: peer_keys_taken(). */
 	void (*keys)(void *arg, const struct seal_secret *rx, uint32_t serial);
+	/* What the other edge's barrier is, and whether for what its buffer owes; as often as it says hello. May be NULL. Must
+	 * not stop the peer. */
+	void (*barrier)(void *arg, enum barrier_mode there, bool owed);
 	void *arg;
 };
 
@@ -29,8 +32,9 @@ int peer_open(const struct link_config *c, struct event_base *base, const struct
 void peer_run(struct peer *p, const struct link_config *c, const struct arena_life *life);
 /* The keys of that serial number are in place. */
 void peer_keys_taken(struct peer *p, uint32_t serial);
-/* The key files may be new ones under their old names: later connections use them; the one there is goes on. */
-void peer_reread_keys(struct peer *p, const struct link_config *c);
+/* The key files may be new ones under their old names. If they say something new, the other edge has to prove itself under
+ * them: see `reauthentication` in peer.c. True: they do. */
+bool peer_reread_keys(struct peer *p, const struct link_config *c);
 /* Says what has changed, if the other edge should know; a new session begins then. */
 void peer_reconfigure(struct peer *p, const struct link_config *c);
 /* The way to the other edge may be there again: an edge that connects and is not connected tries at once. */
@@ -40,10 +44,19 @@ void peer_retry(struct peer *p);
 void peer_say_stopped(struct peer *p);
 void peer_stop(struct peer *p);
 
+/* Whether the session in force was proven under the keys in force. */
+enum peer_reauth {
+	REAUTH_NONE,  /* it was */
+	REAUTH_ASKED, /* it was, but the other edge's keys have changed and it wants a new proof */
+	REAUTH_DUE,   /* the keys here have changed: it goes on until reauth_left_ns have passed */
+	REAUTH_FAILED, /* it was ended, as the other edge did not prove itself in time */
+};
+
 struct peer_status {
 	bool connected;               /* control channel up, hello received */
 	bool met;                     /* hello received in this life of the link */
 	bool in_session;              /* a session was begun */
+	bool settling;                /* it has just taken the place of another with the same edge: not yet heard is not dead */
 	bool stopped_there;           /* the other edge's last word: an operator has stopped the link there */
 	enum hello_verdict verdict;   /* of the last hello; valid if met */
 	char text[HELLO_TEXT_MAX];    /* why not HELLO_AGREED */
@@ -61,6 +74,9 @@ struct peer_status {
 	int64_t clock_jump_ns;      /* the last of them; negative: backwards */
 	uint64_t clock_jump_age_ns; /* since then */
 	char trouble[PEER_WHY_MAX];   /* why the last connection came to nothing; empty while connected */
+	enum peer_reauth reauth;
+	uint64_t reauth_left_ns;           /* valid if REAUTH_DUE */
+	char reauth_trouble[PEER_WHY_MAX]; /* why the last connection beside one in use came to nothing; empty: none did */
 };
 
 void peer_status(const struct peer *p, struct peer_status *s);

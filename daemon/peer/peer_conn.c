@@ -44,16 +44,33 @@ void peer_conn_close(struct conn *c)
 	p->status.connected = p->conn != NULL;
 	bufferevent_free(c->bev);
 	free(c);
-	if (p->connects && p->conn == NULL && p->pending[0] == NULL)
+	if (p->connects && p->pending[0] == NULL && peer_wants_conn(p))
 		peer_retry_later(p);
+}
+
+/* One that was to take the place of another, which goes on. */
+static void fail_beside(struct peer *p, const char *why)
+{
+	bool is_new = strcmp(why, p->status.reauth_trouble) != 0 && log_limit_pass(&p->news, clock_now_ns(), NULL);
+
+	if (log_limit_pass(&p->troubles, clock_now_ns(), NULL) || is_new)
+		log_at(p->tls != NULL ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
+		       "link %s: a second control connection came to nothing, the first one goes on: %s", p->name, why);
+	snprintf(p->status.reauth_trouble, sizeof(p->status.reauth_trouble), "%s", why);
 }
 
 /* Ends a connection and says why; attempts that fail one after the other are said once a minute. */
 void peer_conn_fail(struct conn *c, const char *why)
 {
 	struct peer *p = c->peer;
-	bool is_new = strcmp(why, p->status.trouble) != 0 && log_limit_pass(&p->news, clock_now_ns(), NULL);
+	bool is_new;
 
+	if (p->conn != NULL && p->conn != c) {
+		fail_beside(p, why);
+		peer_conn_close(c);
+		return;
+	}
+	is_new = strcmp(why, p->status.trouble) != 0 && log_limit_pass(&p->news, clock_now_ns(), NULL);
 	if (p->conn == c)
 		log_warn("link %s: control connection lost: %s", p->name, why);
 	else if (log_limit_pass(&p->troubles, clock_now_ns(), NULL) || is_new)
@@ -150,6 +167,9 @@ static bool take_message(struct conn *c, const struct peer_msg *m)
 		return true;
 	case MSG_STOPPED:
 		peer_take_stopped(c->peer);
+		return true;
+	case MSG_REAUTH:
+		peer_take_reauth(c->peer);
 		return true;
 	}
 	return true; /* of a later version: skipped */
@@ -281,6 +301,7 @@ static bool conn_secure(struct conn *c)
 	bufferevent_openssl_set_allow_dirty_shutdown(tls, 1);
 	c->bev = tls;
 	c->secure = true;
+	memcpy(c->keys, tls_fingerprint(p->tls), sizeof(c->keys));
 	conn_listen_to(c);
 	return true;
 }

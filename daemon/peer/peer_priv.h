@@ -26,6 +26,8 @@ enum peer_limits {
 	ACCEPTS_PER_TURN = 64,     /* of the event loop, which has others to serve */
 	PENDING_MAX = 8,
 	UNPROVEN_MAX = 2,         /* of these */
+	SESSION_SETTLES_MS = 1000, /* the first datagram of a session that follows another comes within a round trip */
+	REAUTH_EVERY_MS = 1000,   /* attempts beside a connection that is in use, and requests for one */
 	CONNECT_WITHIN_MS = 2000, /* TCP: a new attempt gets through sooner than the fourth SYN of an old one */
 	UNPROVEN_WITHIN_MS = 2000,
 	TROUBLES_PER_MIN = 10,
@@ -44,6 +46,7 @@ struct conn {
 	bool stands; /* TCP does */
 	struct bufferevent *bev;
 	bool secure; /* speaks TLS */
+	uint8_t keys[TLS_FINGERPRINT_LEN]; /* those that it was made with, if it does */
 	uint64_t opened_ns;
 	uint64_t heard_ns;
 	struct log_limit messages; /* taken per second */
@@ -79,6 +82,13 @@ struct peer {
 	struct seal_secret offer; /* what will seal it */
 	uint32_t offer_serial;    /* counts offers of this life */
 	uint32_t taking_serial;   /* of the other edge's last offer */
+
+	uint8_t session_keys[TLS_FINGERPRINT_LEN]; /* those that the session in force was proven under */
+	uint32_t session_boot_id;     /* of the other edge in that session; 0: there is none */
+	uint64_t settled_ns;          /* from then on silence means that the other edge is dead */
+	uint64_t reauth_within_ns;
+	uint64_t reauth_since_ns; /* since then they are not the ones in force; 0: they are */
+	uint64_t reauth_asked_ns; /* the other edge's last request for a new connection; 0: the one there is came after it */
 };
 
 /* --- peer_conn.c --- */
@@ -117,6 +127,9 @@ void peer_take_hello(struct peer *p, struct conn *c, const struct hello *h);
 bool peer_take_key(struct conn *c, const uint8_t *body);
 void peer_take_ready(struct conn *c, const uint8_t *body);
 void peer_take_stopped(struct peer *p);
+void peer_take_reauth(struct peer *p);
+/* Connecting edge: there is none, or a newer one has to take its place. */
+bool peer_wants_conn(const struct peer *p);
 void peer_retry_later(struct peer *p);
 
 #endif

@@ -53,6 +53,7 @@ struct tls {
 	uint8_t proof_key[PROOF_KEYS_MAX][TLS_PROOF_KEY_LEN]; /* the first one makes ours, any makes the other edge's */
 	unsigned nproof_keys;
 	bool proof_public;
+	uint8_t fingerprint[TLS_FINGERPRINT_LEN];
 	char refused[TLS_WHY_MAX]; /* why the certificate shown last was not taken */
 };
 
@@ -286,6 +287,49 @@ static void derive_proof_keys(struct tls *t)
 	}
 }
 
+/* --- the fingerprint --- */
+
+static bool digest_certificate(EVP_MD_CTX *md, const X509 *cert)
+{
+	uint8_t *der = NULL;
+	int len = i2d_X509(cert, &der);
+	bool done = len > 0 && EVP_DigestUpdate(md, der, (size_t)len) == 1;
+
+	OPENSSL_free(der);
+	return done;
+}
+
+static bool digest_certificates(EVP_MD_CTX *md, const struct tls *t)
+{
+	const STACK_OF(X509_OBJECT) *all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(t->ctx));
+	const X509 *own = SSL_CTX_get0_certificate(t->ctx);
+	bool done = own == NULL || digest_certificate(md, own);
+
+	for (int i = 0; i < sk_X509_OBJECT_num(all) && done; i++) {
+		const X509 *ca = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(all, i));
+
+		done = ca == NULL || digest_certificate(md, ca);
+	}
+	return done;
+}
+
+static int take_fingerprint(struct tls *t, char err[CONFIG_ERR_MAX])
+{
+	EVP_MD_CTX *md = EVP_MD_CTX_new();
+	bool done = md != NULL && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 &&
+	            EVP_DigestUpdate(md, t->peer_name, sizeof(t->peer_name)) == 1 &&
+	            EVP_DigestUpdate(md, t->psk, t->psk_len) == 1 && digest_certificates(md, t) &&
+	            EVP_DigestFinal_ex(md, t->fingerprint, NULL) == 1;
+
+	EVP_MD_CTX_free(md);
+	return done ? 0 : complain(err, "no fingerprint of the keys: %s", last_reason());
+}
+
+const uint8_t *tls_fingerprint(const struct tls *t)
+{
+	return t->fingerprint;
+}
+
 bool tls_proof_is_public(const struct tls *t)
 {
 	return t->proof_public;
@@ -493,7 +537,7 @@ static int prepare(struct tls *t, const struct link_config *c, char err[CONFIG_E
 		add_proof_key(t, t->psk, t->psk_len);
 	else if (r == 0)
 		derive_proof_keys(t);
-	return r;
+	return r == 0 ? take_fingerprint(t, err) : r;
 }
 
 int tls_open(const struct link_config *c, struct tls **out, char err[CONFIG_ERR_MAX])
@@ -546,11 +590,6 @@ bool tls_proven(const struct tls *t, SSL *ssl)
 	if (t->psk_len > 0)
 		return SSL_session_reused(ssl) == 1; /* as OpenSSL calls a pre-shared key that was used */
 	return SSL_get0_peer_certificate(ssl) != NULL && SSL_get_verify_result(ssl) == X509_V_OK;
-}
-
-bool tls_expects(const struct tls *t, const char *name)
-{
-	return t == NULL || strcmp(t->peer_name, name) == 0;
 }
 
 bool tls_export(SSL *ssl, const uint8_t *context, size_t len, uint8_t out[SEAL_SECRET_LEN])

@@ -11,7 +11,8 @@
 struct ssl_st;
 struct tls;
 
-#define TLS_WHY_MAX 320
+#define TLS_WHY_MAX         320
+#define TLS_FINGERPRINT_LEN 32 /* SHA-256 */
 
 /* Reads the files that the configuration names. 0 (*t NULL: Encryption=none), or negative errno with err a sentence. */
 int tls_open(const struct link_config *c, struct tls **t, char err[CONFIG_ERR_MAX]);
@@ -25,8 +26,9 @@ struct tls_expiry {
 };
 struct tls_expiry tls_expiry(const struct tls *t); /* t may be NULL */
 
-/* Whether the other edge's certificate has to be for that name; t NULL: it shows none. */
-bool tls_expects(const struct tls *t, const char *name);
+/* Of all that decides who is let in and what is shown: PeerName=, the CAs, this edge's certificate, or the pre-shared key.
+ * The same for files that say the same. TLS_FINGERPRINT_LEN bytes, valid until tls_close(). */
+const uint8_t *tls_fingerprint(const struct tls *t);
 
 /* Whether this edge's own certificate is for that name. */
 bool tls_is_named(const struct tls *t, const char *name);

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "daemon/util/addr.h"
+#include "daemon/util/clock.h"
 #include "daemon/peer/cert_days.h"
 #include "daemon/link/failed_record.h"
 #include "flow_status.h"
@@ -54,6 +55,22 @@ static void write_config(struct json *j, const struct link_config *c)
 	write_prefixes(j, "remote_prefixes", c->remote, c->nremote);
 }
 
+static void write_reauth(struct json *j, const struct peer_status *p)
+{
+	static const char *const names[] = {[REAUTH_NONE] = "none",
+	                                    [REAUTH_ASKED] = "asked",
+	                                    [REAUTH_DUE] = "due",
+	                                    [REAUTH_FAILED] = "failed"};
+
+	json_object(j, "reauthentication");
+	json_string(j, "state", names[p->reauth]);
+	if (p->reauth == REAUTH_DUE)
+		json_uint(j, "left_s", p->reauth_left_ns / NS_PER_S);
+	if (p->reauth != REAUTH_NONE)
+		json_string(j, "trouble", p->reauth_trouble);
+	json_object_end(j);
+}
+
 static void write_peer(struct json *j, const struct peer_status *p)
 {
 	json_object(j, "peer");
@@ -63,6 +80,7 @@ static void write_peer(struct json *j, const struct peer_status *p)
 	json_string(j, "difference", p->met ? p->text : "");
 	json_string(j, "rates", p->met ? p->rates : "");
 	json_string(j, "trouble", p->connected ? "" : p->trouble);
+	write_reauth(j, p);
 	json_uint(j, "sessions", p->sessions);
 	json_uint(j, "control_rtt_ns", p->rtt_ns);
 	json_uint(j, "refused_connections", p->refused_connections);

@@ -214,14 +214,16 @@ static void plan_strays(struct worker *w, enum wan_port_batch got)
 }
 
 /* Behind what came in, before any of it is acknowledged. */
-static void say_owed(struct worker *w)
+void worker_say_owed(struct worker *w)
 {
-	bool owed = proxy_holds(w->core);
+	bool owed = proxy_holds(w->core), early = w->acks_early || (owed && w->early_said);
 
-	if (owed == w->owed_said)
-		return;
-	arena_file_say_owed(&w->arena, owed);
+	if (owed != w->owed_said)
+		arena_file_say_owed(&w->arena, owed);
+	if (early != w->early_said)
+		arena_file_say_early(&w->arena, early);
 	w->owed_said = owed;
+	w->early_said = early;
 }
 
 static unsigned take_turn(struct worker *w)
@@ -242,7 +244,7 @@ static unsigned take_turn(struct worker *w)
 	proxy_tick(w->core, w->now_ns);
 	if (w->watch)
 		flow_watch_look(w->watch, w->core, w->now_ns);
-	say_owed(w);
+	worker_say_owed(w);
 	route_take(w->routes, w->now_ns);
 	n += worker_run_relay(w);
 	n += worker_send_lan(w);

@@ -143,6 +143,8 @@ static void reconfigure(struct worker *w, struct proxy_config *pc)
 	pc->rate_hint_bps = w->core_config.rate_hint_bps;
 	pc->seal = w->core_config.seal;
 	pc->seal_ctx = w->core_config.seal_ctx;
+	w->acks_early = worker_acks_early(pc);
+	worker_say_owed(w);
 	if (proxy_reconfigure(w->core, pc, w->now_ns) < 0)
 		log_err("link %s: the core refused the new configuration and keeps the old one", w->label);
 }

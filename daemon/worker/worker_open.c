@@ -78,6 +78,9 @@ static int start_core(struct worker *w, const struct arena_geometry *g)
 	if (r < 0)
 		return r;
 	w->owed_said = proxy_holds(w->core);
+	w->acks_early = worker_acks_early(&w->core_config);
+	w->early_said = w->acks_early || (w->owed_said && arena_file_was_early(&w->arena));
+	arena_file_say_early(&w->arena, w->early_said);
 	arena_file_say_owed(&w->arena, w->owed_said);
 	arena_file_in_use(&w->arena);
 	return 0;

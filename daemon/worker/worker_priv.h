@@ -42,7 +42,9 @@ struct worker {
 	struct proxy *core;
 	struct proxy_config core_config; /* as started with */
 	struct arena_file arena;
+	bool acks_early; /* for some pair of hosts, as configured now */
 	bool owed_said; /* what arena_file_say_owed() was told last */
+	bool early_said; /* what arena_file_say_early() was told last */
 	struct seal *seal;       /* NULL: Encryption=none */
 	uint32_t epoch_rx;       /* of the session, 0: none yet */
 	void *heap;
@@ -100,8 +102,21 @@ static inline uint32_t worker_ip_port(const struct worker *w)
 	return w->config.nlan_ports;
 }
 
+/* Whether a worker with that configuration acknowledges anything early. */
+static inline bool worker_acks_early(const struct proxy_config *c)
+{
+	bool early = c->mode != ACK_MODE_HOST;
+
+	for (uint32_t i = 0; i < c->npair_modes; i++)
+		early |= c->pair_modes[i].mode != ACK_MODE_HOST;
+	return early;
+}
+
 /* worker.c: the thread. */
 void *worker_main(void *arg);
+/* Writes into the arena's trailer whether packets are held, and whether they may have been acknowledged early, if that has
+ * changed. */
+void worker_say_owed(struct worker *w);
 /* arg: the worker. A packet that a device wrote into a blank: lan_rx_slot_fn. */
 void worker_lan_landed(void *arg, uint32_t *slot, uint16_t off, size_t len, uint16_t vlan_tci);
 

@@ -75,11 +75,12 @@ bool tls_ends(int fd, bool client, uint8_t ends[TLS_PROOF_ENDS_LEN])
 }
 
 /* Never reached: nothing is configured anew here. */
-bool tls_expects(const struct tls *t, const char *name)
+const uint8_t *tls_fingerprint(const struct tls *t)
 {
+	static const uint8_t same[TLS_FINGERPRINT_LEN];
+
 	(void)t;
-	(void)name;
-	return true;
+	return same;
 }
 
 bool tls_proof_is_public(const struct tls *t)

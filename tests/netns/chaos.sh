@@ -51,6 +51,7 @@ declare -A SAYS=(
 	[neighbours]=works
 	[wan_address]=fails
 	[keys]=works
+	[new_keys]=works
 	[config]=works
 	[clock]=works
 	[clock_child]=fails
@@ -109,6 +110,19 @@ break_keys() {
 }
 mend_keys() {
 	cp "$LAB_DIR/key.saved" "$LAB_DIR/keys/$1/link.key"
+	lab_client "$1" reload >"$LAB_DIR/reload.out" 2>&1 || BROKEN="the reload refuses: $(cat "$LAB_DIR/reload.out")"
+}
+
+# A set of another CA, at this edge first: the session goes on until the other one has it, too.
+break_new_keys() {
+	rm -rf "$LAB_DIR/new"
+	"$LAB_BIN/longreach" keygen link --dir "$LAB_DIR/new" >/dev/null || BROKEN="keygen failed"
+	take_new_keys "$1"
+}
+mend_new_keys() { take_new_keys "$(other "$1")"; }
+
+take_new_keys() { # edge
+	cp "$LAB_DIR/new/$1"/* "$LAB_DIR/keys/$1/"
 	lab_client "$1" reload >"$LAB_DIR/reload.out" 2>&1 || BROKEN="the reload refuses: $(cat "$LAB_DIR/reload.out")"
 }
 

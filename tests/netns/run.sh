@@ -73,7 +73,7 @@ for file in "${files[@]}"; do
 	[ -r "$file" ] || { echo "no such test: $file" >&2; exit 2; }
 	case $(name_of "$file") in
 	careless | check_config | closed | copy | doctor | dpdk | dpdk_kill | dump | examples | explain | gpu | hosts | interfaces | links | manage | metrics | \
-		newcomer | page | policy | privsep | promise | quiet | relay | seal | stick | top | trace | verbs | watchdog) beside+=("$file") ;;
+		newcomer | owed | page | policy | privsep | promise | quiet | reauth | relay | seal | stick | top | trace | verbs | watchdog) beside+=("$file") ;;
 	*) before+=("$file") ;;
 	esac
 done

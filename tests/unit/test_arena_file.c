@@ -126,6 +126,34 @@ static void file__says_what_is_owed(void **state)
 	assert_int_equal(arena_file_debt(dir, "t"), ARENA_OWES); /* it cannot be told */
 }
 
+/* What Barrier=auto of a later life without early ACKs goes by, whether somebody has the file open or not. */
+static void file__says_whether_what_is_owed_was_acknowledged_early(void **state)
+{
+	struct arena_file_params p = params_of(1, 2);
+	struct arena_file f;
+
+	(void)state;
+	assert_false(arena_file_owes_early(dir, "t"));
+	open_ok(&f, &p, true);
+	arena_file_in_use(&f); /* of a version that does not say */
+	assert_true(arena_file_was_early(&f));
+	assert_true(arena_file_owes_early(dir, "t"));
+	arena_file_say_early(&f, false);
+	assert_false(arena_file_was_early(&f));
+	assert_false(arena_file_owes_early(dir, "t"));
+	arena_file_say_early(&f, true);
+	arena_file_say_owed(&f, false);
+	assert_false(arena_file_owes_early(dir, "t"));
+	arena_file_say_owed(&f, true);
+	arena_file_close(&f, false);
+	assert_true(arena_file_owes_early(dir, "t"));
+	assert_false(arena_file_owes_early(dir, "u"));
+	open_ok(&f, &p, false);
+	assert_true(arena_file_was_early(&f));
+	arena_file_close(&f, true); /* nothing is left in it */
+	assert_false(arena_file_owes_early(dir, "t"));
+}
+
 static void file__used_one_comes_back_with_its_epoch(void **state)
 {
 	struct arena_file_params p = params_of(0, 1);
@@ -594,6 +622,7 @@ int main(void)
 	    cmocka_unit_test_teardown(map__of_huge_pages_of_any_size, empty_dir),
 	    cmocka_unit_test_teardown(file__links_are_not_followed, empty_dir),
 	    cmocka_unit_test_teardown(file__says_what_is_owed, empty_dir),
+	    cmocka_unit_test_teardown(file__says_whether_what_is_owed_was_acknowledged_early, empty_dir),
 	    cmocka_unit_test_teardown(file__not_on_a_disk_unless_told, empty_dir),
 	    cmocka_unit_test_teardown(file__missing_directory_is_a_sentence, empty_dir),
 	    cmocka_unit_test_teardown(file__of_other_lanes_is_refused_and_kept, empty_dir),

@@ -18,6 +18,8 @@
 static struct site_paths files;
 static char installed[SITES_MAX][LINK_NAME_MAX];
 static uint32_t ninstalled;
+static enum barrier_mode barrier; /* of the last of them */
+static bool owes_early;
 static char swept[512]; /* the links whose tables stay, in blanks; empty: nothing was swept */
 static uint32_t rules_kept;
 
@@ -49,6 +51,13 @@ enum arena_debt arena_file_debt(const char *dir, const char *link)
 	return ARENA_LOCKED;
 }
 
+bool arena_file_owes_early(const char *dir, const char *link)
+{
+	(void)dir;
+	(void)link;
+	return owes_early;
+}
+
 enum arena_debt arena_file_debt_of(const char *path)
 {
 	(void)path;
@@ -74,6 +83,7 @@ int privileged_steer_install(const struct link_config *c, enum steer_extent exte
 	(void)extent;
 	(void)err;
 	(void)errlen;
+	barrier = config_barrier(c);
 	snprintf(installed[ninstalled++], LINK_NAME_MAX, "%s", c->name);
 	return 0;
 }
@@ -115,6 +125,7 @@ static int set_up(void **state)
 {
 	(void)state;
 	files.n = ninstalled = rules_kept = 0;
+	owes_early = false;
 	swept[0] = '\0';
 	return 0;
 }
@@ -156,6 +167,23 @@ static void closed_apply__a_link_that_runs_keeps_its_rules_without_a_file(void *
 	assert_int_equal(ninstalled, 2);
 }
 
+/* A link file of a life without early ACKs, and a buffer that owes those of the life before. */
+static void closed_rest__closes_ip_for_early_acks_of_a_life_before(void **state)
+{
+	struct link_config tokyo = {.name = "tokyo", .ack_mode = ACK_MODE_HOST};
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	assert_int_equal(closed_rest(&tokyo, err, sizeof(err)), 0);
+	assert_int_equal(barrier, BARRIER_OFF);
+	owes_early = true;
+	assert_int_equal(closed_rest(&tokyo, err, sizeof(err)), 0);
+	assert_int_equal(barrier, BARRIER_PAIR);
+	tokyo.barrier = BARRIER_SAYS_OFF;
+	assert_int_equal(closed_rest(&tokyo, err, sizeof(err)), 0);
+	assert_int_equal(barrier, BARRIER_OFF);
+}
+
 /* A removal of the package asks it, and deletes the keys next. */
 static void closed_list_owed__names_what_it_does_not_understand(void **state)
 {
@@ -177,6 +205,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup(closed_apply__tables_of_links_without_a_file_go, set_up),
 	    cmocka_unit_test_setup(closed_apply__a_link_that_runs_keeps_its_rules_without_a_file, set_up),
+	    cmocka_unit_test_setup(closed_rest__closes_ip_for_early_acks_of_a_life_before, set_up),
 	    cmocka_unit_test_setup(closed_list_owed__names_what_it_does_not_understand, set_up),
 	};
 

@@ -659,6 +659,26 @@ static void config_carry_over__keeps_the_barrier_that_auto_turned_on(void **stat
 	assert_true(config_reloadable(&host, &again, err));
 }
 
+/* A buffer that owes early ACKs of a life before turns it on at the start; the reload of that file changes nothing. */
+static void config_carry_over__keeps_the_barrier_of_a_buffer_that_owes(void **state)
+{
+	struct link_config from, to;
+
+	(void)state;
+	accepts(MINIMAL, &from);
+	assert_int_equal(config_barrier(&from), BARRIER_OFF);
+	from.barrier_owed = true;
+	assert_int_equal(config_barrier(&from), BARRIER_PAIR);
+	accepts(MINIMAL, &to);
+	config_carry_over(&from, &to);
+	assert_memory_equal(&to, &from, sizeof(to));
+	accepts_line("Link", "Barrier=off", &to);
+	config_carry_over(&from, &to);
+	assert_false(to.barrier_owed || to.barrier_kept);
+	from.barrier = BARRIER_SAYS_OFF;
+	assert_int_equal(config_barrier(&from), BARRIER_OFF);
+}
+
 static void config_carry_over__turns_nothing_on(void **state)
 {
 	struct link_config from, to;
@@ -910,6 +930,7 @@ int main(void)
 	    cmocka_unit_test(config_parse__fec),
 	    cmocka_unit_test(config_write__can_be_read_back),
 	    cmocka_unit_test(config_carry_over__keeps_the_barrier_that_auto_turned_on),
+	    cmocka_unit_test(config_carry_over__keeps_the_barrier_of_a_buffer_that_owes),
 	    cmocka_unit_test(config_carry_over__turns_nothing_on),
 	    cmocka_unit_test(config_restarts__fec_on_or_off),
 	    cmocka_unit_test(config_reloadable__names_the_key),

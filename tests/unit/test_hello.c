@@ -86,8 +86,22 @@ static void hello_decode__refuses_every_cut(void **state)
 	uint16_t len = hello_encode(&a, body);
 
 	(void)state;
-	for (uint16_t n = 0; n < len; n++)
+	for (uint16_t n = 0; n + 1 < len; n++)
 		assert_int_equal(hello_decode(body, n, &got), -EPROTO);
+	/* the last byte is barrier_owed, which an earlier one of this version does not say */
+	assert_int_equal(hello_decode(body, len - 1u, &got), 0);
+	assert_memory_equal(&a, &got, sizeof(a));
+}
+
+static void hello_decode__barrier_owed(void **state)
+{
+	struct hello a = edge_a(), got;
+	uint8_t body[PEER_BODY_MAX];
+
+	(void)state;
+	a.barrier_owed = true;
+	assert_int_equal(hello_decode(body, hello_encode(&a, body), &got), 0);
+	assert_memory_equal(&a, &got, sizeof(a));
 }
 
 static void hello_decode__refuses_impossible_fields(void **state)
@@ -183,11 +197,12 @@ static void hello_decode__hostile_paths(void **state)
 	uint16_t len = hello_encode(&a, body);
 
 	(void)state;
-	paths = body + len - 1 - 2 - 10;
+	paths = body + len - 1 - 2 - 10 - 1;
 	assert_int_equal(paths[0], 2);
 	for (unsigned n = 0; n < 256; n++) {
 		paths[0] = (uint8_t)n;
-		assert_int_equal(hello_decode(body, len, &got), n == 1 || n == 2 ? 0 : -EPROTO);
+		/* what says whether the barrier is owed may pass for the third one's empty name */
+		assert_int_equal(hello_decode(body, len, &got), n >= 1 && n <= 3 ? 0 : -EPROTO);
 	}
 	paths[0] = 2;
 	for (unsigned n = 6; n < 256; n++) {
@@ -210,7 +225,7 @@ static void hello_decode__without_groups(void **state)
 	a.host_groups = 0x1122334455667788;
 	a.version = 2;
 	a.npaths = 0;
-	len = (uint16_t)(hello_encode(&a, body) - 1);
+	len = (uint16_t)(hello_encode(&a, body) - 2);
 	assert_int_equal(hello_decode(body, len, &got), 0);
 	assert_true(got.host_groups == a.host_groups);
 	assert_int_equal(hello_decode(body, len - GROUPS_LEN, &got), 0);
@@ -462,6 +477,7 @@ int main(void)
 	    cmocka_unit_test(host_groups_aliases__the_most),
 	    cmocka_unit_test(hello_decode__reads_what_was_encoded),
 	    cmocka_unit_test(hello_decode__refuses_every_cut),
+	    cmocka_unit_test(hello_decode__barrier_owed),
 	    cmocka_unit_test(hello_decode__refuses_impossible_fields),
 	    cmocka_unit_test(hello_encode__the_largest_fits),
 	    cmocka_unit_test(hello_compare__agreed),

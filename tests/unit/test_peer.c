@@ -108,6 +108,7 @@ static void make_config(struct link_config *c, const char *name, unsigned last_b
 	c->lanes = 64;
 	c->paths[0].mtu = 1500;
 	c->ack_mode = ACK_MODE_NEAR;
+	c->reauth_ns = 300 * NS_PER_S;
 }
 
 static int set_up(void **state)
@@ -615,6 +616,7 @@ static int make_key_sets(void **state)
 	assert_non_null(mkdtemp(keys_dir));
 	make_keys("right");
 	make_keys("wrong");
+	make_keys("next");
 	return 0;
 }
 
@@ -909,6 +911,217 @@ static void sealed__pre_shared_key_is_not_replaced_by_a_certificate(void **state
 	assert_int_equal(l->a.sessions + l->b.sessions, 0);
 }
 
+/* --- keys that change while a session runs --- */
+
+/* As `cp` of a new set over the one in use, and a reload. */
+static void reload_keys(struct edge *e, const char *set, char site)
+{
+	use_keys(&e->config, set, site);
+	peer_reread_keys(e->peer, &e->config);
+}
+
+static bool both_reauthenticated(const struct lab *l)
+{
+	return l->a.sessions >= 2 && l->b.sessions >= 2 && status_of(&l->a).reauth == REAUTH_NONE &&
+	       status_of(&l->b).reauth == REAUTH_NONE;
+}
+
+static bool b_is_asked(const struct lab *l)
+{
+	return status_of(&l->b).reauth == REAUTH_ASKED;
+}
+
+static bool a_is_asked(const struct lab *l)
+{
+	return status_of(&l->a).reauth == REAUTH_ASKED;
+}
+
+static bool second_came_to_nothing(const struct lab *l)
+{
+	return status_of(&l->a).reauth_trouble[0] != '\0' && status_of(&l->b).reauth_trouble[0] != '\0';
+}
+
+static struct edge *edge_of(struct lab *l, char site)
+{
+	return site == 'a' ? &l->a : &l->b;
+}
+
+/* A whole new set, CA and all, at one edge and then at the other: the old session goes on in between. */
+static void rotate(struct lab *l, char first, bool (*other_is_asked)(const struct lab *l))
+{
+	char second = first == 'a' ? 'b' : 'a';
+	uint32_t epoch;
+	struct seal_secret tx;
+
+	bring_up_sealed(l);
+	run_for(l, 20);
+	tx = l->a.tx;
+	epoch = l->a.last.epoch_tx;
+	reload_keys(edge_of(l, first), "next", first);
+	run_until(l, other_is_asked, 1000);
+	run_until(l, second_came_to_nothing, 2000);
+	assert_int_equal(status_of(edge_of(l, first)).reauth, REAUTH_DUE);
+	assert_true(both_met(l)); /* never without a connection */
+	assert_int_equal(l->a.sessions, 1);
+	assert_int_equal(l->b.sessions, 1);
+	reload_keys(edge_of(l, second), "next", second);
+	run_until(l, both_reauthenticated, 2500);
+	assert_true(both_met(l));
+	assert_crosswise(l);
+	assert_same_secrets(l);
+	assert_int_not_equal(l->a.last.epoch_tx, epoch);
+	assert_memory_not_equal(tx.bytes, l->a.tx.bytes, SEAL_SECRET_LEN);
+	assert_memory_equal(l->a.peer->conn->keys, tls_fingerprint(l->a.peer->tls), TLS_FINGERPRINT_LEN);
+	assert_memory_equal(l->b.peer->conn->keys, tls_fingerprint(l->b.peer->tls), TLS_FINGERPRINT_LEN);
+}
+
+static void reauth__the_connecting_edge_has_new_keys_first(void **state)
+{
+	rotate(*state, 'a', b_is_asked);
+}
+
+static void reauth__the_listening_edge_has_new_keys_first(void **state)
+{
+	rotate(*state, 'b', a_is_asked);
+}
+
+/* Files that say the same are no reason for anything. */
+static void reauth__the_same_keys_leave_the_session(void **state)
+{
+	struct lab *l = *state;
+
+	bring_up_sealed(l);
+	assert_false(peer_reread_keys(l->a.peer, &l->a.config));
+	assert_false(peer_reread_keys(l->b.peer, &l->b.config));
+	run_for(l, 300);
+	assert_true(both_met(l));
+	assert_int_equal(l->a.sessions + l->b.sessions, 2);
+	assert_int_equal(status_of(&l->a).reauth, REAUTH_NONE);
+}
+
+/* Keys that turn out wrong are put right before the time is over. */
+static void reauth__the_former_keys_are_taken_back(void **state)
+{
+	struct lab *l = *state;
+
+	bring_up_sealed(l);
+	reload_keys(&l->b, "wrong", 'b');
+	assert_int_equal(status_of(&l->b).reauth, REAUTH_DUE);
+	run_for(l, 300);
+	reload_keys(&l->b, "right", 'b');
+	assert_int_equal(status_of(&l->b).reauth, REAUTH_NONE);
+	run_for(l, 1500);
+	assert_true(both_met(l));
+	assert_int_equal(l->a.sessions + l->b.sessions, 2);
+}
+
+static bool b_gave_up(const struct lab *l)
+{
+	return status_of(&l->b).reauth == REAUTH_FAILED;
+}
+
+static bool a_gave_up(const struct lab *l)
+{
+	return status_of(&l->a).reauth == REAUTH_FAILED;
+}
+
+/* The other edge never gets the new keys. The clock is set back instead of waiting. */
+static void give_up(struct lab *l, char site, bool (*gave_up)(const struct lab *l))
+{
+	struct edge *e = edge_of(l, site);
+	struct proxy_session before;
+	struct peer_status s;
+	struct seal_secret tx;
+
+	bring_up_sealed(l);
+	run_for(l, 20);
+	before = e->last;
+	tx = e->tx;
+	reload_keys(e, "next", site);
+	run_until(l, second_came_to_nothing, 2500);
+	e->peer->reauth_since_ns -= 299 * NS_PER_S;
+	assert_int_equal(e->sessions, 1);
+	run_until(l, gave_up, 4000);
+	s = status_of(e);
+	assert_false(s.met);
+	assert_false(s.connected);
+	assert_false(s.in_session);
+	assert_non_null(strstr(s.trouble, "did not prove itself under the changed keys in time: the other edge"));
+	/* what runs in the workers is a session of nobody */
+	assert_int_equal(e->sessions, 2);
+	assert_true(e->last.mismatch);
+	assert_int_not_equal(e->last.epoch_rx, before.epoch_rx);
+	assert_int_not_equal(e->last.epoch_tx, before.epoch_tx);
+	assert_memory_not_equal(e->tx.bytes, tx.bytes, SEAL_SECRET_LEN);
+	run_for(l, 500);
+	assert_false(both_met(l));
+	assert_int_equal(e->sessions, 2);
+	reload_keys(edge_of(l, site == 'a' ? 'b' : 'a'), "next", site == 'a' ? 'b' : 'a');
+	e->sessions = 1; /* the void one does not count */
+	run_until(l, both_reauthenticated, 3000);
+	assert_crosswise(l);
+	assert_same_secrets(l);
+	assert_false(e->last.mismatch);
+}
+
+static void reauth__the_connecting_edge_ends_the_session(void **state)
+{
+	give_up(*state, 'a', a_gave_up);
+}
+
+static void reauth__the_listening_edge_ends_the_session(void **state)
+{
+	give_up(*state, 'b', b_gave_up);
+}
+
+/* Without a control connection, too: a line that is cut does not make keys last longer. */
+static void reauth__the_session_ends_without_a_connection(void **state)
+{
+	struct lab *l = *state;
+
+	bring_up_sealed(l);
+	stop_edge(&l->a);
+	run_for(l, 20);
+	assert_false(status_of(&l->b).connected);
+	reload_keys(&l->b, "next", 'b');
+	assert_int_equal(status_of(&l->b).reauth, REAUTH_DUE);
+	l->b.peer->reauth_since_ns -= 300 * NS_PER_S;
+	run_until(l, b_gave_up, 2500);
+	assert_true(l->b.last.mismatch);
+}
+
+static void reauth__pre_shared_keys(void **state)
+{
+	struct lab *l = *state;
+
+	use_psk_file(&l->a.config, "psk-a", PSK_A "\n", 0600);
+	use_psk_file(&l->b.config, "psk-b", PSK_A "\n", 0600);
+	bring_up_sealed(l);
+	use_psk_file(&l->b.config, "psk-b", PSK_B "\n", 0600);
+	assert_true(peer_reread_keys(l->b.peer, &l->b.config));
+	run_until(l, second_came_to_nothing, 2500);
+	assert_true(both_met(l));
+	use_psk_file(&l->a.config, "psk-a", PSK_B "\n", 0600);
+	assert_true(peer_reread_keys(l->a.peer, &l->a.config));
+	run_until(l, both_reauthenticated, 2500);
+	assert_same_secrets(l);
+}
+
+/* PeerName= is one of the things that decide who is let in. */
+static void reauth__another_name_of_the_other_edge(void **state)
+{
+	struct lab *l = *state;
+
+	bring_up_sealed(l);
+	snprintf(l->b.config.peer_name, sizeof(l->b.config.peer_name), "c.link1");
+	peer_reconfigure(l->b.peer, &l->b.config);
+	run_until(l, second_came_to_nothing, 2500);
+	assert_true(both_met(l));
+	assert_int_equal(status_of(&l->b).reauth, REAUTH_DUE);
+	assert_string_equal(status_of(&l->b).reauth_trouble,
+	                    "the other edge's certificate is for a.link1: PeerName=c.link1 is expected");
+}
+
 static void expect_open_error(const struct link_config *c, const char *want)
 {
 	char err[CONFIG_ERR_MAX] = "";
@@ -1012,6 +1225,15 @@ int main(void)
 	    SEALED(sealed__pre_shared_keys_differ),
 	    SEALED(sealed__pre_shared_key_against_certificates),
 	    SEALED(sealed__pre_shared_key_is_not_replaced_by_a_certificate),
+	    SEALED(reauth__the_connecting_edge_has_new_keys_first),
+	    SEALED(reauth__the_listening_edge_has_new_keys_first),
+	    SEALED(reauth__the_same_keys_leave_the_session),
+	    SEALED(reauth__the_former_keys_are_taken_back),
+	    SEALED(reauth__the_connecting_edge_ends_the_session),
+	    SEALED(reauth__the_listening_edge_ends_the_session),
+	    SEALED(reauth__the_session_ends_without_a_connection),
+	    SEALED(reauth__pre_shared_keys),
+	    SEALED(reauth__another_name_of_the_other_edge),
 	    SEALED(tls_open__says_what_is_wrong_with_files),
 	};
 

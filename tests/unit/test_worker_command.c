@@ -34,6 +34,16 @@ void lan_pause_stats(struct lan_pause *p, struct lan_pause_stats *s)
 	memset(s, 0, sizeof(*s));
 }
 
+/* What the arena's trailer was told, and what the core did at that time. */
+static bool said_early;
+static enum ack_mode mode_then;
+
+void worker_say_owed(struct worker *w)
+{
+	said_early = w->acks_early;
+	mode_then = w->core->cfg.mode;
+}
+
 static int rebound = -1;
 
 void worker_port_name(const struct link_config *c, uint32_t port, char ifname[IF_NAMESIZE])
@@ -74,6 +84,32 @@ static void command__a_port_that_cannot_be_bound_is_in_the_answer(void **state)
 	assert_int_equal(cmd.result, -ENODEV);
 	assert_int_equal(rebound, 1);
 	spsc_free(&w.commands);
+	spsc_free(&w.answers);
+}
+
+/* A kill between the two must not leave early ACKs that nobody knows of. */
+static void command__early_acks_are_said_before_there_are_any(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_HOST);
+	static struct worker w;
+	struct proxy_config next = c->a.cfg;
+	struct worker_cmd cmd = {.type = WORKER_RECONFIGURE, .config = &next};
+
+	assert_true(spsc_init(&w.answers, COMMANDS, sizeof(cmd)));
+	w.core = c->a.p;
+	w.core_config = c->a.cfg;
+	next.mode = ACK_MODE_NEAR;
+	carry_out(&w, &cmd);
+	assert_true(said_early);
+	assert_int_equal(mode_then, ACK_MODE_HOST);
+	assert_int_equal(w.core->cfg.mode, ACK_MODE_NEAR);
+	next.mode = ACK_MODE_HOST;
+	carry_out(&w, &cmd);
+	assert_false(said_early);
+	next.npair_modes = 1;
+	next.pair_modes[0].mode = ACK_MODE_NEAR;
+	carry_out(&w, &cmd);
+	assert_true(said_early);
 	spsc_free(&w.answers);
 }
 
@@ -129,6 +165,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(events__of_all_failed_flows_come_through),
+	    CORE_TEST(command__early_acks_are_said_before_there_are_any),
 	    cmocka_unit_test(command__keys_that_were_taken_are_not_in_the_answer),
 	    cmocka_unit_test(command__a_port_that_cannot_be_bound_is_in_the_answer),
 	};

@@ -240,6 +240,9 @@ int partial_commit(struct partial *f, const struct copy_entry *e)
 		return 1;
 	memcpy(p.name, f->name, sizeof(p.name));
 	r = beneath_set_meta(f->fd, &e->meta);
+	/* The name, size and time are what the next copy goes by: no power loss leaves them without the bytes. */
+	if (r == 0 && fdatasync(f->fd) < 0)
+		r = -errno;
 	if (r == 0)
 		r = beneath_rename(&p, f->temporary);
 	if (r == 0)

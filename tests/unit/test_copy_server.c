@@ -2,6 +2,7 @@
 /* The server of an export, in a directory of its own: names beneath it, files that are not whole, sessions. The relay
  * is played here: a region is the descriptor that was exported. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <setjmp.h>
@@ -15,6 +16,21 @@
 #include <cmocka.h>
 
 #include "no_log.h"
+
+static bool disk_fails;
+static int nsynced;
+
+static int sync_data(int fd)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	nsynced++;
+	errno = EIO;
+	return disk_fails ? -1 : fdatasync(fd);
+}
+
+#define fdatasync sync_data
 
 #include "copy/server/copy_beneath.c"
 #include "copy/server/copy_partial.c"
@@ -335,7 +351,12 @@ static void partial__has_its_name_when_it_is_whole(void **state)
 	commit.size--;
 	assert_int_equal(partial_commit(&f, &commit), 1);
 	commit.size++;
+	nsynced = 0;
+	disk_fails = true; /* what cannot be on disk has no name */
+	assert_int_equal(partial_commit(&f, &commit), -EIO);
+	assert_int_equal(nsynced, 1);
 	assert_int_equal(faccessat(export.root, "large", F_OK, 0), -1);
+	disk_fails = false;
 	assert_int_equal(partial_commit(&f, &commit), 0);
 	partial_close(&f);
 	assert_int_equal(fstatat(export.root, "large", &st, 0), 0);

@@ -60,14 +60,16 @@ static int open_file(const char *path)
 	return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
+/* -1 and errno: it cannot be kept, and stays as it is. */
 static int keep_foreign(const char *path, int fd)
 {
 	char old[sizeof(((struct failed_record *)0)->path) + 8];
 
-	snprintf(old, sizeof(old), "%s.old", path);
-	if (rename(path, old) == 0)
-		log_warn("%s: is no record of failed flows that this version knows: kept as %s", path, old);
 	close(fd);
+	snprintf(old, sizeof(old), "%s.old", path);
+	if (rename(path, old) < 0)
+		return -1;
+	log_warn("%s: is no record of failed flows that this version knows: kept as %s", path, old);
 	return open_file(path);
 }
 
@@ -105,11 +107,11 @@ static void reserve(const struct failed_record *r)
 		return; /* not all file systems can; what cannot be written then says so itself */
 }
 
-/* What was added while there was no file comes behind what the file has. 0, -ENOMEM, or open(2)'s errno, negative. */
+/* What was added while there was no file comes behind what the file has. 0, -ENOMEM, or errno of open(2) or rename(2), negative. */
 static int take_file(struct failed_record *r)
 {
 	struct failed_record *in_file;
-	int fd = open_file(r->path), e = 0;
+	int fd = open_file(r->path), e;
 
 	if (fd < 0)
 		return -errno;
@@ -120,7 +122,11 @@ static int take_file(struct failed_record *r)
 	}
 	if (!load(fd, in_file) && lseek(fd, 0, SEEK_END) > 0) {
 		fd = keep_foreign(r->path, fd);
-		e = fd < 0 ? -errno : 0;
+		if (fd < 0) {
+			e = -errno;
+			free(in_file);
+			return e;
+		}
 	}
 	for (uint32_t i = 0; i < failed_record_count(r); i++) {
 		const struct failed_flow *f = failed_record_at(r, i);
@@ -134,9 +140,8 @@ static int take_file(struct failed_record *r)
 	in_file->fd = fd;
 	*r = *in_file;
 	free(in_file);
-	if (e == 0)
-		reserve(r);
-	return e;
+	reserve(r);
+	return 0;
 }
 
 /* A short one is as when the disk is full, which the next would say. */

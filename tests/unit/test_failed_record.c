@@ -144,6 +144,33 @@ static void record__foreign_file_is_kept(void **state)
 	failed_record_close(r);
 }
 
+/* Another version's record that cannot be set aside is not written over. */
+static void record__foreign_file_that_cannot_be_kept_stays(void **state)
+{
+	struct failed_record *r;
+	char old[80], text[32] = "";
+	FILE *f = fopen(path, "w");
+
+	(void)state;
+	fputs("something else", f);
+	fclose(f);
+	snprintf(old, sizeof(old), "%s.old", path);
+	assert_int_equal(mkdir(old, 0700), 0);
+	r = failed_record_open(path);
+	add(r, 0, 1);
+	expect(r, 1, 0);
+	assert_int_equal(failed_record_waiting(r), 1);
+	f = fopen(path, "r");
+	assert_non_null(fgets(text, sizeof(text), f));
+	fclose(f);
+	assert_string_equal(text, "something else");
+	assert_int_equal(rmdir(old), 0);
+	failed_record_write(r);
+	assert_int_equal(failed_record_waiting(r), 0);
+	assert_int_equal(access(old, F_OK), 0);
+	failed_record_close(r);
+}
+
 static void record__without_a_file_is_in_memory(void **state)
 {
 	struct failed_record *r = failed_record_open("/nonexistent/failed");
@@ -257,6 +284,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_teardown(record__survives_the_daemon, remove_files),
+	    cmocka_unit_test_teardown(record__foreign_file_that_cannot_be_kept_stays, remove_files),
 	    cmocka_unit_test_teardown(record__full_one_keeps_the_last_and_the_count, remove_files),
 	    cmocka_unit_test_teardown(record__damaged_entry_is_none, remove_files),
 	    cmocka_unit_test_teardown(record__foreign_file_is_kept, remove_files),

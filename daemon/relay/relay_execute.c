@@ -193,6 +193,8 @@ static enum lr_status get_start(struct relay_thread *r, struct relay_channel_out
 	struct relay_stream *s;
 	uint64_t length;
 
+	if (status == LR_OK && h->value && h->offset)
+		status = LR_OUT_OF_BOUNDS; /* pieces count from the region's beginning */
 	if (status == LR_OK && h->value)
 		status = read_pieces(g, h, data, len, &pieces);
 	if (status != LR_OK)

@@ -1033,7 +1033,11 @@ static void vector__the_other_sites_get_out_of_bounds(void **state)
 	h.op++;
 	h.value = LR_PIECES_MAX + 1;
 	come_bytes(r, 0, &h, pieces, sizeof(pieces), 1);
-	n += 2;
+	h.op++;
+	h.value = 2;
+	h.offset = REGION_BYTES; /* what lies behind the region in its file */
+	come_bytes(r, 0, &h, pieces, sizeof(pieces), 1);
+	n += 3;
 	work_off(r, 5);
 	assert_int_equal(nsent(r, RW_GET_DATA), 0);
 	assert_int_equal(nsent(r, RW_STATUS), n);

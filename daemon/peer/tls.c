@@ -80,6 +80,10 @@ static void names_of(const X509 *cert, char *text, size_t cap)
 			                       (const char *)ASN1_STRING_get0_data(n->d.dNSName));
 	}
 	GENERAL_NAMES_free(names);
+	/* The name is the other end's to choose, and a terminal shows it. */
+	for (char *c = text; *c != '\0'; c++)
+		if ((unsigned char)*c < 0x20 || (unsigned char)*c > 0x7e)
+			*c = '?';
 }
 
 static void date_of(const ASN1_TIME *t, char *text, size_t cap)

@@ -1186,6 +1186,26 @@ static void sealed__older_tls(void **state)
 	close(fd);
 }
 
+/* Whoever can connect chooses the names in what he shows, and a terminal shows why he was refused. */
+static void names_of__are_harmless_to_a_terminal(void **state)
+{
+	X509 *cert = X509_new();
+	GENERAL_NAMES *names = sk_GENERAL_NAME_new_null();
+	GENERAL_NAME *name = GENERAL_NAME_new();
+	ASN1_IA5STRING *text = ASN1_IA5STRING_new();
+	char out[96];
+
+	(void)state;
+	assert_int_equal(ASN1_STRING_set(text, "\x1b[2Jup\x9b", -1), 1);
+	GENERAL_NAME_set0_value(name, GEN_DNS, text);
+	sk_GENERAL_NAME_push(names, name);
+	assert_int_equal(X509_add1_ext_i2d(cert, NID_subject_alt_name, names, 0, 0), 1);
+	names_of(cert, out, sizeof(out));
+	assert_string_equal(out, "?[2Jup?");
+	GENERAL_NAMES_free(names);
+	X509_free(cert);
+}
+
 int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
@@ -1235,6 +1255,7 @@ int main(void)
 	    SEALED(reauth__pre_shared_keys),
 	    SEALED(reauth__another_name_of_the_other_edge),
 	    SEALED(tls_open__says_what_is_wrong_with_files),
+	    cmocka_unit_test(names_of__are_harmless_to_a_terminal),
 	};
 
 	signal(SIGPIPE, SIG_IGN);

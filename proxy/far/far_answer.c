@@ -367,8 +367,6 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 		f = pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
 	if (!f)
 		return drop(p, DROP_LAN_ACK_UNMATCHED);
-	if (f->failed)
-		return drop(p, DROP_LAN_ACK_STALE);
 	before = f->pos_acked;
 	at_pos = answered_pos(f, pkt);
 	if (first && !FAULT(FAULT_PAIR_STORED_HALF)) /* the next line may store the flow, and after a kill nobody tells a pair */

@@ -90,8 +90,11 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d
 	idx_hash_put(&p->far_by_dest, far_dest_hash(&f->src, &f->dst, f->dest_qpn), idx);
 	f->open = pair_join(p, f);
 	f->pairing = d->pairing;
+	f->requester_qpn = d->requester_qpn;
 	pair_after_restart(p, f);
-	if (f->pairing != PAIR_LEARNING)
+	if (f->failed)
+		pair_leave(p, f); /* its QPN may be another flow's */
+	else if (f->pairing != PAIR_LEARNING)
 		pair_enter(p, f, d->requester_qpn);
 }
 

@@ -26,7 +26,8 @@
  * UNASKED_MAX_NS after the hosts were first heard of, as anybody may forge them.
  *
  * An answer to a QPN that is paired decides nothing about another flow, unless that pair's flow has nothing in flight
- * and either never sent that PSN or has been quiet lately: then the QPN has a new owner, and the old pair is void. */
+ * and either never sent that PSN or has been quiet lately: then the QPN has a new owner, and the old pair is void. A flow
+ * that fails gives its QPN up at once (pair_leave), and is remembered as one that has gone. */
 #include "pair.h"
 
 #include "far.h"
@@ -413,6 +414,8 @@ void pair_leave(struct proxy *p, struct far_flow *f)
 		hp->interrupted = NONE;
 	turn_over(p, f);
 	asked_leave(p, hp, f);
+	if (f->pairing != PAIR_LEARNING)
+		idx_hash_del(&p->far_by_qpn, qpn_hash(f), f->idx);
 	dlist_remove(&f->lan_node);
 	f->bytes_out = 0;
 	lan_host_less(p, f);
@@ -506,12 +509,22 @@ void pair_after_restart(struct proxy *p, struct far_flow *f)
 	                       .at_ns = p->now_ns,
 	                       .ahead = true};
 
-	if (f->pairing == PAIR_LEARNING && f->hostpair != NONE) {
+	if (f->hostpair == NONE)
+		return;
+	if (f->failed && f->pairing != PAIR_LEARNING) { /* what it was sent since then is not kept */
+		a.flow = NONE;
+		a.qpn = f->requester_qpn;
+		a.psn = pos_psn(f->pos_base);
+		a.ahead = false;
+		asked_add(p, &p->pairs[f->hostpair], &a);
+		return;
+	}
+	if (f->pairing == PAIR_LEARNING) {
 		f->asked[0] = ASKED_AFTER_LIFE;
 		f->asked_since_ns = p->now_ns;
 		asked_add(p, &p->pairs[f->hostpair], &a);
 	}
-	if (f->pairing == PAIR_LEARNING && f->hostpair != NONE && !FAULT(FAULT_RESTART_AT_ONCE))
+	if (f->pairing == PAIR_LEARNING && !FAULT(FAULT_RESTART_AT_ONCE))
 		timer_set(&p->timers, &p->pairs[f->hostpair].quarantine, p->now_ns + p->cfg.quarantine_ns);
 }
 

@@ -17,7 +17,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt);
 void pair_sent(struct proxy *p, struct far_flow *f);
 /* The packet that was sent last has no way to the host: the flow's turn is taken back, and comes again soon. */
 void pair_unsent(struct proxy *p, struct far_flow *f);
-/* The flow was here before a restart: if it has no pair, an answer to it may still be on its way. */
+/* The flow was here before a restart: if it has no pair, or has failed, an answer to it may still be on its way. */
 void pair_after_restart(struct proxy *p, struct far_flow *f);
 /* The flow whose turn it was got no answer in time: quarantine_ns for the host pair, longer and longer for the flow. */
 void pair_unanswered(struct proxy *p, struct far_flow *f);
@@ -30,7 +30,8 @@ bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
 void pair_enter(struct proxy *p, struct far_flow *f, uint32_t requester_qpn);
 /* The flow has no pair (any more). */
 void pair_remove(struct proxy *p, struct far_flow *f);
-/* The flow leaves its hosts' flows, and its turn to others. */
+/* The flow leaves its hosts' flows, and its turn and its requester's QPN to others. One that has failed is still told as
+ * paired: the near edge needs the QPN for its NAK. */
 void pair_leave(struct proxy *p, struct far_flow *f);
 
 #endif

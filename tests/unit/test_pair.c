@@ -845,6 +845,109 @@ static void pair__reused_requester_qpn_after_a_retry(void **state)
 	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
 }
 
+/* --- a flow that has failed --- */
+
+/* A flow to QPN0, paired with 0x51, whose responder has refused PSN 1. */
+static struct core *given_refused(void **state)
+{
+	struct core *c = given_pair(state, QPN0, 0x51);
+
+	send_to(c, QPN0, 1);
+	core_expect(&c->b, RC_WRITE_ONLY, 1);
+	core_in(&c->b, core_answer(RC_ACK, 0x51, 1, AETH_NAK_REM_ACCESS, 1), 0, 0);
+	core_pump(c);
+	core_wait(c, 100 * CORE_MS);
+	core_forget(&c->b);
+	return c;
+}
+
+/* The host makes a new queue pair with the number of the one that failed: the new one gets it, and sooner where the PSN
+ * tells that no late answer to the failed one can be meant. */
+static void pair__requester_qpn_of_a_failed_flow(void **state)
+{
+	struct core *c = given_refused(state);
+
+	send_to(c, QPN0 + 1, 5000);
+	assert_int_equal(answer_until_paired(c, QPN0 + 1, 0x51), 1);
+	send_to(c, QPN0 + 1, 5001);
+	core_expect(&c->b, RC_WRITE_ONLY, 5001);
+	assert_int_equal(ack_to(c, 0x51, 5001, 2), DROP_NONE);
+	assert_true(near_of(c, QPN0)->failed);
+	assert_false(near_of(c, QPN0 + 1)->failed);
+}
+
+/* Late answers to what the failed flow was sent are not the new owner's. */
+static void pair__late_answers_to_a_failed_flow(void **state)
+{
+	struct core *c = given_refused(state);
+
+	send_to(c, QPN0 + 1, 1);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ack_to(c, 0x51, 1, 1), DROP_LAN_ACK_UNMATCHED);
+	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
+	assert_int_equal(ack_to(c, 0x51, 1, 1), DROP_NONE); /* more answers than one packet has, even doubled */
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
+}
+
+/* The far edge restarts after the refusal, and takes late answers for nobody's as before. */
+static void pair__late_answers_to_a_failed_flow_after_a_restart(void **state)
+{
+	struct core *c = given_refused(state);
+
+	core_rebuild(&c->b);
+	core_session(c);
+	core_forget(&c->b);
+	send_to(c, QPN0 + 1, 1);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ack_to(c, 0x51, 1, 1), DROP_LAN_ACK_UNMATCHED);
+	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
+	answer_until_paired(c, QPN0 + 1, 0x51);
+}
+
+/* Both the failed flow and the new owner of its QPN survive a restart, whichever place of the table they have. */
+static void pair__new_owner_keeps_its_qpn_over_a_restart(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	send_to(c, QPN0 + 1, 5000); /* the first place; its responder is not ready yet */
+	send_to(c, QPN0, 0);
+	core_wait(c, 121 * CORE_MS);
+	core_forget(&c->b);
+	ack_to(c, 0x51, 0, 1);
+	answer_until_paired(c, QPN0, 0x51);
+	send_to(c, QPN0, 1);
+	core_in(&c->b, core_answer(RC_ACK, 0x51, 1, AETH_NAK_REM_ACCESS, 1), 0, 0);
+	core_pump(c);
+	core_forget(&c->b);
+	answer_until_paired(c, QPN0 + 1, 0x51);
+	assert_true(far_by_peer(c->b.p, near_wire_id(c->a.p, near_of(c, QPN0 + 1)))->idx <
+	            far_by_peer(c->b.p, near_wire_id(c->a.p, near_of(c, QPN0)))->idx);
+	core_rebuild(&c->b);
+	core_session(c);
+	core_forget(&c->b);
+	send_to(c, QPN0 + 1, 5001);
+	core_expect(&c->b, RC_WRITE_ONLY, 5001);
+	assert_int_equal(ack_to(c, 0x51, 5001, 2), DROP_NONE);
+}
+
+/* The near edge has not heard of the pair when the far edge restarts: it is told, and the host gets its NAK. */
+static void pair__failed_flow_tells_its_pair_after_a_restart(void **state)
+{
+	const struct core_pkt *k;
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	send_to(c, QPN0, 0);
+	c->cut = true;
+	core_in(&c->b, core_answer(RC_ACK, 0x51, 0, AETH_NAK_REM_ACCESS, 0), 0, 0);
+	core_pump(c);
+	core_rebuild(&c->b);
+	c->cut = false;
+	core_session(c);
+	core_wait(c, 20 * CORE_MS);
+	k = core_expect_aeth(&c->a, 0, AETH_NAK_REM_ACCESS);
+	assert_int_equal(k->h.dest_qpn, 0x51);
+}
+
 /* --- a probe that has no next hop --- */
 
 /* A second of ARP: nothing is sent before it is over, and then each flow is asked once. */
@@ -1056,6 +1159,11 @@ int main(void)
 	    CORE_TEST(pair__nobody_answers_after_half_a_minute),
 	    CORE_TEST(pair__late_answers_after_a_restart),
 	    CORE_TEST(pair__reused_requester_qpn_after_a_retry),
+	    CORE_TEST(pair__requester_qpn_of_a_failed_flow),
+	    CORE_TEST(pair__late_answers_to_a_failed_flow),
+	    CORE_TEST(pair__late_answers_to_a_failed_flow_after_a_restart),
+	    CORE_TEST(pair__new_owner_keeps_its_qpn_over_a_restart),
+	    CORE_TEST(pair__failed_flow_tells_its_pair_after_a_restart),
 	    CORE_TEST(pair__probes_do_not_wait_for_a_next_hop),
 	    CORE_TEST(pair__unsent_leaves_nothing),
 	    CORE_TEST(pair__way_lost_within_a_turn),

@@ -169,6 +169,8 @@ static void fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t synd
 	pair_leave(p, f);
 	far_report(p, f, true);
 	barrier_progress(p, f);
+	if (f->stale_epoch)
+		far_stale_failed(p, f, f->lost ? 0 : bytes); /* what is lost was counted */
 }
 
 void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome)

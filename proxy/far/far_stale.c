@@ -14,7 +14,8 @@
  * the responder says where it stands, as for any flow whose beginning was not seen. No snapshot of the new life can
  * name a stale flow, so whatever heeds the barrier waits for all stale flows between its machines (barrier_far.c).
  *
- * A stale flow whose responder makes no progress for StallAfter has failed, loudly. */
+ * A stale flow whose responder makes no progress for StallAfter has failed, loudly. So has one whose responder refuses,
+ * and it is closed at once (far_stale_failed()): its near edge, which closes other failed flows, does not know it. */
 #include "far_priv.h"
 
 /* Where the first request at or behind pos_acked lies that needs its own response, pos_rx if there is none. */
@@ -71,14 +72,22 @@ bool far_stale(struct proxy *p, struct far_flow *f)
 
 bool far_stale_over(struct proxy *p, struct far_flow *f)
 {
-	if (f->pos_acked < f->pos_rx && p->now_ns < f->last_progress_ns + p->cfg.stall_ns)
+	bool owes = f->pos_acked < f->pos_rx && !f->failed; /* of one that has failed nothing is left to deliver */
+
+	if (owes && p->now_ns < f->last_progress_ns + p->cfg.stall_ns)
 		return false;
-	if (f->pos_acked < f->pos_rx) {
+	if (owes) {
 		count(p, CTR_BYTES_FAILED, f->held_bytes);
 		proxy_failure_push(p, FAILURE_SILENT, NULL, f, f->pos_acked, f->held_bytes);
 	}
 	far_close(p, f);
 	return true;
+}
+
+void far_stale_failed(struct proxy *p, struct far_flow *f, uint64_t bytes)
+{
+	count(p, CTR_BYTES_FAILED, bytes); /* of other flows the near edge counts them */
+	timer_set(&p->timers, &f->rto, p->now_ns);
 }
 
 void far_stale_forgotten(struct proxy *p, const struct far_flow *stale_epoch)

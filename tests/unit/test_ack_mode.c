@@ -104,6 +104,33 @@ static void ack_mode__orphan_without_answer_fails_loudly(void **state)
 	assert_int_equal(c->b.p->far_used, 0);
 }
 
+/* ... at once if it refuses: nothing else waits for the stale flow any more. */
+static void ack_mode__orphan_refused_fails_once_and_goes(void **state)
+{
+	struct core *c = given_three_acked_by_far(state);
+	struct proxy_event ev;
+	uint32_t failures = 0;
+	uint64_t held;
+
+	core_lose(c, &c->a, 99);
+	held = core_used(&c->b);
+	assert_true(held > 0);
+	core_send(c, RC_WRITE_ONLY, 4); /* the host goes on: its packet waits for the stale flow */
+	core_forget(&c->b);
+	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
+	core_wait(c, 10 * CORE_MS);
+	while (proxy_event_next(c->b.p, &ev))
+		failures += ev.type == EV_FLOW_FAILED;
+	assert_int_equal(failures, 1);
+	assert_true(core_ctr(&c->b, CTR_BYTES_FAILED) > 0);
+	assert_true(dlist_empty(&c->b.p->stale_flows));
+	assert_int_equal(c->b.p->far_used, 1); /* the host's new flow */
+	core_expect(&c->b, RC_WRITE_ONLY, 4);
+	core_wait(c, c->b.cfg.stall_ns + 500 * CORE_MS);
+	while (proxy_event_next(c->b.p, &ev))
+		assert_int_not_equal(ev.type, EV_FLOW_FAILED);
+}
+
 /* How much was lost is reckoned in packets of the PMTU, or of the largest where no packet has told it.
  *
  * The newest failure of an edge; its type is that of another event if there is none. */
@@ -514,6 +541,7 @@ int main(void)
 	    CORE_TEST(ack_mode__far_arena_lost_is_replayed),
 	    CORE_TEST(ack_mode__near_arena_lost_is_delivered),
 	    CORE_TEST(ack_mode__orphan_without_answer_fails_loudly),
+	    CORE_TEST(ack_mode__orphan_refused_fails_once_and_goes),
 	    CORE_TEST(ack_mode__near_arena_lost_fails_by_name),
 	    CORE_TEST(ack_mode__near_arena_lost_behind_a_long_hole),
 	    CORE_TEST(ack_mode__near_arena_lost_and_nothing_owed),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* far_priv.h - what the parts of the far role share: far*.c and nobody else.
+/* far_priv.h - what the parts of the far role share: far*.c and pair.c.
  *
  * far.c (table, life) -> far_rx.c (from the WAN) -> far_tx.c (to the host) -> far_answer.c and far_read.c (its answers)
  * -> far_report.c (to the near edge) -> far_rebuild.c (what survives). */

@@ -27,14 +27,23 @@
  *
  * An answer to a QPN that is paired decides nothing about another flow, unless that pair's flow has nothing in flight
  * and either never sent that PSN or has been quiet lately: then the QPN has a new owner, and the old pair is void. A flow
- * that fails gives its QPN up at once (pair_leave), and is remembered as one that has gone. */
+ * that fails gives its QPN up at once (pair_leave), and is remembered as one that has gone.
+ *
+ * Nor does one that has something in flight keep its QPN for ever: its responder may be gone, with the packets, and the
+ * requester's QPN come again. Once it has not answered for SILENT_RETRIES retries an answer is taken for it only if no
+ * other flow of the host pair could be meant by it: not the one whose turn it is, and not those in asked_of. In doubt
+ * the probed flow is asked again, and gets the QPN by more answers than the silent one's packets can have, each
+ * answered twice. Those of a slow responder never are as many; it is asked alone after that turn, and again after each
+ * answer that could be one to asked_of, until there are more of them than those can have. */
 #include "pair.h"
 
-#include "far.h"
+#include "far_priv.h"
 #include "lan_host.h"
 
 #define PAIR_LATE_NS     30000000000ull /* an answer is not later than that: no requester waits for so long */
-#define REPEATED_MAX     16             /* packets that a flow has sent again in vain that are told apart from more */
+#define REPEATED_MAX     16             /* packets that a flow has sent again in vain that are told apart from more, ... */
+#define OWNER_ASKED_MAX  256            /* ... and of one that does not answer, while it is there */
+#define SILENT_RETRIES   2              /* retries in vain until a responder may be gone */
 #define ASKED_AFTER_LIFE 16 /* packets that a flow without a pair may have been asked in the life before a restart */
 #define ASKED_MAX        256 /* more packets of a flow count as so many: forged answers make an edge ask */
 #define IN_DOUBT_MAX     64 /* packets asked in doubt in a turn, beyond those that could prove whose the answers are */
@@ -56,12 +65,29 @@ void pair_remove(struct proxy *p, struct far_flow *f)
 	f->pairing = PAIR_LEARNING;
 }
 
+/* The QPN has another owner. This one waits for a turn to learn again with what it had under way; if that was nothing,
+ * until it has something. */
+static void unpair(struct proxy *p, struct far_flow *f)
+{
+	pair_remove(p, f);
+	far_store(p, f);
+	if (!dnode_on(&f->lan_node) && !timer_armed(&f->rto) && f->pos_tx == f->pos_acked && !f->nops)
+		return;
+	dlist_remove(&f->lan_node);
+	timer_cancel(&p->timers, &f->rto);
+	f->rnr = false;
+	f->pos_tx = f->pos_acked;
+	f->bytes_out = 0;
+	lan_host_less(p, f);
+	far_schedule(p, f);
+}
+
 void pair_enter(struct proxy *p, struct far_flow *f, uint32_t requester_qpn)
 {
 	struct far_flow *owner = pair_find(p, &f->src, &f->dst, requester_qpn);
 
 	if (owner && owner != f)
-		pair_remove(p, owner); /* it learns again if it ever speaks */
+		unpair(p, owner);
 	f->requester_qpn = requester_qpn;
 	f->bound = true;
 	idx_hash_put(&p->far_by_qpn, qpn_hash(f), f->idx);
@@ -128,7 +154,7 @@ static struct hostpair *hostpair_new(struct proxy *p, const struct ip_addr *src,
 	dlist_remove(&hp->place_node);
 	*hp = (struct hostpair){.used = true, .src = *src, .dst = *dst};
 	lan_host_join(p, hp);
-	hp->prober = hp->last_prober = hp->interrupted = NONE;
+	hp->prober = hp->last_prober = hp->interrupted = hp->doubted_owner = NONE;
 	hp->since_ns = p->now_ns;
 	dlist_init(&hp->waiting);
 	timer_init(&hp->quarantine, TK_QUARANTINE, idx);
@@ -183,8 +209,14 @@ void pair_sent(struct proxy *p, struct far_flow *f)
 		return;
 	if (p->now_ns > f->retried_ns + PAIR_LATE_NS)
 		f->repeated = 0;
-	if (f->repeated < REPEATED_MAX)
+	if (f->repeated < OWNER_ASKED_MAX)
 		f->repeated++;
+}
+
+/* Packets that the flow was sent again lately, up to `most`: each may be answered late. */
+static uint32_t repeated_lately(const struct proxy *p, const struct far_flow *f, uint32_t most)
+{
+	return p->now_ns > f->retried_ns + PAIR_LATE_NS ? 0 : (uint32_t)min_u64(f->repeated, most);
 }
 
 static void asked_drop(struct hostpair *hp, struct pair_asked *a)
@@ -275,7 +307,7 @@ static void asked_leave(const struct proxy *p, struct hostpair *hp, const struct
 	                       .qpn = f->requester_qpn,
 	                       .psn = pos_psn(f->pos_base),
 	                       .span = (uint32_t)min_u64(f->pos_tx_max - f->pos_base, ROCE_PSN_MASK),
-	                       .n = p->now_ns > f->retried_ns + PAIR_LATE_NS ? 0 : f->repeated,
+	                       .n = repeated_lately(p, f, REPEATED_MAX),
 	                       .at_ns = p->now_ns};
 
 	for (uint32_t i = 0; i < hp->nasked; i++)
@@ -373,12 +405,35 @@ static void take_turn_back(struct proxy *p, struct hostpair *hp, struct far_flow
 	lan_host_less(p, f);
 }
 
+/* Packets of the flow are out, and its responder has not answered lately: it may be gone, and the requester's QPN have
+ * another owner. */
+static bool is_silent(const struct far_flow *f)
+{
+	return f->pairing != PAIR_LEARNING && (f->pos_tx_max > f->pos_acked || f->nops) &&
+	       (f->retries >= SILENT_RETRIES || f->stalled);
+}
+
+/* Answers to the QPN of a silent flow that came in another one's turn were nobody's: it is asked while nobody else is,
+ * before the next turn. False: there is none. */
+static bool ask_owner_alone(struct proxy *p, struct hostpair *hp)
+{
+	struct far_flow *f = hp->doubted_owner == NONE ? NULL : &p->far[hp->doubted_owner];
+
+	hp->doubted_owner = NONE;
+	if (!f || !is_silent(f))
+		return false;
+	hp->asked_in_doubt = 0;
+	timer_set(&p->timers, &hp->quarantine, p->now_ns + p->cfg.lan_timeout_ns);
+	far_go_back(p, f, f->pos_acked);
+	return true;
+}
+
 static void next_turn(struct proxy *p, struct hostpair *hp)
 {
 	struct dnode *n = dlist_first(&hp->waiting);
 	struct far_flow *f;
 
-	if (!n || hp->prober != NONE || timer_armed(&hp->quarantine))
+	if (hp->prober != NONE || timer_armed(&hp->quarantine) || ask_owner_alone(p, hp) || !n)
 		return;
 	f = dlist_entry(n, struct far_flow, pair_node);
 	dlist_remove(n);
@@ -408,6 +463,8 @@ void pair_leave(struct proxy *p, struct far_flow *f)
 	dlist_remove(&f->pair_node);
 	if (hp->last_prober == f->idx)
 		hp->last_prober = NONE;
+	if (hp->doubted_owner == f->idx)
+		hp->doubted_owner = NONE;
 	if (asked && !FAULT(FAULT_NO_QUARANTINE)) /* its answer may be on its way */
 		timer_set(&p->timers, &hp->quarantine, p->now_ns + p->cfg.quarantine_ns);
 	if (hp->interrupted == f->idx)
@@ -615,34 +672,6 @@ static void ask_in_doubt(struct proxy *p, struct far_flow *f, uint32_t others)
 	far_ask_again(p, f);
 }
 
-bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
-{
-	struct hostpair *hp = f->hostpair == NONE ? NULL : &p->pairs[f->hostpair];
-	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
-
-	if (f->pos_tx_max > f->pos_acked || f->nops || !hp || hp->prober == NONE || FAULT(FAULT_PAIR_FOR_EVER))
-		return true;
-	if (pos >= f->pos_base && pos < f->pos_tx_max &&
-	    p->now_ns < max_u64(f->retried_ns, f->last_progress_ns) + VOID_QUIET_NS) {
-		/* It may be an answer that another one has overtaken, or one to what was sent twice. If it is the probed
-		 * flow's, that one goes on asking until the old one has been quiet for long enough. */
-		if (!hp->doubted)
-			p->far[hp->prober].probe_repeats = 0;
-		hp->doubted = true;
-		return true;
-	}
-	if (!in_flight(&p->far[hp->prober], pkt))
-		return true;
-	/* It may be a later one to what was sent twice: whose it is shows by their number. */
-	if (pos >= f->pos_base && pos < f->pos_tx_max && p->now_ns < f->retried_ns + PAIR_LATE_NS && f->repeated &&
-	    answers_heard(hp, pkt) <= 2u * f->repeated && !FAULT(FAULT_LATE_DECIDES)) {
-		ask_in_doubt(p, &p->far[hp->prober], f->repeated);
-		return true;
-	}
-	pair_remove(p, f);
-	return false;
-}
-
 /* The flow that an answer to an unowned QPN can be for: the one whose turn it is, or, in quarantine, the one whose turn
  * it was: nobody else has been probed since. */
 static struct far_flow *candidate(struct proxy *p, struct hostpair *hp)
@@ -653,6 +682,86 @@ static struct far_flow *candidate(struct proxy *p, struct hostpair *hp)
 		return f->pos_tx > f->pos_acked ? f : NULL; /* has its turn, but nothing may be out yet */
 	}
 	return hp->last_prober != NONE ? &p->far[hp->last_prober] : NULL;
+}
+
+/* It may be the answer of the flow that has its turn, or had the last. */
+static bool may_be_probed(struct proxy *p, const struct far_flow *probed, const struct roce_pkt *pkt)
+{
+	return probed && (in_flight(probed, pkt) || is_ahead(probed, pkt) || expects_earlier(probed, pkt) ||
+	                  awaits_what_is_lost(p, probed, pkt));
+}
+
+/* Packets of the QPN's owner, whose responder is silent, that it may be the answer to, at most. */
+static uint32_t asked_of_owner(const struct proxy *p, const struct far_flow *f, const struct roce_pkt *pkt)
+{
+	uint64_t pos = pos_near(f->pos_acked, pkt->psn), out = f->pos_tx_max - f->pos_acked + f->nops;
+	bool ack = pkt->opcode == RC_ACK && (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK;
+
+	if (FAULT(FAULT_LATE_DECIDES) || (pos < f->pos_base && !expects_earlier(f, pkt)) || (pos > f->pos_tx_max && !ack))
+		return 0;
+	return repeated_lately(p, f, OWNER_ASKED_MAX) + (uint32_t)min_u64(out, OWNER_ASKED_MAX) +
+	       (f->resumed ? ASKED_AFTER_LIFE : 0);
+}
+
+/* The owner of the QPN has something in flight. Whatever comes is for it, unless its responder is silent, or would be
+ * ahead: then only what could be no other flow's, or comes too often for that. */
+static enum pair_whose whose_while_busy(struct proxy *p, struct hostpair *hp, struct far_flow *f,
+                                        const struct roce_pkt *pkt)
+{
+	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
+	bool silent = is_silent(f);
+	uint32_t others;
+
+	if (!silent && !(f->resumed && pos >= f->pos_tx_max))
+		return PAIR_ITS_OWNERS;
+	if (may_be_probed(p, candidate(p, hp), pkt)) {
+		hp->doubted_owner = f->idx;
+		return PAIR_ANOTHERS; /* if the owner could not have been asked that: pair_claim() */
+	}
+	others = silent && pos >= f->pos_acked ? asked_of_others(p, hp, f, pkt) : 0;
+	if (!others || answers_heard(hp, pkt) > 2 * others)
+		return PAIR_ITS_OWNERS;
+	count(p, CTR_PAIR_DOUBTS, 1);
+	if (hp->asked_in_doubt < 2 * others + IN_DOUBT_MAX) {
+		hp->asked_in_doubt++;
+		far_go_back(p, f, f->pos_acked);
+	}
+	hp->doubted_owner = f->idx;
+	next_turn(p, hp);
+	return PAIR_NOBODYS;
+}
+
+enum pair_whose pair_whose(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
+{
+	struct hostpair *hp = &p->pairs[f->hostpair];
+	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
+	uint32_t repeated = (uint32_t)min_u64(f->repeated, REPEATED_MAX);
+
+	if (FAULT(FAULT_PAIR_FOR_EVER))
+		return PAIR_ITS_OWNERS;
+	if (f->pos_tx_max > f->pos_acked || f->nops)
+		return whose_while_busy(p, hp, f, pkt);
+	if (hp->prober == NONE)
+		return PAIR_ITS_OWNERS;
+	if (pos >= f->pos_base && pos < f->pos_tx_max &&
+	    p->now_ns < max_u64(f->retried_ns, f->last_progress_ns) + VOID_QUIET_NS) {
+		/* It may be an answer that another one has overtaken, or one to what was sent twice. If it is the probed
+		 * flow's, that one goes on asking until the old one has been quiet for long enough. */
+		if (!hp->doubted)
+			p->far[hp->prober].probe_repeats = 0;
+		hp->doubted = true;
+		return PAIR_ITS_OWNERS;
+	}
+	if (!in_flight(&p->far[hp->prober], pkt))
+		return PAIR_ITS_OWNERS;
+	/* It may be a later one to what was sent twice: whose it is shows by their number. */
+	if (pos >= f->pos_base && pos < f->pos_tx_max && p->now_ns < f->retried_ns + PAIR_LATE_NS && repeated &&
+	    answers_heard(hp, pkt) <= 2 * repeated && !FAULT(FAULT_LATE_DECIDES)) {
+		ask_in_doubt(p, &p->far[hp->prober], repeated);
+		return PAIR_ITS_OWNERS;
+	}
+	pair_remove(p, f);
+	return PAIR_ANOTHERS;
 }
 
 /* Nobody was asked, as it were: whose turn it is has it again, first of all, and none hears a late answer. */
@@ -706,6 +815,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 {
 	struct hostpair *hp = hostpair_find(p, &pkt->dst, &pkt->src);
 	struct far_flow *f = hp ? candidate(p, hp) : NULL;
+	const struct far_flow *owner; /* of that QPN, silent */
 	uint32_t others;
 
 	if (nobody_asked(p, hp, f, pkt)) {
@@ -720,7 +830,10 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 			send_all(p, f, pkt);
 		return NULL;
 	}
+	owner = pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
 	others = asked_of_others(p, hp, f, pkt);
+	if (owner)
+		others = (uint32_t)max_u64(others, asked_of_owner(p, owner, pkt));
 	if (others && answers_heard(hp, pkt) <= 2 * others) {
 		ask_in_doubt(p, f, others);
 		return NULL;

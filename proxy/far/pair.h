@@ -24,9 +24,15 @@ void pair_unanswered(struct proxy *p, struct far_flow *f);
 /* The end of a quarantine. */
 void pair_on_timer(struct proxy *p, struct hostpair *hp);
 
-/* An answer to a paired QPN: true if it may count for that flow. Else the pair is void. */
-bool pair_holds(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt);
-/* The QPN is the flow's, as CM, an answer or a descriptor says; whose it was before has to learn again. */
+/* Who is meant by an answer to a paired QPN. */
+enum pair_whose {
+	PAIR_ITS_OWNERS, /* the flow that has the QPN */
+	PAIR_ANOTHERS,   /* perhaps the one that pair_claim() finds, which gets the QPN then; nobody else */
+	PAIR_NOBODYS,    /* more than one could be: they have been asked again */
+};
+
+enum pair_whose pair_whose(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt);
+/* The QPN is the flow's, as CM, an answer or a descriptor says; whose it was before learns again what it has. */
 void pair_enter(struct proxy *p, struct far_flow *f, uint32_t requester_qpn);
 /* The flow has no pair (any more). */
 void pair_remove(struct proxy *p, struct far_flow *f);

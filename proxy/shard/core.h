@@ -472,6 +472,7 @@ struct hostpair {
 	uint32_t prober;         /* far flow whose turn it is, NONE */
 	uint64_t since_ns;       /* when it was first heard of */
 	uint32_t interrupted;    /* whose turn was taken back, and is the next; NONE */
+	uint32_t doubted_owner;  /* a silent flow whose answers could be another's: it is asked before the next turn; NONE */
 	bool asked;              /* one of its flows has had a turn */
 	bool doubted;            /* an answer in this turn may have been the prober's, or an old one of another flow */
 	struct dnode waiting;    /* far flows */

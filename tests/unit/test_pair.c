@@ -38,6 +38,14 @@ static struct near_flow *near_of(struct core *c, uint32_t qpn)
 	return f;
 }
 
+static struct far_flow *far_of(struct core *c, uint32_t qpn)
+{
+	struct far_flow *f = far_by_peer(c->b.p, near_wire_id(c->a.p, near_of(c, qpn)));
+
+	assert_non_null(f);
+	return f;
+}
+
 /* A flow to host B's QPN `qpn`, whose PSN 0 is answered to host A's. */
 static struct core *given_pair(void **state, uint32_t qpn, uint32_t requester_qpn)
 {
@@ -583,7 +591,10 @@ static uint32_t answer_until_paired(struct core *c, uint32_t qpn, uint32_t reque
 			core_wait(c, CORE_MS);
 			continue;
 		}
-		assert_int_equal(k->h.dest_qpn, qpn);
+		if (k->h.dest_qpn != qpn) { /* of a silent owner */
+			assert_int_not_equal(near_of(c, k->h.dest_qpn)->pairing, PAIR_LEARNING);
+			continue;
+		}
 		ack_to(c, requester_qpn, k->h.psn, k->h.psn + 1);
 		n++;
 	}
@@ -948,6 +959,163 @@ static void pair__failed_flow_tells_its_pair_after_a_restart(void **state)
 	assert_int_equal(k->h.dest_qpn, 0x51);
 }
 
+/* --- an owner that does not answer --- */
+
+/* A flow to QPN0, paired with 0x51, whose responder has PSN 0 and does not answer PSNs 1 to 3 any more. */
+static struct core *given_silent(void **state)
+{
+	struct core *c = given_pair(state, QPN0, 0x51);
+
+	for (uint32_t psn = 1; psn <= 3; psn++)
+		send_to(c, QPN0, psn);
+	while (far_of(c, QPN0)->retries < 2)
+		core_wait(c, CORE_MS);
+	core_forget(&c->b);
+	return c;
+}
+
+/* What the silent flow holds has not been delivered, and its failure says so. */
+static void expect_loud_end(struct core *c)
+{
+	struct proxy_event ev;
+	uint64_t bytes = 0;
+
+	assert_int_equal(far_of(c, QPN0)->pos_acked, POS_ORIGIN + 1);
+	core_wait(c, c->b.cfg.give_up_ns + 10000 * CORE_MS);
+	while (proxy_event_next(c->b.p, &ev))
+		if (ev.type == EV_FLOW_FAILED && ev.failure == FAILURE_SILENT && ev.dest_qpn == QPN0)
+			bytes += ev.value;
+	assert_true(bytes >= 3ull * CORE_PMTU);
+	assert_true(far_of(c, QPN0)->failed);
+}
+
+/* The responder's process is gone, and the host has a new queue pair with the same number, to another responder. Its
+ * answers are ahead of the old flow's packets: they are not taken for those of a responder that is ahead ... */
+static void pair__silent_owner_is_not_ahead(void **state)
+{
+	struct core *c = given_silent(state);
+
+	send_to(c, QPN0 + 1, 5000);
+	answer_until_paired(c, QPN0 + 1, 0x51);
+	expect_loud_end(c);
+	assert_false(near_of(c, QPN0 + 1)->failed);
+}
+
+/* ... or about the same PSNs: it takes more of them than the old responder could give ... */
+static void pair__silent_owner_at_the_same_psn(void **state)
+{
+	struct core *c = given_silent(state);
+	uint32_t sent = 3 + far_of(c, QPN0)->repeated;
+
+	assert_true(sent > 5); /* all three once more, then the first of them */
+	send_to(c, QPN0 + 1, 1);
+	assert_true(answer_until_paired(c, QPN0 + 1, 0x51) > 2 * sent);
+	expect_loud_end(c);
+	assert_false(near_of(c, QPN0 + 1)->failed);
+}
+
+/* ... or about PSNs that the old responder has acknowledged. */
+static void pair__silent_owner_has_had_the_psn(void **state)
+{
+	struct core *c = given_silent(state);
+
+	send_to(c, QPN0 + 1, 0);
+	answer_until_paired(c, QPN0 + 1, 0x51);
+	expect_loud_end(c);
+}
+
+/* It was slow, and nobody else could be meant. */
+static void pair__silent_owner_is_heard(void **state)
+{
+	struct core *c = given_silent(state);
+
+	assert_int_equal(ack_to(c, 0x51, 1, 2), DROP_NONE);
+	while (far_of(c, QPN0)->retries < 2)
+		core_wait(c, CORE_MS);
+	core_forget(&c->b);
+	send_to(c, QPN0 + 1, 5000); /* has its turn, but was not asked that */
+	core_expect(&c->b, RC_WRITE_ONLY, 5000);
+	assert_int_equal(ack_to(c, 0x51, 3, 4), DROP_NONE);
+	assert_int_equal(far_of(c, QPN0)->pos_acked, POS_ORIGIN + 4);
+	assert_int_equal(ack_to(c, 0x52, 5000, 1), DROP_NONE);
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x52);
+}
+
+/* Every packet of the slow responder's flow is answered; nobody answers another one with the same PSNs. After that one's
+ * turn the slow one is asked alone, and keeps its pair. */
+static void pair__silent_owner_is_asked_alone(void **state)
+{
+	struct core *c = given_silent(state);
+
+	for (uint32_t psn = 1; psn <= 3; psn++)
+		send_to(c, QPN0 + 1, psn);
+	core_forget(&c->b);
+	assert_int_equal(ack_to(c, 0x51, 3, 4), DROP_LAN_ACK_UNMATCHED);
+	assert_int_equal(far_of(c, QPN0)->pos_acked, POS_ORIGIN + 1);
+	for (int ms = 0; ms < 1000 && far_of(c, QPN0)->pos_acked < POS_ORIGIN + 4; ms++) {
+		for (const struct core_pkt *k; (k = core_take(&c->b));)
+			if (k->h.dest_qpn == QPN0)
+				ack_to(c, 0x51, 3, 4);
+		core_wait(c, CORE_MS);
+	}
+	assert_int_equal(far_of(c, QPN0)->pos_acked, POS_ORIGIN + 4);
+	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x51);
+	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
+	core_forget(&c->b);
+	for (int ms = 0; ms < 1000 && near_of(c, QPN0 + 1)->pairing == PAIR_LEARNING; ms++) {
+		for (const struct core_pkt *k; (k = core_take(&c->b));)
+			if (k->h.dest_qpn == QPN0 + 1)
+				ack_to(c, 0x52, k->h.psn, k->h.psn + 1);
+		core_wait(c, CORE_MS);
+	}
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x52);
+}
+
+/* So it is when many queue pairs that nobody answers have their turns, one after the other, without end. */
+static void pair__silent_owner_among_many_that_are_dead(void **state)
+{
+	struct core *c = given_silent(state);
+
+	for (uint32_t i = 1; i < FLOWS; i++)
+		for (uint32_t psn = 1; psn <= 3; psn++)
+			send_to(c, QPN0 + i, psn);
+	core_forget(&c->b);
+	for (int ms = 0; ms < 5000 && far_of(c, QPN0)->pos_acked < POS_ORIGIN + 4; ms++) {
+		for (const struct core_pkt *k; (k = core_take(&c->b));)
+			if (k->h.dest_qpn == QPN0)
+				ack_to(c, 0x51, 3, 4);
+		core_wait(c, CORE_MS);
+	}
+	assert_int_equal(far_of(c, QPN0)->pos_acked, POS_ORIGIN + 4);
+	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x51);
+}
+
+/* The new owner answers after its turn, in that of another flow: the old one does not take that for its own, but is asked
+ * again, and believed once there are more answers than the other one can have. */
+static void pair__late_answers_are_not_the_silent_owners(void **state)
+{
+	uint32_t asked = 0, answers = 0;
+	struct core *c = given_silent(state);
+
+	send_to(c, QPN0 + 1, 1);
+	send_to(c, QPN0 + 2, 5000);
+	core_wait(c, 121 * CORE_MS);
+	core_forget(&c->b);
+	assert_true(far_of(c, QPN0 + 2)->probing);
+	for (int i = 0; i < 8; i++) { /* as often as it was asked, and each doubled */
+		assert_int_equal(ack_to(c, 0x51, 1, 2), DROP_LAN_ACK_UNMATCHED);
+		for (const struct core_pkt *k; (k = core_take(&c->b));)
+			asked += k->h.dest_qpn == QPN0 && k->h.psn == 1;
+	}
+	assert_true(asked >= 8);
+	assert_int_equal(far_of(c, QPN0)->pos_acked, POS_ORIGIN + 1);
+	assert_int_equal(near_of(c, QPN0 + 2)->pairing, PAIR_LEARNING);
+	while (far_of(c, QPN0)->pos_acked == POS_ORIGIN + 1 && ++answers < 50)
+		ack_to(c, 0x51, 1, 2);
+	assert_in_range(answers, 1, 2);
+	assert_int_equal(far_of(c, QPN0)->pos_acked, POS_ORIGIN + 2);
+}
+
 /* --- a probe that has no next hop --- */
 
 /* A second of ARP: nothing is sent before it is over, and then each flow is asked once. */
@@ -1164,6 +1332,13 @@ int main(void)
 	    CORE_TEST(pair__late_answers_to_a_failed_flow_after_a_restart),
 	    CORE_TEST(pair__new_owner_keeps_its_qpn_over_a_restart),
 	    CORE_TEST(pair__failed_flow_tells_its_pair_after_a_restart),
+	    CORE_TEST(pair__silent_owner_is_not_ahead),
+	    CORE_TEST(pair__silent_owner_at_the_same_psn),
+	    CORE_TEST(pair__silent_owner_has_had_the_psn),
+	    CORE_TEST(pair__silent_owner_is_heard),
+	    CORE_TEST(pair__silent_owner_is_asked_alone),
+	    CORE_TEST(pair__silent_owner_among_many_that_are_dead),
+	    CORE_TEST(pair__late_answers_are_not_the_silent_owners),
 	    CORE_TEST(pair__probes_do_not_wait_for_a_next_hop),
 	    CORE_TEST(pair__unsent_leaves_nothing),
 	    CORE_TEST(pair__way_lost_within_a_turn),

@@ -204,8 +204,11 @@ static bool asks_for_rest(struct proxy *p, const struct near_flow *f, const stru
 static enum proxy_drop in_doubt(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint16_t vlan_tci, uint32_t fp)
 {
-	struct near_flow *next = near_succeed_in_doubt(p, f, pkt->psn, vlan_tci, asks_for_rest(p, f, pkt));
+	struct near_flow *next;
 
+	if (f->older && !near_kept_its_word(f)) /* another life would end this one: asked when the older one has drained */
+		return drop(p, DROP_LAN_RESET_SUSPECTED);
+	next = near_succeed_in_doubt(p, f, pkt->psn, vlan_tci, asks_for_rest(p, f, pkt));
 	return next ? near_take_next(p, next, l3, pkt, vlan_tci, fp) : no_place(p);
 }
 

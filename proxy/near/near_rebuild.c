@@ -22,7 +22,8 @@ struct near_desc {
 	uint32_t dest_qpn, requester_qpn;
 	uint64_t born, pos_base, pos_settled;
 	uint64_t pos_acked; /* mode far: stored before each ACK; else whatever it was */
-	uint64_t alive_ns;  /* as in near_flow, or up to HEARD_STORE_NS before. Of another boot: most often in the future */
+	uint64_t alive_ns;  /* as in near_flow, or up to HEARD_STORE_NS before; FAILED_UNTOLD: or when it failed, if that
+	                       was later. Of another boot: most often in the future */
 	uint32_t msn_settled, msn_offset;
 	uint16_t lane, vlan_tci, pmtu;
 	uint8_t pairing, begins, msn_known, failed, rnr_retry, template_len;
@@ -44,6 +45,12 @@ static uint8_t failure_of(const struct near_flow *f)
 	                 (f->tell != TELL_NOTHING ? FAILED_UNTOLD : 0));
 }
 
+/* If its host must still learn of it, that counts from the failure. */
+static uint64_t alive_of(const struct near_flow *f)
+{
+	return f->tell != TELL_NOTHING ? max_u64(f->alive_ns, f->error_ns) : f->alive_ns;
+}
+
 static void recover_failure(struct proxy *p, struct near_flow *f, const struct near_desc *d)
 {
 	uint8_t how = d->failed & (uint8_t)~FAILED_UNTOLD;
@@ -52,8 +59,10 @@ static void recover_failure(struct proxy *p, struct near_flow *f, const struct n
 	f->nak_syndrome = how == FAILED_SILENT ? 0 : how;
 	f->fail_pos = d->pos_settled;
 	f->fail_msn = d->msn_settled;
-	if (d->failed & FAILED_UNTOLD)
-		near_error_begin(p, f);
+	if (!(d->failed & FAILED_UNTOLD))
+		return;
+	f->alive_ns = 0; /* the descriptor has another time there */
+	near_error_resume(p, f, d->alive_ns);
 }
 
 /* What is known of its beginning. */
@@ -79,7 +88,7 @@ void near_store(struct proxy *p, struct near_flow *f)
 	    .pos_base = f->pos_base,
 	    .pos_settled = f->failed ? f->fail_pos : f->pos_settled,
 	    .pos_acked = f->pos_acked,
-	    .alive_ns = f->alive_ns,
+	    .alive_ns = alive_of(f),
 	    .msn_settled = f->failed ? f->fail_msn : f->msn_settled,
 	    .msn_offset = f->msn_offset,
 	    .lane = f->lane,
@@ -123,7 +132,6 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->pmtu = d->pmtu;
 	f->base_fixed = d->begins & BEGINS_FIXED;
 	f->msn_known = d->msn_known;
-	recover_failure(p, f, d);
 	f->rnr_retry = d->rnr_retry;
 	near_set_base(f, d->pos_settled);
 	f->psn_origin = pos_psn(d->pos_base);
@@ -141,6 +149,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->last_rx_ns = f->rebuilt_ns = p->now_ns;
 	f->alive_ns = d->alive_ns <= p->now_ns ? d->alive_ns : 0;
 	f->alive_pos = UINT64_MAX; /* which round its host was in is not known */
+	recover_failure(p, f, d);
 	p->near_used++;
 	if (f->pairing != PAIR_LEARNING)
 		near_requester_enter(p, f);

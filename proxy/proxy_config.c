@@ -148,6 +148,8 @@ int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t no
 		struct near_flow *f = &p->near[i];
 		enum ack_mode mode = f->used ? proxy_mode_for(&want, &f->src, &f->dst) : f->mode;
 
+		if (f->used)
+			near_early_look(p, f);
 		if (f->mode == mode)
 			continue;
 		near_take_mode(p, f, mode);

@@ -10,7 +10,8 @@
  * One key (VLAN, hosts, destination QPN) may have two lives at a time. A host that resets its QP begins a new one; the
  * old one leaves the table of keys, is not ACKed any more and drains: the new one's packets are not sent on before what
  * was ACKed of the old one is delivered, or has failed loudly because nothing was heard of its responder for too long
- * (drain_limit()). A third life ends the second one, which has sent nothing yet.
+ * (drain_limit()). A third life ends the second one, which has sent nothing yet. If CM has told the pair of the second
+ * one, some of it may have been ACKed even so: that has failed then, and is said. A packet in doubt does not end it.
  *
  * A packet that may be a repetition, or the beginning of a new life with the same words, begins a life in doubt
  * (near_reset.c): it crosses, and the responder's answer tells. If it was a repetition the responder is ahead, and
@@ -132,6 +133,15 @@ static void drain_before(struct proxy *p, struct near_flow *old, struct near_flo
 	timer_set(&p->timers, &old->drain, p->now_ns);
 }
 
+/* The flow is about to be closed with what was ACKed of it and not delivered: that is said, unless it was already. */
+static void fail_replaced(struct proxy *p, const struct near_flow *f)
+{
+	if (near_kept_its_word(f) || f->failing)
+		return;
+	count(p, CTR_BYTES_FAILED, near_held(f));
+	proxy_failure_push(p, FAILURE_REPLACED, f, NULL, f->pos_reported, near_held(f));
+}
+
 static struct near_flow *succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
 {
 	struct ip_addr src = old->src, dst = old->dst;
@@ -140,6 +150,7 @@ static struct near_flow *succeed(struct proxy *p, struct near_flow *old, uint32_
 
 	if (old->older) {
 		drains = old->older;
+		fail_replaced(p, old);
 		near_close(p, old);
 		near_key_put(p, drains); /* until the next one is there */
 	}
@@ -338,10 +349,7 @@ static void drain_check(struct proxy *p, struct near_flow *f)
 		timer_set(&p->timers, &f->drain, p->now_ns + drain_look_ns(p));
 		return;
 	}
-	if (f->pos_acked > f->pos_reported) {
-		count(p, CTR_BYTES_FAILED, near_held(f));
-		proxy_failure_push(p, FAILURE_REPLACED, f, NULL, f->pos_reported, near_held(f));
-	}
+	fail_replaced(p, f);
 	near_close(p, f);
 }
 

@@ -93,8 +93,12 @@ static inline bool near_may_back_pressure(const struct near_flow *f, enum near_d
 void near_ack_schedule(struct proxy *p, struct near_flow *f, enum near_due due);
 /* The mode in force: the configured one, or host while the responder is silent or the edges disagree. */
 enum ack_mode near_mode(const struct proxy *p, const struct near_flow *f);
+/* Nothing may be ACKed early any more, perhaps: the flow's descriptor then says how far was. */
+void near_early_look(struct proxy *p, struct near_flow *f);
 /* The bound, a position: ACK PSN < ceiling, NAK PSN <= ceiling (both acknowledge all before: IBTA 9.7.5.1). */
 uint64_t near_ceiling(const struct proxy *p, const struct near_flow *f);
+/* The same if that mode were in force. */
+uint64_t near_ceiling_in(const struct near_flow *f, enum ack_mode mode);
 /* True if pos is within the first unanswered READ, not at its start. */
 bool near_inside_read(const struct near_flow *f, uint64_t pos);
 /* Relative MSN of everything before pos; pos is one of ceiling, next, settled, acked. */

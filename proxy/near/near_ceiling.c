@@ -30,10 +30,16 @@ enum ack_mode near_mode(const struct proxy *p, const struct near_flow *f)
 	return p->mismatch || p->cfg.no_early_acks || (near_demoted(p, f) && !FAULT(FAULT_NO_DEMOTION)) ? ACK_MODE_HOST : f->mode;
 }
 
-/* What the mode allows, READs and ATOMICs aside. */
-static uint64_t mode_point(const struct proxy *p, const struct near_flow *f)
+void near_early_look(struct proxy *p, struct near_flow *f)
 {
-	switch (near_mode(p, f)) {
+	if (f->early_stored && near_mode(p, f) != ACK_MODE_NEAR)
+		near_store(p, f);
+}
+
+/* What the mode allows, READs and ATOMICs aside. */
+static uint64_t mode_point(const struct near_flow *f, enum ack_mode mode)
+{
+	switch (mode) {
 	case ACK_MODE_NEAR:
 		return f->pos_next;
 	case ACK_MODE_FAR:
@@ -43,9 +49,9 @@ static uint64_t mode_point(const struct proxy *p, const struct near_flow *f)
 	}
 }
 
-uint64_t near_ceiling(const struct proxy *p, const struct near_flow *f)
+uint64_t near_ceiling_in(const struct near_flow *f, enum ack_mode mode)
 {
-	uint64_t pos = mode_point(p, f);
+	uint64_t pos = mode_point(f, mode);
 	const struct rd_op *op = near_op_open(f);
 
 	if (f->pairing == PAIR_LEARNING || !f->msn_known)
@@ -59,6 +65,11 @@ uint64_t near_ceiling(const struct proxy *p, const struct near_flow *f)
 	if (op && op->pos < pos && !FAULT(FAULT_PAST_READ))
 		pos = op->pos;
 	return max_u64(pos, f->pos_acked);
+}
+
+uint64_t near_ceiling(const struct proxy *p, const struct near_flow *f)
+{
+	return near_ceiling_in(f, near_mode(p, f));
 }
 
 bool near_inside_read(const struct near_flow *f, uint64_t pos)
@@ -90,6 +101,11 @@ uint32_t near_msn_at(const struct proxy *p, const struct near_flow *f, uint64_t 
 	return slot == SLOT_NONE ? f->msn_acked : arena_hdr(p->arena, slot)->msn;
 }
 
+static bool begins_early(const struct proxy *p, const struct near_flow *f)
+{
+	return f->mode == ACK_MODE_NEAR && !f->early_stored && near_mode(p, f) == ACK_MODE_NEAR;
+}
+
 void near_acked(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
 	if (pos <= f->pos_acked)
@@ -99,8 +115,9 @@ void near_acked(struct proxy *p, struct near_flow *f, uint64_t pos)
 		f->notes.most_unacked = (uint32_t)(f->pos_next - f->pos_acked);
 	f->pos_acked = pos;
 	f->acked_ns = p->now_ns;
-	/* Modes near and host find again what was ACKed: all that is here, what is settled. */
-	if (f->mode == ACK_MODE_FAR || p->now_ns >= f->stored_ns + HEARD_STORE_NS)
+	/* Modes near and host find again what was ACKed: all that is here, what is settled. Which of the two it is in force
+	 * is stored in front of the first early ACK. */
+	if (f->mode == ACK_MODE_FAR || p->now_ns >= f->stored_ns + HEARD_STORE_NS || begins_early(p, f))
 		near_store(p, f);
 	barrier_mark(p, f);
 }
@@ -165,6 +182,8 @@ void near_demotion_look(struct proxy *p, struct near_flow *f)
 		proxy_event_push(p, EV_FLOW_RESUMED, f, NULL, f->pos_reported, 0);
 	}
 	f->demoted = now;
+	if (now)
+		near_early_look(p, f);
 }
 
 void near_liveness_seen(struct proxy *p, struct near_flow *f)

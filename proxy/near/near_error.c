@@ -21,8 +21,9 @@
  * a payload: whatever the host thinks of it, no byte of its memory changes.
  *
  * It must not meet a queue pair that has got the number meanwhile: nothing is sent once another flow between the two
- * hosts has it, the tries are over after a second, and the first PSN is not one that queue pairs are likely to begin
- * at. */
+ * hosts has it, nor while a younger flow between them has no pair yet and may have it; the tries are over after a
+ * second; an edge that was down for longer than TELL_MAX_NS does not begin to; and the first PSN is not one that queue
+ * pairs are likely to begin at. */
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -32,6 +33,7 @@
 #define WAIT_NS      10000000ull /* as well: what the responder's host sent before its QP failed is under way */
 #define FIRST_GAP_NS 4000000ull  /* between tries that are not answered; doubles */
 #define TRIES        8
+#define TELL_MAX_NS  5000000000ull /* after the failure: later than that another queue pair may have the number */
 #define PSN_JUMP     0x400000u /* a quarter of all PSNs */
 
 static uint64_t wait_ns(const struct proxy *p)
@@ -83,11 +85,16 @@ static void error_delivered(struct proxy *p, struct near_flow *f)
 	near_store(p, f);
 }
 
+static void give_up_telling(struct proxy *p, struct near_flow *f)
+{
+	proxy_event_push(p, EV_REQUESTER_UNREACHABLE, f, NULL, f->fail_pos, 0);
+	error_delivered(p, f);
+}
+
 static void ask(struct proxy *p, struct near_flow *f)
 {
 	if (f->error_tries == TRIES) {
-		proxy_event_push(p, EV_REQUESTER_UNREACHABLE, f, NULL, f->fail_pos, 0);
-		error_delivered(p, f);
+		give_up_telling(p, f);
 		return;
 	}
 	timer_set(&p->timers, &f->fail_timer, p->now_ns + (FIRST_GAP_NS << f->error_tries));
@@ -104,6 +111,22 @@ void near_error_begin(struct proxy *p, struct near_flow *f)
 	f->error_ns = p->now_ns;
 	f->error_tries = 0;
 	near_error_later(p, f);
+}
+
+void near_error_resume(struct proxy *p, struct near_flow *f, uint64_t failed_ns)
+{
+	near_error_begin(p, f);
+	if (failed_ns > p->now_ns || p->now_ns - failed_ns > TELL_MAX_NS) /* the first: of another boot */
+		give_up_telling(p, f);
+}
+
+/* A younger flow between the two hosts may have the requester's QPN. Its responder's answer says whether it has. */
+static void wait_for_pair(struct proxy *p, struct near_flow *f)
+{
+	if (p->now_ns > f->error_ns + TELL_MAX_NS)
+		give_up_telling(p, f);
+	else
+		timer_set(&p->timers, &f->fail_timer, p->now_ns + wait_ns(p));
 }
 
 /* A host whose ACKs were lost repeats what it need not. That is refused, or meets silence as from a dead responder: it
@@ -127,6 +150,10 @@ void near_error_on_timer(struct proxy *p, struct near_flow *f)
 
 	if (f->newer || f->pos_max > f->fail_pos || qpn_taken(p, f)) { /* it has asked for something: that is refused */
 		error_delivered(p, f);
+		return;
+	}
+	if (near_unpaired_younger(p, f)) {
+		wait_for_pair(p, f);
 		return;
 	}
 	if (f->tell == TELL_LATER && r && more_comes(p, r)) {

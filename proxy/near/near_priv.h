@@ -43,6 +43,8 @@ void near_unpaired_leave(struct proxy *p, struct near_flow *f);
 void near_unpaired_seen(struct proxy *p, struct near_flow *f);
 /* True if one more of that source may be opened; a quiet one may have been forgotten for it. */
 bool near_unpaired_admit(struct proxy *p, const struct ip_addr *src);
+/* True if a younger flow between the flow's hosts has no pair yet, or if there was no work left to look at them all. */
+bool near_unpaired_younger(struct proxy *p, const struct near_flow *f);
 /* Forgets the quietest of all. False: none is quiet. */
 bool near_unpaired_evict(struct proxy *p);
 /* True if the unpaired flow may hold so many slot bytes more. */
@@ -309,6 +311,9 @@ void near_fail_on_timer(struct proxy *p, struct near_flow *f);
 
 /* The flow has failed, work that was ACKed with it: its host is to be told, also if it is idle. */
 void near_error_begin(struct proxy *p, struct near_flow *f);
+/* The same after a restart, for a flow that failed, or was heard, at failed_ns: if that is too long ago its host is not
+ * told any more, which an event says. */
+void near_error_resume(struct proxy *p, struct near_flow *f, uint64_t failed_ns);
 /* No more of that: the flow is closed. */
 void near_error_end(struct proxy *p, struct near_flow *f);
 /* Its host has sent something, and so is not idle. */

@@ -21,8 +21,9 @@ struct near_desc {
 	struct ip_addr src, dst;
 	uint32_t dest_qpn, requester_qpn;
 	uint64_t born, pos_base, pos_settled;
-	uint64_t pos_acked; /* mode far: stored before each ACK; else whatever it was */
-	uint64_t alive_ns;  /* as in near_flow, or up to HEARD_STORE_NS before. Of another boot: most often in the future */
+	uint64_t pos_acked; /* mode far: stored before each ACK; else when BEGINS_EARLY ended, or whatever it was */
+	uint64_t alive_ns;  /* as in near_flow, or up to HEARD_STORE_NS before; FAILED_UNTOLD: or when it failed, if that
+	                       was later. Of another boot: most often in the future */
 	uint32_t msn_settled, msn_offset;
 	uint16_t lane, vlan_tci, pmtu;
 	uint8_t pairing, begins, msn_known, failed, rnr_retry, template_len;
@@ -44,6 +45,12 @@ static uint8_t failure_of(const struct near_flow *f)
 	                 (f->tell != TELL_NOTHING ? FAILED_UNTOLD : 0));
 }
 
+/* If its host must still learn of it, that counts from the failure. */
+static uint64_t alive_of(const struct near_flow *f)
+{
+	return f->tell != TELL_NOTHING ? max_u64(f->alive_ns, f->error_ns) : f->alive_ns;
+}
+
 static void recover_failure(struct proxy *p, struct near_flow *f, const struct near_desc *d)
 {
 	uint8_t how = d->failed & (uint8_t)~FAILED_UNTOLD;
@@ -52,18 +59,20 @@ static void recover_failure(struct proxy *p, struct near_flow *f, const struct n
 	f->nak_syndrome = how == FAILED_SILENT ? 0 : how;
 	f->fail_pos = d->pos_settled;
 	f->fail_msn = d->msn_settled;
-	if (d->failed & FAILED_UNTOLD)
-		near_error_begin(p, f);
+	if (!(d->failed & FAILED_UNTOLD))
+		return;
+	f->alive_ns = 0; /* the descriptor has another time there */
+	near_error_resume(p, f, d->alive_ns);
 }
 
 /* What is known of its beginning. */
-enum { BEGINS_FIXED = 1, BEGINS_IN_DOUBT = 2, BEGINS_INSIDE = 4, BEGINS_MSN_LATE = 8, BEGINS_EARLY = 16 /* mode near */ };
+enum { BEGINS_FIXED = 1, BEGINS_IN_DOUBT = 2, BEGINS_INSIDE = 4, BEGINS_MSN_LATE = 8, BEGINS_EARLY = 16 /* near_mode() is near */ };
 
-static uint8_t begins_of(const struct near_flow *f)
+static uint8_t begins_of(const struct proxy *p, const struct near_flow *f)
 {
 	return (uint8_t)((f->base_fixed ? BEGINS_FIXED : 0) | (f->doubted ? BEGINS_IN_DOUBT : 0) |
 	                 (f->begins_inside ? BEGINS_INSIDE : 0) | (f->msn_late ? BEGINS_MSN_LATE : 0) |
-	                 (f->mode == ACK_MODE_NEAR ? BEGINS_EARLY : 0));
+	                 (near_mode(p, f) == ACK_MODE_NEAR ? BEGINS_EARLY : 0));
 }
 
 void near_store(struct proxy *p, struct near_flow *f)
@@ -79,14 +88,14 @@ void near_store(struct proxy *p, struct near_flow *f)
 	    .pos_base = f->pos_base,
 	    .pos_settled = f->failed ? f->fail_pos : f->pos_settled,
 	    .pos_acked = f->pos_acked,
-	    .alive_ns = f->alive_ns,
+	    .alive_ns = alive_of(f),
 	    .msn_settled = f->failed ? f->fail_msn : f->msn_settled,
 	    .msn_offset = f->msn_offset,
 	    .lane = f->lane,
 	    .vlan_tci = f->vlan_tci,
 	    .pmtu = f->pmtu,
 	    .pairing = (uint8_t)f->pairing,
-	    .begins = begins_of(f),
+	    .begins = begins_of(p, f),
 	    .msn_known = f->msn_known,
 	    .failed = failure_of(f),
 	    .rnr_retry = f->rnr_retry,
@@ -95,6 +104,7 @@ void near_store(struct proxy *p, struct near_flow *f)
 
 	memcpy(d.template, f->template, f->template_len);
 	f->stored_ns = p->now_ns;
+	f->early_stored = d.begins & BEGINS_EARLY;
 	arena_desc_store(p->arena, DESC_NEAR, f->idx, &d, offsetof(struct near_desc, template) + f->template_len);
 }
 
@@ -123,7 +133,6 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->pmtu = d->pmtu;
 	f->base_fixed = d->begins & BEGINS_FIXED;
 	f->msn_known = d->msn_known;
-	recover_failure(p, f, d);
 	f->rnr_retry = d->rnr_retry;
 	near_set_base(f, d->pos_settled);
 	f->psn_origin = pos_psn(d->pos_base);
@@ -135,12 +144,13 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->doubted = d->begins & BEGINS_IN_DOUBT;
 	f->begins_inside = d->begins & BEGINS_INSIDE;
 	f->msn_late = d->begins & BEGINS_MSN_LATE;
-	f->was_early = d->begins & BEGINS_EARLY;
+	f->early_stored = d->begins & BEGINS_EARLY;
 	f->template_len = d->template_len;
 	memcpy(f->template, d->template, d->template_len);
 	f->last_rx_ns = f->rebuilt_ns = p->now_ns;
 	f->alive_ns = d->alive_ns <= p->now_ns ? d->alive_ns : 0;
 	f->alive_pos = UINT64_MAX; /* which round its host was in is not known */
+	recover_failure(p, f, d);
 	p->near_used++;
 	if (f->pairing != PAIR_LEARNING)
 		near_requester_enter(p, f);
@@ -176,21 +186,28 @@ static void link_lives(struct proxy *p, struct near_flow *f)
 	timer_set(&p->timers, &older->drain, p->now_ns + DRAIN_STALL_NS);
 }
 
-/* It may have been ACKed as far as the descriptor or the mode says: no host wants to hear of anything before that. */
+/* The mode that was in force: an operator may have changed the mode since, and of a flow that was demoted, or whose
+ * peer disagreed, no more was ACKed than in mode host. */
+static enum ack_mode mode_before(const struct near_flow *f)
+{
+	if (f->early_stored)
+		return ACK_MODE_NEAR;
+	return f->mode == ACK_MODE_NEAR ? ACK_MODE_HOST : f->mode;
+}
+
+/* It may have been ACKed as far as the descriptor or the mode says: no host wants to hear of anything before that. What
+ * was not ACKed in mode near waits for a sign of life of its responder. */
 static void rebuild_acked(struct proxy *p, struct near_flow *f)
 {
 	uint64_t acked = min_u64(f->pos_acked, f->pos_next);
 
 	f->pos_acked = f->pos_settled;
+	if (f->pairing != PAIR_LEARNING)
+		acked = max_u64(acked, near_ceiling_in(f, mode_before(f)));
+	if (f->mode == ACK_MODE_NEAR && !f->early_stored)
+		f->heard_ns = 0;
 	near_acked(p, f, acked);
-	if (f->pairing == PAIR_LEARNING)
-		return;
-	if (f->was_early) /* an operator may have changed the mode since */
-		f->mode = ACK_MODE_NEAR;
-	near_acked(p, f, near_ceiling(p, f));
-	f->mode = proxy_mode_for(&p->cfg, &f->src, &f->dst);
-	if (f->was_early && f->mode != ACK_MODE_NEAR)
-		near_store(p, f); /* what comes from here on was not ACKed */
+	near_early_look(p, f); /* what comes from here on is not ACKed early, perhaps */
 }
 
 static void rebuild_run(struct proxy *p, struct near_flow *f)

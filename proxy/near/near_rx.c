@@ -24,7 +24,7 @@
 #include "near_fp.h"
 
 #define NAK_AGAIN_NS    100000ull     /* a LAN round trip: what was NAKed is not yet repeated within */
-#define FAILED_QUIET_NS 2000000000ull /* a failed QP is silent so long before it can be used again */
+#define FAILED_QUIET_NS 2000000000ull /* a QP is not used again so soon after it failed, with packets never seen before */
 
 /* When a host that was sent a NAK has had the time to go back. */
 static uint64_t gone_back_ns(const struct proxy *p, const struct near_flow *f)
@@ -204,8 +204,11 @@ static bool asks_for_rest(struct proxy *p, const struct near_flow *f, const stru
 static enum proxy_drop in_doubt(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint16_t vlan_tci, uint32_t fp)
 {
-	struct near_flow *next = near_succeed_in_doubt(p, f, pkt->psn, vlan_tci, asks_for_rest(p, f, pkt));
+	struct near_flow *next;
 
+	if (f->older && !near_kept_its_word(f)) /* another life would end this one: asked when the older one has drained */
+		return drop(p, DROP_LAN_RESET_SUSPECTED);
+	next = near_succeed_in_doubt(p, f, pkt->psn, vlan_tci, asks_for_rest(p, f, pkt));
 	return next ? near_take_next(p, next, l3, pkt, vlan_tci, fp) : no_place(p);
 }
 
@@ -269,22 +272,51 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 	return begin_anew(p, f, l3, pkt, vlan_tci, fp);
 }
 
-/* Nothing more is taken from a QP that failed; but a packet unlike what was there is a new incarnation after a while. */
-static enum proxy_drop refuse_failed(struct proxy *p, struct near_flow *f, uint32_t psn)
+/* --- of a QP that failed nothing more is taken. Its own packets are refused as the first one was. That NAK acknowledges
+ * all before fail_pos, so it must not meet a new life: a packet unlike what was at its place begins one, one that may be
+ * of either goes to the responder, and one that says nothing of itself gets no answer. A packet that was never there
+ * before counts as the old life's for FAILED_QUIET_NS after the last one that surely was. --- */
+
+static enum proxy_drop refuse_failed(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
-	f->pos_max = max_u64(f->pos_max, pos_near(f->pos_next, psn) + 1);
+	f->pos_max = max_u64(f->pos_max, pos + 1);
 	if (f->nak_syndrome)
 		near_ack_schedule(p, f, DUE_NAK);
 	near_error_later(p, f);
 	return drop(p, DROP_LAN_FAILED);
 }
 
-static bool begins_incarnation(const struct proxy *p, const struct near_flow *f, const struct roce_pkt *pkt)
+static bool begins_incarnation(const struct proxy *p, const struct near_flow *f, uint64_t pos)
+{
+	uint64_t heard_ns = max_u64(max_u64(f->alive_ns, f->acked_ns), f->rebuilt_ns);
+
+	return p->now_ns > heard_ns + FAILED_QUIET_NS || pos > f->pos_max + HELD_OOO_MAX || pos + BASE_REACH < f->pos_next;
+}
+
+/* Of a READ or ATOMIC that was refused the host may ask for a part. */
+static bool rest_of_refused(const struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos)
+{
+	return pos >= f->pos_acked && (roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE);
+}
+
+static enum proxy_drop rx_failed(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
+                                 uint16_t vlan_tci, uint32_t fp)
 {
 	uint64_t pos = pos_near(f->pos_next, pkt->psn);
+	enum fp_verdict is = pos < f->pos_next ? near_fp_check(p, f, pos, fp, near_starts_message(pkt)) : FP_STALE;
 
-	return p->now_ns > f->last_rx_ns + FAILED_QUIET_NS || pos > f->pos_max + HELD_OOO_MAX ||
-	       pos + BASE_REACH < f->pos_next;
+	if (is == FP_SAME && !near_surely_again(p, f, pos))
+		return in_doubt(p, f, l3, pkt, vlan_tci, fp);
+	if (is == FP_SAME) {
+		near_alive(p, f, pos);
+		return refuse_failed(p, f, pos);
+	}
+	if (begins_incarnation(p, f, pos) || (is == FP_STRANGE && !rest_of_refused(f, pkt, pos)))
+		return begin_anew(p, f, l3, pkt, vlan_tci, fp);
+	if (pos >= f->pos_acked)
+		return refuse_failed(p, f, pos);
+	near_error_later(p, f);
+	return drop(p, DROP_LAN_FAILED);
 }
 
 enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci,
@@ -300,7 +332,7 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 		if (!f)
 			return without_flow(p, l3, pkt, vlan_tci);
 	}
-	if (f->superseded || (f->failed && begins_incarnation(p, f, pkt)))
+	if (f->superseded)
 		f = near_succeed(p, f, pkt->psn, vlan_tci);
 	if (!f)
 		return no_place(p);
@@ -309,7 +341,7 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 	near_unpaired_seen(p, f);
 	f->migreq = pkt->migreq;
 	if (f->failed)
-		return refuse_failed(p, f, pkt->psn);
+		return rx_failed(p, f, l3, pkt, vlan_tci, fp);
 	if ((pkt->tos & ECN_MASK) == ECN_CE)
 		ack_tx_cnp(p, f); /* the responder's part, IBTA A17.9: the mark itself stays on this LAN */
 	pos = pos_near(f->pos_next, pkt->psn);

@@ -269,6 +269,19 @@ void near_unpaired_seen(struct proxy *p, struct near_flow *f)
 	dlist_append(&source_of(p, &f->src)->flows, &f->unpaired_node);
 }
 
+bool near_unpaired_younger(struct proxy *p, const struct near_flow *f)
+{
+	const struct unpaired_source *s = source_of(p, &f->src);
+
+	for (const struct dnode *n = s->flows.next; n != &s->flows; n = n->next) {
+		const struct near_flow *u = dlist_entry(n, struct near_flow, unpaired_node);
+
+		if (!work_take(p) || (u->born > f->born && ip_addr_eq(&u->src, &f->src) && ip_addr_eq(&u->dst, &f->dst)))
+			return true;
+	}
+	return false;
+}
+
 static uint32_t flows_of(const struct unpaired_source *s, bool unknown)
 {
 	return unknown ? s->n_unknown : s->n;

@@ -596,6 +596,7 @@ void near_session_start(struct proxy *p, struct near_flow *f)
 	f->open_due = true;
 	f->open_sent = false;
 	f->stalled = f->begins = false;
+	near_early_look(p, f); /* the edges may disagree from here on */
 	near_credit_session_start(p, f);
 	near_wan_schedule(p, f);
 }

@@ -131,7 +131,8 @@ struct near_flow {
 	uint64_t fail_pos;       /* failed: where the NAK goes */
 	uint32_t fail_msn;       /* and with which relative MSN */
 	bool msn_known;          /* msn_offset is */
-	bool was_early;          /* after a start: the life before was in mode near */
+	bool early_stored;       /* its descriptor says that all that is here may have been ACKed; else pos_acked there, or what
+	                            the responder has, is all that was (mode far: pos_acked always is) */
 	bool msn_late;           /* ... or is too large, by what the responder had executed behind a repeated READ: it gets
 	                            smaller with each response, and until an ACK, or responses to two operations, have
 	                            told what it is nothing is ACKed */

@@ -592,6 +592,69 @@ static void near__second_stranger_replaces_the_first(void **state)
 	assert_int_equal(core_pending(&c->b), 0);
 }
 
+/* CM tells of another connection to the same responder. */
+static void cm_opens(struct core *c, uint32_t psn)
+{
+	near_cm_open(c->a.p, &(struct near_cm_info){.src = core_ip(1, 2),
+	                                            .dst = core_ip(2, 2),
+	                                            .dest_qpn = CORE_QPN,
+	                                            .requester_qpn = 0x31,
+	                                            .start_psn = psn,
+	                                            .pmtu = CORE_PMTU,
+	                                            .pkey = 0xffff,
+	                                            .rnr_retry = 7});
+}
+
+/* CM has told the second life's pair, so that it is ACKed early while the first one drains: the third life ends it, and
+ * says what it owed. */
+static void near__second_life_that_was_acked_fails_loudly(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	struct proxy_event ev;
+	uint64_t failed = 0;
+
+	core_send_run(c, 1, 4);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	core_connect(c, 500, 900, 7);
+	core_send(c, RC_WRITE_ONLY, 500);
+	core_expect_aeth(&c->a, 500, AETH_ACK_NO_CREDITS);
+	assert_non_null(core_near(c)->older);
+	core_event(&c->a, EV_COUNT);
+	cm_opens(c, 700);
+	while (proxy_event_next(c->a.p, &ev))
+		if (ev.type == EV_FLOW_FAILED)
+			failed += ev.value;
+	assert_true(failed >= CORE_PMTU);
+	assert_int_equal(core_ctr(&c->a, CTR_BYTES_FAILED), failed);
+}
+
+/* It is ended by what is certain only: a packet that may be its own again waits for the end of the first life. */
+static void near__second_life_that_was_acked_outlasts_a_doubt(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_send_run(c, 1, 4);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	core_connect(c, 500, 900, 7);
+	c->cut = true;
+	core_send(c, RC_WRITE_ONLY, 500);
+	core_expect_aeth(&c->a, 500, AETH_ACK_NO_CREDITS);
+	core_wait(c, 600 * CORE_MS);
+	core_forget(&c->a);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 500), DROP_LAN_RESET_SUSPECTED);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(core_ctr(&c->a, CTR_DOUBTS), 0);
+	c->cut = false;
+	core_wait(c, 100 * CORE_MS);
+	core_forget(&c->b);
+	core_ack(c, 4, AETH_ACK_NO_CREDITS, 5);
+	core_wait(c, 5 * CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 500);
+	assert_int_equal(core_ctr(&c->a, CTR_BYTES_FAILED), 0);
+}
+
 /* A flow that meets a lane whose window others have filled has nothing under way that could wake it: it must get its
  * turn when theirs is delivered. */
 static void near__waits_for_the_lane_s_window(void **state)
@@ -945,6 +1008,8 @@ static const struct CMUnitTest tests[] = {
     CORE_TEST(near__stranger_after_silence_goes_at_once),
     CORE_TEST(near__old_life_fails_loudly),
     CORE_TEST(near__second_stranger_replaces_the_first),
+    CORE_TEST(near__second_life_that_was_acked_fails_loudly),
+    CORE_TEST(near__second_life_that_was_acked_outlasts_a_doubt),
     CORE_TEST(near__waits_for_the_lane_s_window),
     CORE_TEST(near__long_stalled_life_gives_way_at_once),
 	    CORE_TEST(near__old_life_outlasts_a_cut),

@@ -196,6 +196,53 @@ static void near_error__outlives_a_restart(void **state)
 	core_expect_aeth(&c->a, 2, AETH_NAK_REM_ACCESS);
 }
 
+/* After minutes without an edge the number may be another queue pair's, which nobody has heard of yet. */
+static void near_error__not_after_a_long_outage(void **state)
+{
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
+
+	c->now_ns += 60000 * CORE_MS;
+	core_rebuild(&c->a);
+	assert_true(core_event(&c->a, EV_REQUESTER_UNREACHABLE));
+	core_session(c);
+	core_wait(c, 5000 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(c->a.p->telling, 0);
+	core_rebuild(&c->a);
+	assert_false(core_event(&c->a, EV_REQUESTER_UNREACHABLE)); /* it was said */
+}
+
+/* The machine has begun to count time anew. */
+static void near_error__not_after_another_boot(void **state)
+{
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
+
+	c->now_ns = CORE_START / 2;
+	core_rebuild(&c->a);
+	assert_true(core_event(&c->a, EV_REQUESTER_UNREACHABLE));
+	core_session(c);
+	core_wait(c, 5000 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
+}
+
+/* What counts is when it failed, not when its host was heard: a silent responder is given up after a minute. */
+static void near_error__silence_is_told_after_a_restart(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	uint8_t op;
+
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+	for (int i = 0; i < 700 && !core_near(c)->failed; i++)
+		core_wait(c, 100 * CORE_MS);
+	assert_true(core_near(c)->failed);
+	core_forget(&c->a);
+	core_rebuild(&c->a);
+	core_session(c);
+	core_wait(c, WAIT);
+	expect_impossible(c, &op);
+}
+
 /* A host that does not answer, as its queue pair is gone, is not asked for ever. */
 static void near_error__ends_with_a_word(void **state)
 {
@@ -213,6 +260,31 @@ static void near_error__ends_with_a_word(void **state)
 	assert_true(behind); /* a host that has said its NAK answers only that */
 	assert_true(core_event(&c->a, EV_REQUESTER_UNREACHABLE));
 	assert_int_equal(c->a.p->telling, 0);
+}
+
+/* A younger flow between the two hosts, of which nobody knows the requester's number yet, may have it. */
+static void near_error__waits_for_a_flow_without_a_pair(void **state)
+{
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
+	uint8_t op;
+
+	h.dest_qpn = 0x99;
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(core_in(&c->a, h, CORE_PMTU, 0), i ? DROP_LAN_DUPLICATE : DROP_NONE);
+		core_wait(c, WAIT);
+	}
+	assert_int_equal(core_pending(&c->a), 0);
+	core_forget(&c->b);
+	for (int i = 0; i < 100 && !core_pending(&c->a); i++) {
+		core_wait(c, 10 * CORE_MS);
+		if (core_take(&c->b)) /* it has another number */
+			core_in(&c->b, core_answer(RC_ACK, 0x77, 0, AETH_ACK_NO_CREDITS, 1), 0, 0);
+		core_pump(c);
+	}
+	core_expect_aeth(&c->a, 0, AETH_ACK_NO_CREDITS);
+	core_wait(c, WAIT);
+	expect_impossible(c, &op);
 }
 
 /* The number has gone to another connection of the two hosts: that one has nothing to do with it. */
@@ -242,6 +314,10 @@ int main(void)
 	    CORE_TEST(near_error__silence_of_the_responder_is_told),
 	    CORE_TEST(near_error__what_was_sent_to_it_goes_first),
 	    CORE_TEST(near_error__outlives_a_restart),
+	    CORE_TEST(near_error__not_after_a_long_outage),
+	    CORE_TEST(near_error__not_after_another_boot),
+	    CORE_TEST(near_error__silence_is_told_after_a_restart),
+	    CORE_TEST(near_error__waits_for_a_flow_without_a_pair),
 	    CORE_TEST(near_error__ends_with_a_word),
 	    CORE_TEST(near_error__never_to_another_queue_pair),
 	};

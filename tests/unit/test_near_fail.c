@@ -134,6 +134,106 @@ static void near_fail__what_has_no_answer_is_refused(void **state)
 	core_expect_aeth(&c->a, 1, AETH_NAK_REM_ACCESS);
 }
 
+/* PSN 1 is ACKed early, and its responder refuses it; PSN 2 gets the NAK. */
+static struct core *given_failed(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
+	assert_true(core_near(c)->failed);
+	core_forget(&c->b);
+	core_send(c, RC_WRITE_ONLY, 2);
+	core_expect_aeth(&c->a, 2, AETH_NAK_REM_ACCESS);
+	return c;
+}
+
+/* The queue pair is recovered, and used again from its first PSN on: the NAK of the life before would complete what the
+ * edge has not taken. */
+static void near_fail__a_new_life_is_not_refused_in_the_old_one_s_name(void **state)
+{
+	struct core *c = given_failed(state);
+
+	core_wait(c, 300 * CORE_MS);
+	core_forget(&c->a);
+	c->salt = 1;
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 0), DROP_NONE);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_memory_equal(core_expect(&c->b, RC_WRITE_ONLY, 0)->l3 + 56, core_payload(1, 0), 100);
+	for (int i = 0; i < 40 && !core_pending(&c->a); i++) { /* the first answers may be late ones to the life before */
+		core_ack(c, 0, AETH_ACK_NO_CREDITS, 1);
+		core_wait(c, CORE_MS);
+	}
+	assert_int_equal(core_expect_aeth(&c->a, 0, AETH_ACK_NO_CREDITS)->h.aeth_msn, 1);
+}
+
+/* It may begin with the same words. */
+static void near_fail__the_responder_decides_whose_words_these_are(void **state)
+{
+	struct core *c = given_failed(state);
+
+	core_wait(c, 600 * CORE_MS);
+	core_forget(&c->a);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 0), DROP_NONE);
+	assert_int_equal(core_ctr(&c->a, CTR_DOUBTS), 1);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+}
+
+/* The rest of a message, of which the beginning was lost, may be anybody's. */
+static void near_fail__what_nobody_can_tell_is_not_refused(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	core_send(c, RC_WRITE_FIRST, 2);
+	core_send(c, RC_WRITE_MIDDLE, 3);
+	core_send(c, RC_WRITE_LAST, 4);
+	core_send(c, RC_WRITE_ONLY, 5);
+	core_ack(c, 5, AETH_NAK_REM_ACCESS, 3);
+	assert_true(core_near(c)->failed);
+	core_wait(c, 20 * CORE_MS);
+	core_send(c, RC_WRITE_ONLY, 6);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	c->salt = 1;
+	assert_int_equal(core_send(c, RC_WRITE_MIDDLE, 3), DROP_LAN_FAILED);
+	assert_int_equal(core_pending(&c->a), 0);
+}
+
+/* The NAK was lost: whatever the host repeats of the life that has failed, it is told again. */
+static void near_fail__its_own_repetition_is_refused_again(void **state)
+{
+	struct core *c = given_failed(state);
+
+	for (int i = 0; i < 40; i++) {
+		core_wait(c, 67 * CORE_MS);
+		core_forget(&c->a);
+		for (uint32_t psn = 0; psn < 3; psn++) {
+			assert_int_equal(core_send(c, RC_WRITE_ONLY, psn), DROP_LAN_FAILED);
+			core_expect_aeth(&c->a, 2, AETH_NAK_REM_ACCESS);
+		}
+	}
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_int_equal(core_ctr(&c->a, CTR_DOUBTS) + core_ctr(&c->a, CTR_INCARNATIONS), 0);
+}
+
+/* Somebody else's packets do not keep the number from its next owner: it is free so long after the failed life's own. */
+static void near_fail__the_quiet_counts_from_its_own_packets(void **state)
+{
+	struct core *c = given_failed(state);
+
+	for (int i = 0; i < 4; i++) {
+		core_wait(c, 600 * CORE_MS);
+		core_forget(&c->a);
+		core_forget(&c->b);
+		c->salt = 1;
+		core_send(c, RC_WRITE_ONLY, 40);
+	}
+	core_expect(&c->b, RC_WRITE_ONLY, 40);
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -142,6 +242,11 @@ int main(void)
 	    CORE_TEST(near_fail__answers_come_first),
 	    CORE_TEST(near_fail__a_forgotten_answer_does_not_hide_the_refusal),
 	    CORE_TEST(near_fail__what_has_no_answer_is_refused),
+	    CORE_TEST(near_fail__a_new_life_is_not_refused_in_the_old_one_s_name),
+	    CORE_TEST(near_fail__the_responder_decides_whose_words_these_are),
+	    CORE_TEST(near_fail__what_nobody_can_tell_is_not_refused),
+	    CORE_TEST(near_fail__its_own_repetition_is_refused_again),
+	    CORE_TEST(near_fail__the_quiet_counts_from_its_own_packets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

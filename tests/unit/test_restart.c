@@ -345,6 +345,99 @@ static void restart__its_host_goes_on(void **state)
 	same_words_after(state, 200 * CORE_MS, 100 * CORE_MS);
 }
 
+/* Both edges have said hello, and their configurations disagree. */
+static void disagree(struct core *c)
+{
+	struct proxy_session s;
+
+	core_session(c);
+	s = c->a.p->session;
+	s.mismatch = true;
+	proxy_session_start(c->a.p, &s, c->now_ns);
+	proxy_session_start(c->b.p, &c->b.p->session, c->now_ns);
+	core_pump(c);
+}
+
+/* Mode near, but nothing may be ACKed early: what was not ACKed before a restart is not ACKed after it. */
+static void restart__what_was_not_acked_is_not(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	disagree(c);
+	core_send_run(c, 1, 2);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_rebuild(&c->a);
+	assert_int_equal(core_near(c)->pos_next, POS_ORIGIN + 3);
+	assert_int_equal(core_near(c)->pos_acked, POS_ORIGIN + 1);
+	disagree(c);
+	for (uint32_t psn = 1; psn <= 2; psn++)
+		assert_int_equal(core_send(c, RC_WRITE_ONLY, psn), DROP_LAN_DUPLICATE);
+	core_wait(c, 20 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_forget(&c->b);
+	core_ack(c, 2, AETH_ACK_NO_CREDITS, 3);
+	core_expect_aeth(&c->a, 2, AETH_ACK_NO_CREDITS);
+}
+
+/* What was ACKed before the edges disagreed counts as ACKed, and no more than that. */
+static void restart__early_acks_end_where_they_did(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_send_run(c, 1, 2);
+	core_expect_aeth(&c->a, 2, AETH_ACK_NO_CREDITS);
+	disagree(c);
+	core_send_run(c, 3, 2);
+	core_rebuild(&c->a);
+	assert_int_equal(core_near(c)->pos_next, POS_ORIGIN + 5);
+	assert_int_equal(core_near(c)->pos_acked, POS_ORIGIN + 3);
+}
+
+/* They agree again: all that is here may have been ACKed. */
+static void restart__early_acks_begin_again(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	disagree(c);
+	core_send_run(c, 1, 2);
+	core_rebuild(&c->a);
+	core_session(c);
+	core_forget(&c->b);
+	core_ack(c, 2, AETH_ACK_NO_CREDITS, 3);
+	core_forget(&c->a);
+	core_send_run(c, 3, 2);
+	core_expect_aeth(&c->a, 4, AETH_ACK_NO_CREDITS);
+	core_rebuild(&c->a);
+	assert_int_equal(core_near(c)->pos_acked, POS_ORIGIN + 5);
+}
+
+/* The responder is silent, and the flow demoted for that. */
+static void restart__what_a_demoted_flow_owes_is_what_it_acked(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_send_run(c, 1, 2);
+	core_expect_aeth(&c->a, 2, AETH_ACK_NO_CREDITS);
+	core_wait(c, 3000 * CORE_MS);
+	assert_true(core_near(c)->demoted);
+	core_forget(&c->a);
+	core_send_run(c, 3, 2);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_rebuild(&c->a);
+	assert_int_equal(core_near(c)->pos_next, POS_ORIGIN + 5);
+	assert_int_equal(core_near(c)->pos_acked, POS_ORIGIN + 3);
+	core_session(c);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 3), DROP_LAN_DUPLICATE);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 4), DROP_LAN_DUPLICATE);
+	core_wait(c, 20 * CORE_MS);
+	assert_int_equal(core_near(c)->pos_acked, POS_ORIGIN + 3);
+	core_ack(c, 2, AETH_ACK_NO_CREDITS, 3); /* it lives */
+	core_wait(c, 5 * CORE_MS);
+	core_forget(&c->a);
+	core_send_run(c, 5, 1);
+	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -362,6 +455,10 @@ int main(void)
 	    CORE_TEST(restart__the_same_words_behind_it_are_doubted),
 	    CORE_TEST(restart__the_same_words_long_after_are_doubted),
 	    CORE_TEST(restart__its_host_goes_on),
+	    CORE_TEST(restart__what_was_not_acked_is_not),
+	    CORE_TEST(restart__early_acks_end_where_they_did),
+	    CORE_TEST(restart__early_acks_begin_again),
+	    CORE_TEST(restart__what_a_demoted_flow_owes_is_what_it_acked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

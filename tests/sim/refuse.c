@@ -58,6 +58,7 @@ static void refused(struct qp *q)
 	c->excused = true;
 	c->refused_ns = now_of(q);
 	eventq_at(&w->q, from_ns + LEARNED_NS(w), on_learned, c, 0);
+	conn_leaves(c);
 }
 
 bool refuse_packet(struct qp *q, const struct roce_pkt *pkt)
@@ -104,8 +105,12 @@ bool refuse_impossible(struct qp *q, const struct roce_pkt *pkt)
 	return true;
 }
 
+bool refuse_tells(const struct roce_pkt *pkt)
+{
+	return (pkt->opcode == RC_SEND_MIDDLE || pkt->opcode == RC_WRITE_MIDDLE) && pkt->payload_len == 0;
+}
+
 bool refuse_may_tell(const struct qp *q, const struct roce_pkt *pkt)
 {
-	return q->side == 0 && q->conn->refused_ns &&
-	       (pkt->opcode == RC_SEND_MIDDLE || pkt->opcode == RC_WRITE_MIDDLE) && pkt->payload_len == 0;
+	return q->side == 0 && q->conn->refused_ns && refuse_tells(pkt);
 }

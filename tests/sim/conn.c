@@ -216,6 +216,13 @@ static void close_qp(struct qp *q)
 	evtimer_cancel(&q->req.rnr_wait);
 }
 
+/* A responder's QPN that comes again without CM is one more life of the same flow, and only an answer tells the edges that
+ * the life before is over: of a queue pair that is gone without a word they bring what they have. */
+static bool may_pass_on(const struct conn *c, int side)
+{
+	return side == 0 || c->cfg.cm || !c->excused || (c->refused_ns && c->cfg.refuse_syndrome);
+}
+
 static void call_heir(struct conn *c)
 {
 	for (uint32_t i = 0; i < c->w->nconns; i++) {
@@ -224,7 +231,7 @@ static void call_heir(struct conn *c)
 		if (heir->cfg.heir_of != c->id + 1)
 			continue;
 		for (int side = 0; side < 2; side++)
-			if (heir->cfg.inherits & 1u << side && c->qp[side])
+			if (heir->cfg.inherits & 1u << side && c->qp[side] && may_pass_on(c, side))
 				heir->take_qpn[side] = c->qp[side]->qpn;
 		evtimer_set(&heir->step, now_of(c) + heir->cfg.open_ns);
 	}
@@ -232,6 +239,7 @@ static void call_heir(struct conn *c)
 
 static void conn_over(struct conn *c)
 {
+	world_note(c->w, 0, "conn %u over%s", c->id, c->excused ? ", given up" : "");
 	c->state = CONN_OVER;
 	evtimer_cancel(&c->step);
 	world_conn_over(c->w);

@@ -57,6 +57,8 @@ static void refused(struct qp *q)
 			from_ns = world_cfg_crash_over_ns(&w->cfg, i);
 	c->excused = true;
 	c->refused_ns = now_of(q);
+	world_note(w, 1, "conn %u: QPN %06x refuses message %llu, syndrome %02x", c->id, q->qpn,
+	           (unsigned long long)q->resp.msg, c->cfg.refuse_syndrome);
 	eventq_at(&w->q, from_ns + LEARNED_NS(w), on_learned, c, 0);
 	conn_leaves(c);
 }

@@ -26,6 +26,8 @@
  * not paired yet. */
 #define SERVED_NS (5 * SEC)
 
+#define REBIRTH_MIN_NS (250 * MSEC) /* as in scenario_lives.c */
+
 static const uint8_t refusals[] = {AETH_NAK_REM_ACCESS, AETH_NAK_REM_ACCESS, AETH_NAK_INV_REQ, AETH_NAK_REM_OP};
 
 static uint8_t any_refusal(struct rng *r)
@@ -146,6 +148,12 @@ static uint64_t wait(struct rng *r, uint64_t max_ns)
 	return rng_chance(r, 0.2) ? 0 : rng_log_range(r, 100 * USEC, max_ns);
 }
 
+/* Who says the same from the same PSN on begins when no repetition of the life before can come any more. */
+static void opens_after(struct conn_cfg *k, uint64_t ns)
+{
+	k->open_ns = ns + (k->inherits_words && !k->cm ? REBIRTH_MIN_NS : 0);
+}
+
 static void serve(struct world_cfg *c, struct conn_cfg *k)
 {
 	k->within_ns = SERVED_NS + (k->plan[0].nmsgs + k->plan[1].nmsgs) * (3 * world_cfg_rtt_ns(c) + 2 * MSEC);
@@ -161,7 +169,7 @@ static void recovered(struct scenario *s, struct rng *r)
 			k->leaves = rng_chance(r, 0.4);
 			k->leaves_ns = wait(r, SEC);
 			k = next_life(s, r, k, 3);
-			k->open_ns = wait(r, 3 * SEC);
+			opens_after(k, wait(r, 3 * SEC));
 			serve(&s->cfg, k);
 		}
 	}
@@ -176,7 +184,7 @@ static void qpn_reused(struct scenario *s, struct rng *r)
 		k->leaves = rng_chance(r, 0.3);
 		k->leaves_ns = wait(r, SEC);
 		k = next_life(s, r, k, rng_chance(r, 0.8) ? 1 : 2);
-		k->open_ns = wait(r, rng_chance(r, 0.5) ? SEC : 60 * SEC);
+		opens_after(k, wait(r, rng_chance(r, 0.5) ? SEC : 60 * SEC));
 		serve(&s->cfg, k);
 	}
 }
@@ -192,7 +200,7 @@ static void bytes_owed(struct scenario *s, struct rng *r)
 		k->leaves = true;
 		k->leaves_ns = wait(r, s->cfg.give_up_ns);
 		k = next_life(s, r, k, 1);
-		k->open_ns = wait(r, s->cfg.give_up_ns);
+		opens_after(k, wait(r, s->cfg.give_up_ns));
 		serve(&s->cfg, k);
 	}
 }
@@ -217,7 +225,7 @@ static void arena_lost(struct scenario *s, struct rng *r)
 		k->leaves = rng_chance(r, 0.7);
 		k->leaves_ns = wait(r, SEC);
 		k = next_life(s, r, k, rng_chance(r, 0.7) ? 3 : 1);
-		k->open_ns = wait(r, 3 * SEC);
+		opens_after(k, wait(r, 3 * SEC));
 		serve(c, k);
 	}
 	c->ncrashes = 1;
@@ -246,7 +254,7 @@ static void cm_lives(struct scenario *s, struct rng *r)
 				k->receive_every_ns = rng_log_range(r, MSEC, 20 * MSEC);
 			k->receives = 1;
 			k = next_life(s, r, k, 3);
-			k->open_ns = wait(r, 300 * MSEC);
+			opens_after(k, wait(r, 300 * MSEC));
 			serve(c, k);
 			k->within_ns += c->give_up_ns + c->cm_retry_ns;
 		}

@@ -281,6 +281,11 @@ static bool said_by_now(const struct said *s, uint32_t msn)
 	       over <= psn_diff(s->q->peer->resp.msn, msn);
 }
 
+static bool is_fatal(uint8_t syndrome)
+{
+	return (syndrome & AETH_TYPE_MASK) == AETH_NAK && syndrome != AETH_NAK_PSN_SEQ;
+}
+
 static void check_aeth(const struct said *s)
 {
 	uint8_t syndrome = s->pkt->aeth_syndrome;
@@ -291,7 +296,7 @@ static void check_aeth(const struct said *s)
 		fail_said(s, "msn", "not the number of messages up to there");
 	if ((syndrome & AETH_TYPE_MASK) == AETH_ACK && syndrome != AETH_ACK_NO_CREDITS)
 		fail_said(s, "credits", "an edge cannot know the responder's credits");
-	if ((syndrome & AETH_TYPE_MASK) == AETH_NAK && syndrome != AETH_NAK_PSN_SEQ && !s->q->conn->excused)
+	if (is_fatal(syndrome) && !s->q->conn->excused)
 		fail_said(s, "fatal-nak", "no responder refused anything");
 	if ((syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK && s->w->cfg.warned && s->q->cnp_ns[1] == 0)
 		fail_said(s, "unwarned", "it is sent away, and was not asked to send more slowly");
@@ -386,7 +391,8 @@ static bool edge_has_heard(const struct qp *q)
 }
 
 /* Somebody new has the QPN, or nobody, and the edge does not know yet: a NAK about the old one's PSNs says nothing to
- * the new one. An ACK would, if the new one had sent that. A CNP asks for a little patience at most. */
+ * the new one. An ACK would, if the new one had sent that. A CNP asks for a little patience at most. A refusal is for nobody
+ * but who sent what was refused, once the edge has heard the new one. */
 static bool about_another(const struct world *w, const struct qp *q, const struct roce_pkt *pkt)
 {
 	int64_t pos;
@@ -402,7 +408,9 @@ static bool about_another(const struct world *w, const struct qp *q, const struc
 	pos = requester_pos(&q->req, pkt->psn);
 	if (pos >= 0 && (uint64_t)pos <= q->req.pos_sent)
 		return false;
-	return w->cfg.failed_reuse ? !edge_has_heard(q) : !owner_known(w, q);
+	if (w->cfg.failed_reuse && is_fatal(pkt->aeth_syndrome))
+		return !edge_has_heard(q);
+	return !owner_known(w, q);
 }
 
 static void check_rc(struct world *w, struct host *h, const struct pkt *p, const struct roce_pkt *pkt)

@@ -330,8 +330,9 @@ static bool told_another(struct world *w, const struct qp *q, const struct roce_
 	if (!q->conn->cfg.heir_of || q->side != 0 || !refuse_tells(pkt))
 		return false;
 	if (pkt->psn == ((q->resp.psn_start + q->resp.pos_expected) & ROCE_PSN_MASK))
-		check_fail(w, "told-another", "QPN %06x, which has sent %llu, is told of a failure that was its former owner's",
-		           q->qpn, (unsigned long long)q->req.pos_sent);
+		check_fail(w, "told-another",
+		           "QPN %06x, which has sent %llu, is told of a failure that was its former owner's", q->qpn,
+		           (unsigned long long)q->req.pos_sent);
 	return true;
 }
 
@@ -391,8 +392,8 @@ static bool edge_has_heard(const struct qp *q)
 }
 
 /* Somebody new has the QPN, or nobody, and the edge does not know yet: a NAK about the old one's PSNs says nothing to
- * the new one. An ACK would, if the new one had sent that. A CNP asks for a little patience at most. A refusal is for nobody
- * but who sent what was refused, once the edge has heard the new one. */
+ * the new one. An ACK would, if the new one had sent that. A CNP asks for a little patience at most. A refusal is for
+ * nobody but who sent what was refused, once the edge has heard the new one. */
 static bool about_another(const struct world *w, const struct qp *q, const struct roce_pkt *pkt)
 {
 	int64_t pos;
@@ -759,15 +760,16 @@ static void check_delivered(struct world *w, const struct proxy_flow_status *st)
 	pos = requester_pos(&q->peer->req, (uint32_t)st->pos_delivered & ROCE_PSN_MASK);
 	if (pos > (int64_t)q->resp.pos_expected)
 		check_fail(w, "delivered-unexecuted",
-		           "QPN %06x has executed all before position %llu, the edge of its requester says %lld", q->qpn,
-		           (unsigned long long)q->resp.pos_expected, (long long)pos);
+		           "QPN %06x has executed all before position %llu, the edge of its requester says %lld",
+		           q->qpn, (unsigned long long)q->resp.pos_expected, (long long)pos);
 }
 
 static bool is_about(const struct conn *c, int side, const struct proxy_event *ev)
 {
 	const struct qp *q = c->qp[side];
 
-	return q && q->dest_qpn == ev->dest_qpn && ip_addr_eq(&q->addr, &ev->src) && ip_addr_eq(&q->peer_addr, &ev->dst);
+	return q && q->dest_qpn == ev->dest_qpn && ip_addr_eq(&q->addr, &ev->src) &&
+	       ip_addr_eq(&q->peer_addr, &ev->dst);
 }
 
 void check_event(struct world *w, const struct proxy_event *ev)
@@ -789,11 +791,12 @@ static void check_failures_named(struct world *w)
 
 		for (int side = 0; side < 2 && c->excused && !c->given_up_later; side++)
 			if (c->qp[side] && c->qp[side]->req.msg_completed > c->qp[!side]->resp.msg && !c->named[side])
-				check_fail(w, "unnamed",
-				           "connection %u from %c: %llu messages are complete, %llu were executed, and no "
-				           "edge has reported it",
-				           c->id, 'A' + side, (unsigned long long)c->qp[side]->req.msg_completed,
-				           (unsigned long long)c->qp[!side]->resp.msg);
+				check_fail(
+				    w, "unnamed",
+				    "connection %u from %c: %llu messages are complete, %llu were executed, and no "
+				    "edge has reported it",
+				    c->id, 'A' + side, (unsigned long long)c->qp[side]->req.msg_completed,
+				    (unsigned long long)c->qp[!side]->resp.msg);
 	}
 }
 
@@ -863,8 +866,8 @@ static void check_lives(struct world *w, const struct edge *e)
 {
 	uint64_t n = edge_counter(e, CTR_INCARNATIONS);
 
-	if (n == 0 || w->cfg.recycle || w->cfg.failed_reuse || !w->cfg.lan_clean || w->cfg.ncrashes > 0 || w->cfg.attack_pps ||
-	    w->cfg.edges_from_ns || !all_sound(w))
+	if (n == 0 || w->cfg.recycle || w->cfg.failed_reuse || !w->cfg.lan_clean || w->cfg.ncrashes > 0 ||
+	    w->cfg.attack_pps || w->cfg.edges_from_ns || !all_sound(w))
 		return;
 	for (uint32_t i = 0; i < w->nconns; i++)
 		if (w->conn[i].cfg.reuse || w->conn[i].cfg.lives > 1 || w->conn[i].cfg.confuse > 0)

@@ -216,8 +216,8 @@ static void close_qp(struct qp *q)
 	evtimer_cancel(&q->req.rnr_wait);
 }
 
-/* A responder's QPN that comes again without CM is one more life of the same flow, and only an answer tells the edges that
- * the life before is over: of a queue pair that is gone without a word they bring what they have. */
+/* A responder's QPN that comes again without CM is one more life of the same flow, and only an answer tells the edges
+ * that the life before is over: of a queue pair that is gone without a word they bring what they have. */
 static bool may_pass_on(const struct conn *c, int side)
 {
 	return side == 0 || c->cfg.cm || !c->excused || (c->refused_ns && c->cfg.refuse_syndrome);

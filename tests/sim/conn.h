@@ -49,15 +49,15 @@ struct conn_cfg {
 	uint32_t max_rd;
 	uint64_t refuse_msg;     /* side 1 refuses side 0's message of that number, from 1; 0: none. refuse.h */
 	uint8_t refuse_syndrome; /* with that NAK; 0: without a word */
-	bool leaves;             /* both programs end leaves_ns after that refusal, or after they began without one, whatever
-	                            their queue pairs know or still lack */
+	bool leaves; /* both programs end leaves_ns after that refusal, or after they began without one, whatever
+	                their queue pairs know or still lack */
 	uint64_t leaves_ns;
-	uint32_t heir_of;        /* opens open_ns after connection heir_of - 1 is over; 0: at open_ns */
-	uint8_t inherits;        /* heir: it takes the QPNs of that one's queue pairs, of these sides, a bit each */
-	bool inherits_words;     /* and says the same, if it asks for the same */
-	uint32_t lives;          /* of each round; 0: one */
-	uint64_t dies_ns;        /* then the process is gone that is asked; 0: it lives */
-	uint64_t within_ns;      /* of being open all of a round must be done, or it is late; 0: whenever */
+	uint32_t heir_of;    /* opens open_ns after connection heir_of - 1 is over; 0: at open_ns */
+	uint8_t inherits;    /* heir: it takes the QPNs of that one's queue pairs, of these sides, a bit each */
+	bool inherits_words; /* and says the same, if it asks for the same */
+	uint32_t lives;      /* of each round; 0: one */
+	uint64_t dies_ns;    /* then the process is gone that is asked; 0: it lives */
+	uint64_t within_ns;  /* of being open all of a round must be done, or it is late; 0: whenever */
 	uint64_t open_ns;
 	uint64_t pause_ns; /* after everything is done, before the queue pairs go */
 };
@@ -79,7 +79,7 @@ struct conn {
 	bool given_up_later;            /* at a time that is set, whatever becomes of it */
 	uint64_t refused_ns;            /* when side 1 refused; 0: not */
 	uint32_t take_qpn[2];           /* heir: these; 0: any */
-	bool named[2];                  /* an edge has reported that bytes of that side's requester were not delivered */
+	bool named[2]; /* an edge has reported that bytes of that side's requester were not delivered */
 	/* CM */
 	uint32_t comm_id[2];
 	uint64_t transaction, dreq_transaction;

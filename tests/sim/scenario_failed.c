@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scenario_failed.c - queue pairs that failed are recovered, and QPNs of failed ones are given to others: at once or
- * later, and also while the edges still hold bytes of the life before. A few families of connections, each one heir to the
- * other; between families nothing is shared but the hosts. Its own stream of random numbers: other seeds stay what they
- * are.
+ * later, and also while the edges still hold bytes of the life before. A few families of connections, each one heir to
+ * the other; families share nothing but the hosts. Its own stream of random numbers: other seeds stay what they are.
  *
- *   recovered        a responder refuses; both ends recover the same queue pairs (error, reset, ready), with the same PSNs
- *                    and the same words or with others
- *   QPN reused       a responder refuses or falls silent; the requester's QPN goes to a new queue pair, which talks to
- *                    another one of the same responder host. Or the responder's QPN does
- *   bytes owed       the same while the edges hold bytes for a responder that is gone
- *   arena lost       the near edge's, and the far edge brings what the responder refuses; then the queue pairs are
- *                    recovered
- *   CM lives         CM opens life after life on the same queue pairs, and nobody says that the one before is over, which
- *                    still drains; the line is cut meanwhile, in some */
+ *   failed and recovered  a responder refuses; both ends recover the same queue pairs (error, reset, ready), with the
+ *                         same PSNs and the same words or with others
+ *   QPN reused            a responder refuses or falls silent; the requester's QPN goes to a new queue pair, which
+ *                         talks to another one of the same responder host. Or the responder's QPN does
+ *   bytes are owed        the same while the edges hold bytes for a responder that is gone
+ *   arena is lost         the near edge's, and the far edge brings what the responder refuses; then the queue pairs
+ *                         are recovered
+ *   CM lives              CM opens life after life on the same queue pairs, and nobody says that the one before is
+ *                         over, which still drains; in some the line is cut meanwhile */
 #include "scenario_failed.h"
 
 #include "rng.h"
@@ -22,8 +21,8 @@
 #define SEC  1000000000ull
 #define MBIT 1000000ull
 
-/* What a new life may take beside its work: an edge that is asked again for all it has, and turns of queue pairs that are
- * not paired yet. */
+/* What a new life may take beside its work: an edge that is asked again for all it has, and turns of queue pairs that
+ * are not paired yet. */
 #define SERVED_NS (5 * SEC)
 
 #define REBIRTH_MIN_NS (250 * MSEC) /* as in scenario_lives.c */
@@ -42,8 +41,8 @@ static void pick_hosts(struct world_cfg *c, struct rng *r)
 	for (int site = 0; site < 2; site++) {
 		c->nhosts[site] = (uint32_t)rng_range(r, 1, 2);
 		for (uint32_t h = 0; h < c->nhosts[site]; h++)
-			c->model[site][h] =
-			    kind == 0 || (kind == 2 && rng_chance(r, 0.5)) ? &host_model_rxe : &host_model_cx;
+			c->model[site][h] = kind == 0 || (kind == 2 && rng_chance(r, 0.5)) ? &host_model_rxe
+			                                                                   : &host_model_cx;
 	}
 }
 

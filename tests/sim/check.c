@@ -100,7 +100,7 @@ static bool is_mispaired(const struct said *s)
 	struct proxy_flow_status f;
 	uint32_t cursor = 0;
 
-	if (s->w->cfg.recycle || s->w->edge[q->host->site].down)
+	if (s->w->cfg.recycle || s->w->cfg.failed_reuse || s->w->edge[q->host->site].down)
 		return false;
 	while (proxy_flow_next(edge_shard_of(&s->w->edge[q->host->site], &q->addr, &q->peer_addr)->p, &cursor, &f))
 		if (f.side == FLOW_NEAR && f.pairing != PAIR_LEARNING && f.requester_qpn == q->qpn &&
@@ -281,6 +281,11 @@ static bool said_by_now(const struct said *s, uint32_t msn)
 	       over <= psn_diff(s->q->peer->resp.msn, msn);
 }
 
+static bool is_fatal(uint8_t syndrome)
+{
+	return (syndrome & AETH_TYPE_MASK) == AETH_NAK && syndrome != AETH_NAK_PSN_SEQ;
+}
+
 static void check_aeth(const struct said *s)
 {
 	uint8_t syndrome = s->pkt->aeth_syndrome;
@@ -291,7 +296,7 @@ static void check_aeth(const struct said *s)
 		fail_said(s, "msn", "not the number of messages up to there");
 	if ((syndrome & AETH_TYPE_MASK) == AETH_ACK && syndrome != AETH_ACK_NO_CREDITS)
 		fail_said(s, "credits", "an edge cannot know the responder's credits");
-	if ((syndrome & AETH_TYPE_MASK) == AETH_NAK && syndrome != AETH_NAK_PSN_SEQ && !s->q->conn->excused)
+	if (is_fatal(syndrome) && !s->q->conn->excused)
 		fail_said(s, "fatal-nak", "no responder refused anything");
 	if ((syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK && s->w->cfg.warned && s->q->cnp_ns[1] == 0)
 		fail_said(s, "unwarned", "it is sent away, and was not asked to send more slowly");
@@ -319,13 +324,25 @@ static void check_answer(struct world *w, struct qp *q, const struct roce_pkt *p
 		check_aeth(&s);
 }
 
+/* An edge means the owner that the QPN had before. It does harm if it is what comes next. */
+static bool told_another(struct world *w, const struct qp *q, const struct roce_pkt *pkt)
+{
+	if (!q->conn->cfg.heir_of || q->side != 0 || !refuse_tells(pkt))
+		return false;
+	if (pkt->psn == ((q->resp.psn_start + q->resp.pos_expected) & ROCE_PSN_MASK))
+		check_fail(w, "told-another",
+		           "QPN %06x, which has sent %llu, is told of a failure that was its former owner's", q->qpn,
+		           (unsigned long long)q->req.pos_sent);
+	return true;
+}
+
 /* A request must be one that its requester has sent in this incarnation. */
 static void check_request(struct world *w, const struct qp *q, const struct roce_pkt *pkt)
 {
 	const struct requester *r = &q->peer->req;
 	int64_t pos = requester_pos(r, pkt->psn);
 
-	if (refuse_may_tell(q, pkt) || conn_life_is_over(q->conn))
+	if (refuse_may_tell(q, pkt) || conn_life_is_over(q->conn) || told_another(w, q, pkt))
 		return;
 	if (pos < 0 || (uint64_t)pos >= r->pos_sent)
 		check_fail(w, "request-unsent", "%s for QPN %06x psn %06x: position %lld, its requester has sent %llu",
@@ -369,20 +386,32 @@ static bool owner_known(const struct world *w, const struct qp *q)
 	return false;
 }
 
+static bool edge_has_heard(const struct qp *q)
+{
+	return q->req.pos_at_edge > 0;
+}
+
 /* Somebody new has the QPN, or nobody, and the edge does not know yet: a NAK about the old one's PSNs says nothing to
- * the new one. An ACK would, if the new one had sent that. A CNP asks for a little patience at most. */
+ * the new one. An ACK would, if the new one had sent that. A CNP asks for a little patience at most. A refusal is for
+ * nobody but who sent what was refused, once the edge has heard the new one. */
 static bool about_another(const struct world *w, const struct qp *q, const struct roce_pkt *pkt)
 {
 	int64_t pos;
 
-	if (w->cfg.recycle && pkt->class == ROCE_CNP_CLASS)
+	bool reused = w->cfg.recycle || w->cfg.failed_reuse;
+
+	if (reused && pkt->class == ROCE_CNP_CLASS)
 		return !q || !ip_addr_eq(&q->peer_addr, &pkt->src);
-	if (!w->cfg.recycle || pkt->opcode != RC_ACK || (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK)
+	if (!reused || pkt->opcode != RC_ACK || (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK)
 		return false;
 	if (!q || !ip_addr_eq(&q->peer_addr, &pkt->src) || !q->req.asked)
 		return true;
 	pos = requester_pos(&q->req, pkt->psn);
-	return (pos < 0 || (uint64_t)pos > q->req.pos_sent) && !owner_known(w, q);
+	if (pos >= 0 && (uint64_t)pos <= q->req.pos_sent)
+		return false;
+	if (w->cfg.failed_reuse && is_fatal(pkt->aeth_syndrome))
+		return !edge_has_heard(q);
+	return !owner_known(w, q);
 }
 
 static void check_rc(struct world *w, struct host *h, const struct pkt *p, const struct roce_pkt *pkt)
@@ -705,7 +734,7 @@ static void check_pairing(struct world *w, const struct proxy_flow_status *st)
 	uint8_t site, host;
 	const struct qp *q;
 
-	if (st->side != FLOW_NEAR || st->pairing == PAIR_LEARNING || w->cfg.recycle)
+	if (st->side != FLOW_NEAR || st->pairing == PAIR_LEARNING || w->cfg.recycle || w->cfg.failed_reuse)
 		return;
 	q = world_host_of(w, &st->src, &site, &host) ? host_find_qp(&w->host[site][host], st->requester_qpn) : NULL;
 	if (q && recurs_alone(q))
@@ -713,6 +742,62 @@ static void check_pairing(struct world *w, const struct proxy_flow_status *st)
 	if (!q || q->dest_qpn != st->dest_qpn || !ip_addr_eq(&q->peer_addr, &st->dst))
 		check_fail(w, "mispaired", "flow to QPN %06x is paired with QPN %06x, which talks to QPN %06x",
 		           st->dest_qpn, st->requester_qpn, q ? q->dest_qpn : 0);
+}
+
+/* Its responder's queue pair has one life: what the near edge holds for delivered it has executed. */
+static void check_delivered(struct world *w, const struct proxy_flow_status *st)
+{
+	uint8_t site, host;
+	const struct qp *q;
+	int64_t pos;
+
+	if (!w->cfg.failed_reuse || st->side != FLOW_NEAR || st->pos_delivered == st->pos_base ||
+	    !world_host_of(w, &st->dst, &site, &host))
+		return;
+	q = host_find_qp(&w->host[site][host], st->dest_qpn);
+	if (!q || !q->peer || q->conn->take_qpn[q->side] || !ip_addr_eq(&q->peer_addr, &st->src))
+		return;
+	pos = requester_pos(&q->peer->req, (uint32_t)st->pos_delivered & ROCE_PSN_MASK);
+	if (pos > (int64_t)q->resp.pos_expected)
+		check_fail(w, "delivered-unexecuted",
+		           "QPN %06x has executed all before position %llu, the edge of its requester says %lld",
+		           q->qpn, (unsigned long long)q->resp.pos_expected, (long long)pos);
+}
+
+static bool is_about(const struct conn *c, int side, const struct proxy_event *ev)
+{
+	const struct qp *q = c->qp[side];
+
+	return q && q->dest_qpn == ev->dest_qpn && ip_addr_eq(&q->addr, &ev->src) &&
+	       ip_addr_eq(&q->peer_addr, &ev->dst);
+}
+
+void check_event(struct world *w, const struct proxy_event *ev)
+{
+	if (ev->type != EV_FLOW_FAILED && ev->type != EV_FLOW_IN_DOUBT)
+		return;
+	for (uint32_t i = 0; i < w->nconns; i++)
+		for (int side = 0; side < 2; side++)
+			if (is_about(&w->conn[i], side, ev))
+				w->conn[i].named[side] = true;
+}
+
+/* What is complete and was never executed has been reported, by QPN, when the edges hold nothing of it any more. A host
+ * that was told is no report: what was complete is complete. */
+static void check_failures_named(struct world *w)
+{
+	for (uint32_t i = 0; i < w->nconns; i++) {
+		const struct conn *c = &w->conn[i];
+
+		for (int side = 0; side < 2 && c->excused && !c->given_up_later; side++)
+			if (c->qp[side] && c->qp[side]->req.msg_completed > c->qp[!side]->resp.msg && !c->named[side])
+				check_fail(
+				    w, "unnamed",
+				    "connection %u from %c: %llu messages are complete, %llu were executed, and no "
+				    "edge has reported it",
+				    c->id, 'A' + side, (unsigned long long)c->qp[side]->req.msg_completed,
+				    (unsigned long long)c->qp[!side]->resp.msg);
+	}
 }
 
 static void audit_shard(struct world *w, struct edge_shard *s)
@@ -729,8 +814,10 @@ static void audit_shard(struct world *w, struct edge_shard *s)
 		if (st.pool_used[pool] > st.pool_capacity[pool])
 			check_fail(w, "memory", "edge %c pool %d uses %llu of %llu bytes", 'A' + s->edge->site, pool,
 			           (unsigned long long)st.pool_used[pool], (unsigned long long)st.pool_capacity[pool]);
-	while (proxy_flow_next(s->p, &cursor, &flow))
+	while (proxy_flow_next(s->p, &cursor, &flow)) {
 		check_pairing(w, &flow);
+		check_delivered(w, &flow);
+	}
 }
 
 /* Of a READ that is larger than the pool more may come than there is room for, while a host's loss is mended. Then what
@@ -779,8 +866,8 @@ static void check_lives(struct world *w, const struct edge *e)
 {
 	uint64_t n = edge_counter(e, CTR_INCARNATIONS);
 
-	if (n == 0 || w->cfg.recycle || !w->cfg.lan_clean || w->cfg.ncrashes > 0 || w->cfg.attack_pps ||
-	    w->cfg.edges_from_ns || !all_sound(w))
+	if (n == 0 || w->cfg.recycle || w->cfg.failed_reuse || !w->cfg.lan_clean || w->cfg.ncrashes > 0 ||
+	    w->cfg.attack_pps || w->cfg.edges_from_ns || !all_sound(w))
 		return;
 	for (uint32_t i = 0; i < w->nconns; i++)
 		if (w->conn[i].cfg.reuse || w->conn[i].cfg.lives > 1 || w->conn[i].cfg.confuse > 0)
@@ -892,6 +979,8 @@ void check_end(struct world *w)
 	if (w->cfg.direct)
 		return;
 	check_audit(w);
+	if (w->cfg.failed_reuse && !edge_holds(&w->edge[0]) && !edge_holds(&w->edge[1]))
+		check_failures_named(w);
 	relay_peer_end(w);
 	for (int site = 0; site < 2; site++) {
 		if (all_sound(w))

@@ -16,6 +16,7 @@ struct host;
 struct qp;
 struct conn;
 struct wqe;
+struct proxy_event;
 
 void check_fail(struct world *w, const char *invariant, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Violations of these (a list) do not count: to look behind a known one. */
@@ -60,6 +61,8 @@ void check_outlived(struct conn *c);
 void check_late(struct conn *c);
 /* A round of a connection is over. */
 void check_conn_done(struct conn *c);
+/* An edge has reported something. */
+void check_event(struct world *w, const struct proxy_event *ev);
 /* All shards, all pairings. */
 void check_audit(struct world *w);
 /* At the end. */

@@ -36,13 +36,21 @@ static struct qp *new_qp(struct conn *c, int side)
 	return q;
 }
 
+/* The connection whose words it says. */
+static uint32_t speaker(const struct conn *c)
+{
+	while (c->cfg.heir_of && c->cfg.inherits_words)
+		c = &c->w->conn[c->cfg.heir_of - 1];
+	return c->id;
+}
+
 static struct msg_plan round_plan(const struct conn *c, int side)
 {
 	struct msg_plan plan = c->cfg.plan[side];
 
 	if (c->cfg.same_start)
 		plan.key_first = rng_hash(c->w->cfg.seed, c->id * 2 + (uint64_t)side + 77) | 1;
-	plan.key = rng_hash(rng_hash(c->w->cfg.seed, c->id),
+	plan.key = rng_hash(rng_hash(c->w->cfg.seed, speaker(c)),
 	                    (uint64_t)(c->cfg.same_words ? 0 : c->round) * 2 + (uint64_t)side);
 	return plan;
 }
@@ -106,6 +114,18 @@ static void open_round(struct conn *c)
 		evtimer_set(&c->step, now_of(c) + world_rtt_ns(c->w) * 3 / 2); /* QPNs cross out of band */
 }
 
+static void on_left(void *obj, uint64_t arg)
+{
+	(void)arg;
+	conn_abandon(obj);
+}
+
+void conn_leaves(struct conn *c)
+{
+	if (c->cfg.leaves)
+		eventq_at(&c->w->q, now_of(c) + c->cfg.leaves_ns, on_left, c, 0);
+}
+
 void conn_ready(struct conn *c, int side, bool can_send)
 {
 	struct qp *q = c->qp[side];
@@ -120,6 +140,8 @@ void conn_ready(struct conn *c, int side, bool can_send)
 		c->opened_ns = now_of(c);
 		if (c->cfg.within_ns)
 			eventq_at(&c->w->q, now_of(c) + c->cfg.within_ns, on_promised, c, c->round);
+		if (!c->cfg.refuse_msg)
+			conn_leaves(c);
 	}
 	requester_post(q);
 }
@@ -194,11 +216,34 @@ static void close_qp(struct qp *q)
 	evtimer_cancel(&q->req.rnr_wait);
 }
 
+/* A responder's QPN that comes again without CM is one more life of the same flow, and only an answer tells the edges
+ * that the life before is over: of a queue pair that is gone without a word they bring what they have. */
+static bool may_pass_on(const struct conn *c, int side)
+{
+	return side == 0 || c->cfg.cm || !c->excused || (c->refused_ns && c->cfg.refuse_syndrome);
+}
+
+static void call_heir(struct conn *c)
+{
+	for (uint32_t i = 0; i < c->w->nconns; i++) {
+		struct conn *heir = &c->w->conn[i];
+
+		if (heir->cfg.heir_of != c->id + 1)
+			continue;
+		for (int side = 0; side < 2; side++)
+			if (heir->cfg.inherits & 1u << side && c->qp[side] && may_pass_on(c, side))
+				heir->take_qpn[side] = c->qp[side]->qpn;
+		evtimer_set(&heir->step, now_of(c) + heir->cfg.open_ns);
+	}
+}
+
 static void conn_over(struct conn *c)
 {
+	world_note(c->w, 0, "conn %u over%s", c->id, c->excused ? ", given up" : "");
 	c->state = CONN_OVER;
 	evtimer_cancel(&c->step);
 	world_conn_over(c->w);
+	call_heir(c);
 }
 
 /* Not that of a queue pair that was given up: its edges hold requests that its host repeated until then, nobody tells
@@ -343,7 +388,8 @@ void conn_init(struct conn *c, struct world *w, uint32_t id, const struct conn_c
 	*c = (struct conn){.w = w, .cfg = *cfg, .id = id};
 	evtimer_init(&c->step, &w->q, on_step, c);
 	host_cm_init(c);
-	evtimer_set(&c->step, cfg->open_ns);
+	if (!cfg->heir_of)
+		evtimer_set(&c->step, cfg->open_ns);
 	if (cfg->dies_ns)
 		eventq_at(&w->q, cfg->dies_ns, on_death, c, 0);
 }

@@ -49,9 +49,15 @@ struct conn_cfg {
 	uint32_t max_rd;
 	uint64_t refuse_msg;     /* side 1 refuses side 0's message of that number, from 1; 0: none. refuse.h */
 	uint8_t refuse_syndrome; /* with that NAK; 0: without a word */
-	uint32_t lives;          /* of each round; 0: one */
-	uint64_t dies_ns;        /* then the process is gone that is asked; 0: it lives */
-	uint64_t within_ns;      /* of being open all of a round must be done, or it is late; 0: whenever */
+	bool leaves; /* both programs end leaves_ns after that refusal, or after they began without one, whatever
+	                their queue pairs know or still lack */
+	uint64_t leaves_ns;
+	uint32_t heir_of;    /* opens open_ns after connection heir_of - 1 is over; 0: at open_ns */
+	uint8_t inherits;    /* heir: it takes the QPNs of that one's queue pairs, of these sides, a bit each */
+	bool inherits_words; /* and says the same, if it asks for the same */
+	uint32_t lives;      /* of each round; 0: one */
+	uint64_t dies_ns;    /* then the process is gone that is asked; 0: it lives */
+	uint64_t within_ns;  /* of being open all of a round must be done, or it is late; 0: whenever */
 	uint64_t open_ns;
 	uint64_t pause_ns; /* after everything is done, before the queue pairs go */
 };
@@ -72,6 +78,8 @@ struct conn {
 	bool excused;                   /* an end died or may fail: no promise about it */
 	bool given_up_later;            /* at a time that is set, whatever becomes of it */
 	uint64_t refused_ns;            /* when side 1 refused; 0: not */
+	uint32_t take_qpn[2];           /* heir: these; 0: any */
+	bool named[2]; /* an edge has reported that bytes of that side's requester were not delivered */
 	/* CM */
 	uint32_t comm_id[2];
 	uint64_t transaction, dreq_transaction;
@@ -97,6 +105,9 @@ bool conn_life_is_over(const struct conn *c);
 /* CM did its part. */
 void conn_ready(struct conn *c, int side, bool can_send);
 void conn_disconnected(struct conn *c);
+
+/* Sets the time when its programs end, if they do before it is done. */
+void conn_leaves(struct conn *c);
 
 /* Nothing more is expected of it: an end died, or a queue pair failed where that is allowed. */
 void conn_abandon(struct conn *c);

@@ -214,6 +214,7 @@ static void take_events(struct edge_shard *s)
 
 	while (proxy_event_next(s->p, &ev)) {
 		s->edge->events[ev.type]++;
+		check_event(s->edge->w, &ev);
 		world_note(s->edge->w, s->edge->site, "event %s: flow %u QPN %06x pos %llu value %llu",
 		           proxy_event_name(ev.type), ev.flow, ev.dest_qpn, (unsigned long long)ev.pos,
 		           (unsigned long long)ev.value);

@@ -377,7 +377,7 @@ void qp_create(struct qp *q, struct host *h, struct conn *c, int side)
 	q->host = h;
 	q->conn = c;
 	q->side = side;
-	q->qpn = take_qpn(h);
+	q->qpn = c->take_qpn[side] ? c->take_qpn[side] : take_qpn(h);
 	q->model = h->model;
 	q->ip6 = cfg->ip6;
 	q->addr = world_addr((uint8_t)side, cfg->host[side], cfg->ip6);

@@ -673,7 +673,7 @@ static void on_response(struct qp *q, const uint8_t *l3, const struct roce_pkt *
 
 void requester_rx(struct qp *q, const uint8_t *l3, const struct roce_pkt *pkt)
 {
-	if (!q->req.asked && !q->host->w->cfg.recycle) {
+	if (!q->req.asked && !q->host->w->cfg.recycle && !q->host->w->cfg.failed_reuse) {
 		check_fail(q->host->w, "response-unasked", "QPN %06x got %s and has never sent anything", q->qpn,
 		           roce_op(pkt->opcode)->name);
 		return;

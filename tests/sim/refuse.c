@@ -57,6 +57,8 @@ static void refused(struct qp *q)
 			from_ns = world_cfg_crash_over_ns(&w->cfg, i);
 	c->excused = true;
 	c->refused_ns = now_of(q);
+	world_note(w, 1, "conn %u: QPN %06x refuses message %llu, syndrome %02x", c->id, q->qpn,
+	           (unsigned long long)q->resp.msg, c->cfg.refuse_syndrome);
 	eventq_at(&w->q, from_ns + LEARNED_NS(w), on_learned, c, 0);
 }
 
@@ -70,10 +72,12 @@ bool refuse_packet(struct qp *q, const struct roce_pkt *pkt)
 	    !(roce_op(pkt->opcode)->flags & ROP_START))
 		return false;
 	refused(q);
-	if (k->refuse_syndrome)
+	if (k->refuse_syndrome) {
 		responder_refuse(q, k->refuse_syndrome);
-	else
+	} else {
 		die(q);
+		conn_leaves(q->conn);
+	}
 	return true;
 }
 
@@ -84,6 +88,8 @@ void refuse_said(struct qp *q, uint8_t syndrome)
 	die(q);
 	if (q->side == 0)
 		check_told(q);
+	else
+		conn_leaves(q->conn);
 }
 
 static bool out_of_sequence(const struct qp *q, const struct roce_pkt *pkt)
@@ -104,8 +110,12 @@ bool refuse_impossible(struct qp *q, const struct roce_pkt *pkt)
 	return true;
 }
 
+bool refuse_tells(const struct roce_pkt *pkt)
+{
+	return (pkt->opcode == RC_SEND_MIDDLE || pkt->opcode == RC_WRITE_MIDDLE) && pkt->payload_len == 0;
+}
+
 bool refuse_may_tell(const struct qp *q, const struct roce_pkt *pkt)
 {
-	return q->side == 0 && q->conn->refused_ns &&
-	       (pkt->opcode == RC_SEND_MIDDLE || pkt->opcode == RC_WRITE_MIDDLE) && pkt->payload_len == 0;
+	return q->side == 0 && q->conn->refused_ns && refuse_tells(pkt);
 }

@@ -13,6 +13,8 @@ bool refuse_packet(struct qp *q, const struct roce_pkt *pkt);
 bool refuse_impossible(struct qp *q, const struct roce_pkt *pkt);
 /* A NAK that ends the queue pair has gone out. */
 void refuse_said(struct qp *q, uint8_t syndrome);
+/* A request that no requester sends: with its like an edge tells of a failure. */
+bool refuse_tells(const struct roce_pkt *pkt);
 /* A request for q that its requester has never sent: whether an edge may have made it. */
 bool refuse_may_tell(const struct qp *q, const struct roce_pkt *pkt);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rng.h"
+#include "scenario_failed.h"
 #include "scenario_late.h"
 #include "scenario_lives.h"
 #include "scenario_paths.h"
@@ -304,6 +305,9 @@ static uint64_t deadline(const struct world_cfg *c)
 	for (uint32_t i = 0; i < c->nconns; i++)
 		if (c->conn[i].rounds * c->conn[i].gap_ns > gaps)
 			gaps = c->conn[i].rounds * c->conn[i].gap_ns;
+	for (uint32_t i = 0; i < c->nconns; i++)
+		if (c->conn[i].heir_of)
+			ns += c->conn[i].open_ns + c->conn[i].within_ns;
 	return ns + most + gaps;
 }
 
@@ -426,7 +430,7 @@ static void pick_wan_marks(struct scenario *s, uint64_t seed)
 void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 {
 	struct rng r, r_work;
-	const char *program, *paths, *timed;
+	const char *program, *paths, *timed, *failed;
 	uint16_t pmtu;
 
 	memset(s, 0, sizeof(*s));
@@ -477,6 +481,9 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	if (rng_hash(seed, 0x4a7e) % 4 == 0)
 		s->cfg.control = RATE_auto;
 	timed = scenario_timed(s);
+	failed = *timed ? "" : scenario_failed(s);
+	if (*failed)
+		timed = failed;
 	if (!*timed && !*program)
 		program = scenario_late(s);
 	if (!direct && rng_hash(seed, 0x4e1a) % 6 == 0)

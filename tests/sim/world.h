@@ -110,6 +110,7 @@ struct world_cfg {
 	uint64_t edges_from_ns; /* before that the hosts' packets go past them */
 	bool no_place;          /* queue pairs may have no flow: what the responder says itself crosses */
 	bool recycle;           /* QPNs of queue pairs that are gone are taken again, by whoever comes */
+	bool failed_reuse;      /* queue pairs that failed are recovered, or their QPNs go to others: heirs in conn.h */
 	bool warned;            /* no edge sends anybody away before it has asked it to send more slowly */
 	bool lan_clean;         /* nothing is lost or reordered on the LANs */
 };

@@ -3,6 +3,7 @@
 # run.sh - runs the namespace tests: all of them, or those named (test_NAME.sh or NAME). Root.
 #
 #   O=build/gcc tests/netns/run.sh [NAME...]     FULL=1: also the long ones (a 10 s cut, a dead host)
+#                                                ONLY_WAITING=FILE: made when what judges time or rate is through
 #
 # Prints one line per test and at the end what each file took and "N passed, N failed", with those that failed in one of
 # two tries and passed in the other as "unsteady", those that were skipped with their reason. A file that does not run to
@@ -91,6 +92,7 @@ for file in "${before[@]}"; do
 	run "$file" "$log.$(name_of "$file")"
 	first_try_over "$file"
 done
+[ -z "${ONLY_WAITING:-}" ] || touch "$ONLY_WAITING"
 # What they have not come to by now is done from the end.
 for ((i = ${#beside[@]} - 1; i >= 0; i--)); do
 	! first_to_take "${beside[i]}" || run "${beside[i]}" "$log.$(name_of "${beside[i]}")"

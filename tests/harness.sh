@@ -191,6 +191,19 @@ stub seal <<-'END'
 END
 rm -f "$work/go"
 ONLY_WAITING=$work/go files GREEN '^2 passed, 0 failed$' rate seal
+# And a second try waits until the simulator is through: until the lock is free.
+stub locked <<-'END'
+	through() { [ -e "$STUB_STATE" ]; }
+	check "locked: passes when the lock is free" through
+	check_end
+END
+held() {
+	flock "$work/go" sh -c 'sleep 3; touch "$0"' "$work/state" &
+	ONLY_WAITING=$work/go files GREEN '^unsteady: failed once: locked: passes' locked
+	wait
+}
+rm -f "$work/go"
+held
 
 # --- netns/chaos_table.sh: what its steps add up to ---
 

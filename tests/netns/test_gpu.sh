@@ -99,8 +99,8 @@ start_edges() {
 }
 
 gpu_to_gpu() {
-	head -c $((256 * MIB)) /dev/urandom >"$LAB_SHM/src"
 	head -c $((GPU_MIB * MIB)) /dev/urandom >"$LAB_SHM/gpu.src"
+	head -c $((256 * MIB)) "$LAB_SHM/gpu.src" >"$LAB_SHM/src"
 	provide b target --gpu 0 --size $((GPU_MIB * MIB + 4096)) || return
 	gpumem a put "$LAB_SHM/gpu.src" link:target >"$LAB_DIR/put" 2>&1 || why "put: $(tail -1 "$LAB_DIR/put")" || return
 	NOTE="put $(cat "$LAB_DIR/put")"

@@ -155,6 +155,56 @@ steps RED 1 '^FAIL  stub' by_turns 1 '0 passed, 0 failed' 0 "$ok"
 steps RED 1 '^FAIL  stub' by_turns 1 '[  9s] FAIL  near  longreachd died\n0 passed, 1 failed' 0 "$ok"
 steps GREEN "" '^stub: skipped: hosts in a VLAN: no such devices' says 0 'skipped: hosts in a VLAN: no such devices' "$ok"
 
+# adopted RED|GREEN PATTERN STATUS LINE...: what becomes of a stage that ended so, with these lines, beside another step.
+adopted() {
+	local want=$1 pattern=$2 status=$3
+	shift 3
+	printf '%s\n' "$@" >"$work/stage"
+	(
+		logs=$work
+		. "$here/step.sh"
+		step stub true
+		adopt sim "$work/stage" "$status"
+		verdict
+	) >"$work/out" 2>&1
+	[ "$([ $? = 0 ] && echo GREEN || echo RED)" = "$want" ] && grep -qE -- "$pattern" "$work/out"
+	judge "stage '$*' with status $status: $want, '$pattern'" $?
+}
+
+adopted GREEN '^3 passed, 0 failed$' 0 'ok    seeds   9 s' '2 passed, 0 failed'
+adopted RED '^sim: seeds +9 s' 1 'FAIL  seeds   9 s' '1 passed, 1 failed'
+adopted RED '^2 passed, 1 failed$' 1 'FAIL  seeds   9 s' '1 passed, 1 failed'
+adopted RED '^sim: did not run to its end' 0 'ok    seeds   9 s'
+adopted RED '^sim: did not run to its end' 0 '0 passed, 0 failed'
+adopted RED '^sim: did not run to its end' 1 'ok    seeds   9 s' '2 passed, 0 failed'
+adopted RED '^sim: did not run to its end' 0 'FAIL  seeds   9 s' '1 passed, 1 failed'
+adopted GREEN '^sim: skipped: no table' 0 'skipped: no table' '2 passed, 0 failed'
+
+# The simulator may begin when only files are left that wait: not while one of the others runs, and then at once.
+stub rate <<-'END'
+	check "rate: nobody is let in yet" test ! -e "$ONLY_WAITING"
+	check_end
+END
+stub seal <<-'END'
+	check "seal: the file comes" lab_wait 5 test -e "$ONLY_WAITING"
+	check_end
+END
+rm -f "$work/go"
+ONLY_WAITING=$work/go files GREEN '^2 passed, 0 failed$' rate seal
+# And a second try waits until the simulator is through: until the lock is free.
+stub locked <<-'END'
+	through() { [ -e "$STUB_STATE" ]; }
+	check "locked: passes when the lock is free" through
+	check_end
+END
+held() {
+	flock "$work/go" sh -c 'sleep 3; touch "$0"' "$work/state" &
+	ONLY_WAITING=$work/go files GREEN '^unsteady: failed once: locked: passes' locked
+	wait
+}
+rm -f "$work/go"
+held
+
 # --- netns/chaos_table.sh: what its steps add up to ---
 
 (

@@ -66,6 +66,26 @@ reasons() {
 	grep -aE -A"$2" '(^|\] )FAIL |FAILED|[Ee]rror:|Sanitizer|violation:|^not ok' "$1" | head -60
 }
 
+# adopt NAME LOG STATUS: the verdicts of a stage that had a shell of its own beside other stages, with its output in LOG.
+# One that has not come to its end, or ended with another status than its verdicts say, is red.
+adopt() {
+	local name=$1 log=$2 status=$3 p f remark
+	sed '/^=== time$/,$d' "$log"
+	read -r p f < <(sed -nE '$s/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$log")
+	passed=$((passed + p))
+	if [ $((p + f)) = 0 ] || [ $((status != 0)) != $((f != 0)) ]; then
+		f=$((f + 1))
+		echo "FAIL  $name: did not run to its end (status $status), see $log"
+		red+="$name: did not run to its end (status $status)"$'\n'
+	fi
+	failed=$((failed + f))
+	red+=$(sed -nE "s/^FAIL +/$name: /p" "$log")
+	[ "$f" = 0 ] || red+=$'\n'
+	while read -r remark; do
+		remarks+="$name: $remark"$'\n'
+	done < <(grep -aE '^(unsteady|skipped): ' "$log" | sort -u)
+}
+
 # The end: what was remarked, what was red, how many. True if nothing was red and something was tested.
 verdict() {
 	[ -z "$remarks" ] || printf 'skipped or unsteady:\n%s\n' "$remarks"

@@ -3,6 +3,8 @@
 # run.sh - runs the namespace tests: all of them, or those named (test_NAME.sh or NAME). Root.
 #
 #   O=build/gcc tests/netns/run.sh [NAME...]     FULL=1: also the long ones (a 10 s cut, a dead host)
+#                                                ONLY_WAITING=FILE: made when what judges time or rate is through;
+#                                                while somebody has it locked, there is no second try
 #
 # Prints one line per test and at the end what each file took and "N passed, N failed", with those that failed in one of
 # two tries and passed in the other as "unsteady", those that were skipped with their reason. A file that does not run to
@@ -68,17 +70,18 @@ first_try_over() { # file
 }
 
 # These mostly wait, and judge no time nor rate: they do so beside the others, one after the other.
-beside=() before=()
+beside=() before=() asleep=()
 for file in "${files[@]}"; do
 	[ -r "$file" ] || { echo "no such test: $file" >&2; exit 2; }
 	case $(name_of "$file") in
 	careless | check_config | closed | copy | doctor | dpdk | dpdk_kill | dump | examples | explain | gpu | hosts | interfaces | links | manage | metrics | \
-		newcomer | owed | page | policy | privsep | promise | quiet | reauth | relay | seal | stick | top | trace | verbs | watchdog) beside+=("$file") ;;
+		multipath | newcomer | owed | page | policy | privsep | promise | reauth | relay | seal | stick | top | trace | verbs | watchdog) beside+=("$file") ;;
+	quiet) asleep+=("$file") ;; # nothing happens in it for a minute
 	*) before+=("$file") ;;
 	esac
 done
 if [ ${#before[@]} = 0 ]; then
-	before=("${beside[@]}") beside=()
+	before=("${beside[@]}" "${asleep[@]}") beside=() asleep=()
 fi
 first_to_take() { # file
 	mkdir "$log.taken.$(name_of "$1")" 2>/dev/null
@@ -91,15 +94,21 @@ for file in "${before[@]}"; do
 	run "$file" "$log.$(name_of "$file")"
 	first_try_over "$file"
 done
+[ -z "${ONLY_WAITING:-}" ] || touch "$ONLY_WAITING"
+for file in "${asleep[@]}"; do
+	run "$file" "$log.$(name_of "$file")"
+done >"$log.asleep" 2>&1 &
+asleep_pid=$!
 # What they have not come to by now is done from the end.
 for ((i = ${#beside[@]} - 1; i >= 0; i--)); do
 	! first_to_take "${beside[i]}" || run "${beside[i]}" "$log.$(name_of "${beside[i]}")"
 done
-wait $beside_pid
-cat "$log.beside"
-for file in "${beside[@]}"; do
+wait $beside_pid $asleep_pid
+cat "$log.beside" "$log.asleep"
+for file in "${beside[@]}" "${asleep[@]}"; do
 	first_try_over "$file"
 done
+[ ${#again[@]} = 0 ] || [ -z "${ONLY_WAITING:-}" ] || flock "$ONLY_WAITING" true
 for file in "${again[@]}"; do
 	first=$log.$(name_of "$file")
 	if [ ${#again[@]} -gt 4 ]; then

@@ -8,10 +8,11 @@ doctor() { # a|b options...
 	lab_in "e$1" "$LAB_BIN/longreach" --control "$LAB_DIR/$1/control" doctor "${@:2}"
 }
 
-# What it finds and what it exits with, in $LAB_DIR/doctor and STATUS.
+# What it finds and what it exits with, in $EXAMINED and STATUS.
 examine() { # a|b options...
-	doctor "$@" >"$LAB_DIR/doctor" 2>"$LAB_DIR/doctor.err"
+	doctor "$@" >"$EXAMINED" 2>"$EXAMINED.err"
 	STATUS=$?
+	echo $STATUS >"$EXAMINED.status"
 }
 
 found() { # the names of what was found, each once
@@ -45,23 +46,30 @@ finds() { # a|b check [others...]
 
 is_healthy() { # a|b
 	examine "$1"
-	[ $STATUS = 0 ] && [ ! -s "$LAB_DIR/doctor" ] && [ ! -s "$LAB_DIR/doctor.err" ]
+	[ $STATUS = 0 ] && [ ! -s "$EXAMINED" ] && [ ! -s "$EXAMINED.err" ]
+}
+
+# Of both edges at once, each with files of its own.
+both() { # command...: its last argument is the edge
+	local edge=a pid r
+	(EXAMINED=$LAB_DIR/doctor.b && "$@" b) &
+	pid=$!
+	EXAMINED=$LAB_DIR/doctor.a
+	"$@" a
+	r=$?
+	EXAMINED=$LAB_DIR/doctor
+	wait $pid || { edge=b r=1; }
+	[ $r = 0 ] || why "edge $edge, exit code $(cat "$EXAMINED.$edge.status"): $(cat "$EXAMINED.$edge" "$EXAMINED.$edge.err" | head -1)"
 }
 
 # At once: a link that is up is well.
 says_nothing() {
-	local edge
-	for edge in a b; do
-		is_healthy $edge || why "edge $edge, exit code $STATUS: $(head -1 "$LAB_DIR/doctor")$(head -1 "$LAB_DIR/doctor.err")" || return
-	done
+	both is_healthy
 }
 
 # What was wrong has been put right.
 is_well_again() {
-	local edge
-	for edge in a b; do
-		soon is_healthy $edge || why "edge $edge stays ill: $(head -1 "$LAB_DIR/doctor")" || return
-	done
+	both soon is_healthy
 }
 
 relink() { # of $LAB_*
@@ -83,7 +91,7 @@ healthy_runs() { # how many
 # Hosts at work, all operations, from before the first look.
 healthy_under_load() {
 	local pid status=0
-	lab_rcperf --op mix --qps 4 --size 20000 --secs 9 &
+	lab_rcperf --op mix --qps 4 --size 20000 --secs 6 &
 	pid=$!
 	sleep 1
 	healthy_runs 3 || status=1
@@ -195,6 +203,7 @@ host_silent() {
 	finds b lan_neighbour return_path stalled buffer_full
 	local r=$?
 	lab_ip hb link set rdma0 arp on
+	pkill -INT -P $pid 2>/dev/null
 	wait $pid
 	[ $r = 0 ] || return
 	is_well_again
@@ -609,6 +618,7 @@ gro_on() {
 }
 
 lab_up
+EXAMINED=$LAB_DIR/doctor
 lab_line --rate $LAB_LINE_RATE --km 300
 lab_server $B_HOST
 lab_edges

@@ -58,16 +58,17 @@ static void end_short_call(struct edge *e, const char *call)
 }
 
 /* The statement calls the core, which may be killed in the middle of it: then the edge is down behind it. */
-#define IN_CORE(e, call, statement)                          \
-	do {                                                 \
-		begin_call(e);                               \
-		if (setjmp(kill_point) == 0) {               \
-			statement;                           \
-			end_short_call(e, call);             \
-		} else {                                     \
+#define UNTIL_KILLED(e, statement)                            \
+	do {                                                  \
+		begin_call(e);                                \
+		if (setjmp(kill_point) == 0) {                \
+			statement;                            \
+		} else {                                      \
 			world_edge_killed((e)->w, (e)->site); \
-		}                                            \
+		}                                             \
 	} while (0)
+
+#define IN_CORE(e, call, statement) UNTIL_KILLED(e, statement; end_short_call(e, call))
 
 /* --- packets out --- */
 
@@ -542,14 +543,9 @@ void edge_start(struct edge *e, struct world *w, uint8_t site)
 
 static void begin_session(struct edge_shard *s, const struct proxy_session *session)
 {
-	begin_call(s->edge);
-	if (setjmp(kill_point) == 0) {
-		proxy_session_start(s->p, session, now_of(s->edge)); /* once a session: it looks at all flows */
-		end_call(s->edge, "proxy_session_start");
-		edge_shard_run(s);
-	} else {
-		world_edge_killed(s->edge->w, s->edge->site);
-	}
+	/* once a session: it looks at all flows, so no STEPS_MAX holds */
+	UNTIL_KILLED(s->edge, proxy_session_start(s->p, session, now_of(s->edge));
+	             end_call(s->edge, "proxy_session_start"); edge_shard_run(s));
 }
 
 void edge_session(struct edge *e, uint32_t epoch_tx, uint32_t epoch_rx)

@@ -55,7 +55,7 @@ static void show_reauth(FILE *out, const struct json_object *peer)
 	else if (strcmp(state, "asked") == 0)
 		fputs("  keys      of the other edge have changed: it wants a new proof", out);
 	else if (strcmp(state, "failed") == 0)
-		fputs("  keys      have changed, and the other edge did not prove itself in time: the session was ended", out);
+		fputs("  keys      have changed, and the other edge did not prove itself in time: there is no session", out);
 	else
 		return;
 	fprintf(out, "%s%s\n", trouble[0] != '\0' ? ": " : "", trouble);

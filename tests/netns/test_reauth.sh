@@ -104,6 +104,24 @@ unchanged() {
 	is_reauth a none && is_reauth b none && [ "$(sessions a)" = "$at" ] || why "there is another session"
 }
 
+# The file waits for a restart; the keys under the names that are in force do not.
+held_back() {
+	local at_a at_b
+	make_keys || return
+	at_a=$(sessions a) at_b=$(sessions b)
+	cp "$(lab_conf_path a)" "$LAB_DIR/conf.good"
+	printf '\n[Tuning]\nRnrRetry=finite\n' >>"$(lab_conf_path a)"
+	cp "$LAB_DIR/new/a"/* "$LAB_DIR/keys/a/"
+	! lab_client a reload >"$LAB_DIR/reload.out" 2>&1 || why "the file was taken up" || return
+	grep -q 'goes on as it was started.*RnrRetry=.*its keys have changed' "$LAB_DIR/reload.out" ||
+		why "reload says: $(cat "$LAB_DIR/reload.out")"
+	is_reauth a due || why "edge A is $(reauth a) with new keys" || return
+	give_keys b "$LAB_DIR/new" || return
+	lab_wait 4 settled "$at_a" "$at_b" || why "A $(reauth a), B $(reauth b)" || return
+	cp "$LAB_DIR/conf.good" "$(lab_conf_path a)"
+	lab_client a reload >"$LAB_DIR/reload.out" || why "$(cat "$LAB_DIR/reload.out")"
+}
+
 short_patience() {
 	lab_edges_stop
 	LAB_EXTRA=Security.ReauthWithin=3s
@@ -149,6 +167,7 @@ check "new keys under load, edge A first" rotation a b
 check "new keys under load, edge B first" rotation b a
 check "keys that say the same change nothing" unchanged
 check "an old and a new CA in one file" overlap
+check "new keys beside a file that waits for a restart" held_back
 check "three seconds of patience" short_patience
 check "edge A has new keys, edge B never gets them" never_proven a b
 check "edge B has new keys, edge A never gets them" never_proven b a

@@ -35,6 +35,12 @@ settled() { # sessions of A and of B before
 	is_reauth a none && is_reauth b none && lab_link_is_up && [ "$(sessions a)" -gt "$1" ] && [ "$(sessions b)" -gt "$2" ]
 }
 
+# --check fails, and says so.
+check_names() { # a|b pattern
+	! lab_client "$1" status --check >/dev/null 2>"$LAB_DIR/check" || why "--check at $1 is content" || return
+	grep -q "$2" "$LAB_DIR/check" || why "--check at $1 says $(cat "$LAB_DIR/check")"
+}
+
 # Whether the link was anything but up in the meantime, or lost its control connection, which is not made before it breaks.
 watch_state() {
 	local s
@@ -62,6 +68,8 @@ rotation() { # first second
 	sleep 1.2
 	[ -n "$(lab_status "$1" '.links[0].peer.reauthentication.trouble')" ] || why "edge $1 does not say why"
 	lab_client "$1" status | grep -q 'keys .*have changed: the other edge has 29[0-9] s' || why "not in the table"
+	check_names "$1" "link link: its session ends in 29[0-9] s: .*CA="
+	check_names "$2" "link link: its session ends soon: this edge .*CA="
 	give_keys "$2" "$LAB_DIR/new"
 	started=$(date +%s%3N)
 	lab_wait 3 settled "$at_a" "$at_b" ||

@@ -55,7 +55,7 @@ static void show_reauth(FILE *out, const struct json_object *peer)
 	else if (strcmp(state, "asked") == 0)
 		fputs("  keys      of the other edge have changed: it wants a new proof", out);
 	else if (strcmp(state, "failed") == 0)
-		fputs("  keys      have changed, and the other edge did not prove itself in time: the session was ended", out);
+		fputs("  keys      have changed, and the other edge did not prove itself in time: there is no session", out);
 	else
 		return;
 	fprintf(out, "%s%s\n", trouble[0] != '\0' ? ": " : "", trouble);
@@ -519,6 +519,29 @@ static void say_why(FILE *complaints, const struct json_object *l)
 	        why[0] != '\0' ? ": " : "", why);
 }
 
+/* A link that is up, and for how long? "longreach: link tokyo: its session ends in 240 s: ...". */
+static bool reauth_is_well(FILE *complaints, const struct json_object *l)
+{
+	const struct json_object *r = j_get(j_get(l, "peer"), "reauthentication");
+	const char *state = j_text(r, "state"), *trouble = j_text(r, "trouble");
+
+	if (trouble[0] == '\0')
+		return true;
+	if (strcmp(state, "due") == 0)
+		fprintf(complaints,
+		        "longreach: link %s: its session ends in %" PRIu64
+		        " s: the other edge has not proven itself under the changed keys: %s\n",
+		        j_text(l, "name"), j_uint(r, "left_s"), trouble);
+	else if (strcmp(state, "asked") == 0)
+		fprintf(complaints,
+		        "longreach: link %s: its session ends soon: this edge has not proven itself under the other edge's "
+		        "changed keys: %s\n",
+		        j_text(l, "name"), trouble);
+	else
+		return true;
+	return false;
+}
+
 bool status_is_well(FILE *complaints, const struct json_object *answer)
 {
 	const struct json_object *links = j_get(answer, "links"), *strays = j_get(answer, "stray_buffers"), *n;
@@ -530,8 +553,10 @@ bool status_is_well(FILE *complaints, const struct json_object *answer)
 		well = false;
 	}
 	for (size_t i = 0; (n = j_at(links, i)) != NULL; i++) {
-		if (strcmp(j_text(n, "state"), "up") == 0)
+		if (strcmp(j_text(n, "state"), "up") == 0) {
+			well &= reauth_is_well(complaints, n);
 			continue;
+		}
 		say_why(complaints, n);
 		well = false;
 	}

@@ -3,7 +3,7 @@
  *
  * A reload reads and checks every file, also against each other and against what runs, before the first link is touched;
  * an error in any of them changes nothing. What only a start can take up is no error: its link keeps what it runs with,
- * and the other files are checked against that. */
+ * and the other files are checked against that. Files with keys are read again all the same, under the names in force. */
 #include "sites.h"
 
 #include <errno.h>
@@ -185,9 +185,12 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 	char err[CONFIG_ERR_MAX] = "";
 
 	if (site != NULL && site_waits(site)[0] != '\0') {
+		bool keys = site_reread_keys(site); /* those that it was started with may be revoked */
+
 		log_warn("link %s: goes on as it was started: %s", c->name, site_waits(site));
-		site_report(report, "link %s: goes on as it was started, nothing of its file is taken up: %s", c->name,
-		            site_waits(site));
+		site_report(report, "link %s: goes on as it was started, nothing of its file is taken up: %s%s", c->name,
+		            site_waits(site),
+		            keys ? "; its keys have changed: the other edge has to prove itself again" : "");
 		return;
 	}
 	if (site != NULL) {

@@ -36,7 +36,8 @@
  * With its hello it takes the place of the first, and this edge then says a new hello, so that a session with keys from
  * the new connection replaces the old one. Where edges get their new keys one after the other, attempts fail until both
  * have them. After ReauthWithin= the session is ended: connection and keys are thrown away, and the workers get a session
- * that nobody else has a part in, so that nothing that comes is believed, and nothing is acknowledged early. */
+ * that nobody else has a part in, so that nothing that comes is believed, and nothing is acknowledged early. A connection
+ * that was proven under other keys is closed after the same time where no session has begun on it. */
 #include "peer_priv.h"
 
 #include <errno.h>
@@ -78,6 +79,16 @@ static bool keys_in_force(const struct peer *p, const uint8_t keys[TLS_FINGERPRI
 	return p->tls == NULL || memcmp(keys, tls_fingerprint(p->tls), TLS_FINGERPRINT_LEN) == 0;
 }
 
+static bool session_is_unproven(const struct peer *p)
+{
+	return p->status.in_session && !keys_in_force(p, p->session_keys);
+}
+
+static bool conn_is_unproven(const struct peer *p)
+{
+	return p->conn != NULL && !keys_in_force(p, p->conn->keys);
+}
+
 static bool reauth_is_asked(const struct peer *p)
 {
 	return p->reauth_asked_ns != 0 && clock_now_ns() - p->reauth_asked_ns < SILENCE_MAX_MS * NS_PER_MS;
@@ -85,13 +96,13 @@ static bool reauth_is_asked(const struct peer *p)
 
 bool peer_wants_conn(const struct peer *p)
 {
-	return p->conn == NULL || !keys_in_force(p, p->conn->keys) || reauth_is_asked(p);
+	return p->conn == NULL || conn_is_unproven(p) || reauth_is_asked(p);
 }
 
 /* A connection that takes this one's place, if it was made with other keys than those in force. */
 static void ask_for_reauth(struct peer *p)
 {
-	if (p->conn == NULL || keys_in_force(p, p->conn->keys))
+	if (!conn_is_unproven(p))
 		return;
 	peer_conn_send(p->conn, MSG_REAUTH, NULL, 0);
 	if (p->connects && p->pending[0] == NULL && !evtimer_pending(p->retry, NULL))
@@ -112,25 +123,36 @@ void peer_take_reauth(struct peer *p)
 		peer_retry_later(p);
 }
 
-/* Holds the session against the keys in force, whenever one of the two is new. */
-static void look_at_session_keys(struct peer *p)
+static void log_keys_in_force(const struct peer *p, double after_s)
 {
-	bool other = p->status.in_session && !keys_in_force(p, p->session_keys);
+	if (p->status.in_session)
+		log_notice("link %s: the session is one that was proven under the keys in force, %.1f s after they changed", p->name,
+		           after_s);
+	else if (p->conn != NULL)
+		log_notice("link %s: the control connection is one that was proven under the keys in force, %.1f s after they "
+		           "changed",
+		           p->name, after_s);
+}
+
+/* Holds session and connection against the keys in force, whenever one of the three is new. A connection counts without a
+ * session, too: one can begin on it at any time. */
+static void look_at_keys(struct peer *p)
+{
+	bool other = session_is_unproven(p) || conn_is_unproven(p);
 	uint64_t now_ns = clock_now_ns();
 
 	if (other && p->reauth_since_ns == 0) {
 		p->reauth_since_ns = now_ns;
 		p->status.reauth_trouble[0] = '\0';
-		log_notice("link %s: the keys have changed: the session goes on, the other edge has %.0f s to prove "
+		log_notice("link %s: the keys have changed: the %s goes on, the other edge has %.0f s to prove "
 		           "itself under the new ones",
-		           p->name, (double)p->reauth_within_ns / 1e9);
+		           p->name, p->status.in_session ? "session" : "control connection",
+		           (double)p->reauth_within_ns / 1e9);
 	} else if (!other && p->reauth_since_ns != 0) {
-		log_notice("link %s: the session is one that was proven under the keys in force, %.1f s after they changed", p->name,
-		           (double)(now_ns - p->reauth_since_ns) / 1e9);
+		log_keys_in_force(p, (double)(now_ns - p->reauth_since_ns) / 1e9);
 		p->reauth_since_ns = 0;
-	}
-	if (!other && p->status.in_session)
 		p->status.reauth_trouble[0] = '\0';
+	}
 }
 
 /* A session with an edge that there is not: what comes is not believed, what goes cannot be opened. */
@@ -150,28 +172,43 @@ static void begin_void_session(struct peer *p)
 	OPENSSL_cleanse(&tx, sizeof(tx));
 }
 
+/* Also where none has begun: what was offered over the connection is not taken up any more. */
 static void end_unproven_session(struct peer *p)
 {
 	const char *why = p->status.reauth_trouble;
+	bool begun = p->status.in_session;
 
 	snprintf(p->status.trouble, sizeof(p->status.trouble),
 	         "the other edge did not prove itself under the changed keys in time%s%.160s", why[0] != '\0' ? ": " : "",
 	         why);
-	log_err("link %s: the session is ended, and nothing is carried: %s", p->name, p->status.trouble);
-	p->reauth_since_ns = 0;
+	log_err("link %s: the %s is ended, and nothing is carried: %s", p->name, begun ? "session" : "control connection",
+	        p->status.trouble);
 	p->status.reauth = REAUTH_FAILED;
 	p->status.in_session = p->status.met = p->session_due = false;
 	p->session_boot_id = 0;
 	p->here.session++; /* the next session has epochs of its own */
-	begin_void_session(p);
+	if (begun)
+		begin_void_session(p);
+}
+
+static void end_unproven(struct peer *p)
+{
+	p->reauth_since_ns = 0;
+	if (session_is_unproven(p) || !p->status.in_session)
+		end_unproven_session(p);
+	else
+		log_notice("link %s: the control connection was not proven under the keys in force: it is closed, the session "
+		           "goes on",
+		           p->name);
 	if (p->conn != NULL)
 		peer_conn_close(p->conn);
 }
 
-static void reauth_tick(struct peer *p, uint64_t now_ns)
+static void reauth_tick(struct peer *p)
 {
-	if (p->reauth_since_ns != 0 && now_ns - p->reauth_since_ns >= p->reauth_within_ns)
-		end_unproven_session(p);
+	look_at_keys(p); /* the connection may be gone */
+	if (p->reauth_since_ns != 0 && clock_now_ns() - p->reauth_since_ns >= p->reauth_within_ns)
+		end_unproven(p);
 	ask_for_reauth(p);
 }
 
@@ -315,7 +352,9 @@ static void begin_session(struct peer *p, const struct seal_secret *tx)
 	if (tx == NULL)
 		return;
 	memcpy(p->session_keys, p->conn->keys, sizeof(p->session_keys));
-	look_at_session_keys(p);
+	look_at_keys(p);
+	if (p->reauth_since_ns == 0)
+		p->status.reauth_trouble[0] = '\0';
 }
 
 static void log_verdict(const struct peer *p)
@@ -384,6 +423,7 @@ static void take_place(struct peer *p, struct conn *c)
 	p->backoff_ms = BACKOFF_MIN_MS;
 	if (old != NULL)
 		peer_conn_close(old);
+	look_at_keys(p);
 	p->status.connected = true;
 	p->status.trouble[0] = '\0';
 	peer_clock_begin(&p->clock);
@@ -508,7 +548,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 			peer_conn_fail(p->pending[i], "no answer");
 	if (p->conn != NULL)
 		check_conn(p->conn, now_ns);
-	reauth_tick(p, now_ns);
+	reauth_tick(p);
 	look_at_days(p);
 	look_at_clock(p, now_ns);
 }
@@ -604,7 +644,7 @@ bool peer_reread_keys(struct peer *p, const struct link_config *c)
 	p->tls = t;
 	take_expiry(p);
 	look_at_days(p);
-	look_at_session_keys(p);
+	look_at_keys(p);
 	ask_for_reauth(p);
 	return changed;
 }

@@ -48,8 +48,8 @@ void peer_stop(struct peer *p);
 enum peer_reauth {
 	REAUTH_NONE,  /* it was */
 	REAUTH_ASKED, /* it was, but the other edge's keys have changed and it wants a new proof */
-	REAUTH_DUE,   /* the keys here have changed: it goes on until reauth_left_ns have passed */
-	REAUTH_FAILED, /* it was ended, as the other edge did not prove itself in time */
+	REAUTH_DUE,   /* the keys here have changed: session and connection go on until reauth_left_ns have passed */
+	REAUTH_FAILED, /* there is none, as the other edge did not prove itself in time */
 };
 
 struct peer_status {

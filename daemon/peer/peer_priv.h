@@ -87,7 +87,7 @@ struct peer {
 	uint32_t session_boot_id;     /* of the other edge in that session; 0: there is none */
 	uint64_t settled_ns;          /* from then on silence means that the other edge is dead */
 	uint64_t reauth_within_ns;
-	uint64_t reauth_since_ns; /* since then they are not the ones in force; 0: they are */
+	uint64_t reauth_since_ns; /* since then they, or the connection's, are not the ones in force; 0: they are */
 	uint64_t reauth_asked_ns; /* the other edge's last request for a new connection; 0: the one there is came after it */
 };
 

@@ -80,6 +80,10 @@
 	  "The other edge's wall clock less this one's, give or take half of the control channel's round trip; 0: "    \
 	  "not known.",                                                                                                \
 	  "", v->peer.clock_known ? (double)v->peer.clock_ahead_ns / 1e9 : 0)                                          \
+	X(REAUTH, "reauthentication_due",                                                                              \
+	  "1: keys have changed at either edge, and the session or the control connection is of the former ones: it "  \
+	  "ends after ReauthWithin=, unless the edges prove themselves under the new ones.",                           \
+	  "", v->peer.reauth == REAUTH_DUE || v->peer.reauth == REAUTH_ASKED)                                          \
 	X(CONTROL, "control_connected",                                                                                \
 	  "1: the control channel to the other edge is up. 0 for minutes: no new session can begin.", "",              \
 	  v->peer.connected)

@@ -35,6 +35,12 @@ settled() { # sessions of A and of B before
 	is_reauth a none && is_reauth b none && lab_link_is_up && [ "$(sessions a)" -gt "$1" ] && [ "$(sessions b)" -gt "$2" ]
 }
 
+# --check fails, and says so.
+check_names() { # a|b pattern
+	! lab_client "$1" status --check >/dev/null 2>"$LAB_DIR/check" || why "--check at $1 is content" || return
+	grep -q "$2" "$LAB_DIR/check" || why "--check at $1 says $(cat "$LAB_DIR/check")"
+}
+
 # Whether the link was anything but up in the meantime, or lost its control connection, which is not made before it breaks.
 watch_state() {
 	local s
@@ -62,6 +68,8 @@ rotation() { # first second
 	sleep 1.2
 	[ -n "$(lab_status "$1" '.links[0].peer.reauthentication.trouble')" ] || why "edge $1 does not say why"
 	lab_client "$1" status | grep -q 'keys .*have changed: the other edge has 29[0-9] s' || why "not in the table"
+	check_names "$1" "link link: its session ends in 29[0-9] s: .*CA="
+	check_names "$2" "link link: its session ends soon: this edge .*CA="
 	give_keys "$2" "$LAB_DIR/new"
 	started=$(date +%s%3N)
 	lab_wait 3 settled "$at_a" "$at_b" ||
@@ -102,6 +110,24 @@ unchanged() {
 	grep -q unchanged "$LAB_DIR/reload.out" || why "$(head -1 "$LAB_DIR/reload.out")" || return
 	sleep 1.5
 	is_reauth a none && is_reauth b none && [ "$(sessions a)" = "$at" ] || why "there is another session"
+}
+
+# The file waits for a restart; the keys under the names that are in force do not.
+held_back() {
+	local at_a at_b
+	make_keys || return
+	at_a=$(sessions a) at_b=$(sessions b)
+	cp "$(lab_conf_path a)" "$LAB_DIR/conf.good"
+	printf '\n[Tuning]\nRnrRetry=finite\n' >>"$(lab_conf_path a)"
+	cp "$LAB_DIR/new/a"/* "$LAB_DIR/keys/a/"
+	! lab_client a reload >"$LAB_DIR/reload.out" 2>&1 || why "the file was taken up" || return
+	grep -q 'goes on as it was started.*RnrRetry=.*its keys have changed' "$LAB_DIR/reload.out" ||
+		why "reload says: $(cat "$LAB_DIR/reload.out")"
+	is_reauth a due || why "edge A is $(reauth a) with new keys" || return
+	give_keys b "$LAB_DIR/new" || return
+	lab_wait 4 settled "$at_a" "$at_b" || why "A $(reauth a), B $(reauth b)" || return
+	cp "$LAB_DIR/conf.good" "$(lab_conf_path a)"
+	lab_client a reload >"$LAB_DIR/reload.out" || why "$(cat "$LAB_DIR/reload.out")"
 }
 
 short_patience() {
@@ -149,6 +175,7 @@ check "new keys under load, edge A first" rotation a b
 check "new keys under load, edge B first" rotation b a
 check "keys that say the same change nothing" unchanged
 check "an old and a new CA in one file" overlap
+check "new keys beside a file that waits for a restart" held_back
 check "three seconds of patience" short_patience
 check "edge A has new keys, edge B never gets them" never_proven a b
 check "edge B has new keys, edge A never gets them" never_proven b a

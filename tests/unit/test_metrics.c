@@ -211,6 +211,20 @@ static void metrics_write__distance_and_buffer(void **state)
 	says("longreach_flows_in_state{link=\"wakkanai\",state=\"stalled\"} 2");
 }
 
+static void metrics_write__reauthentication(void **state)
+{
+	static const bool due[] = {
+	    [REAUTH_NONE] = false, [REAUTH_ASKED] = true, [REAUTH_DUE] = true, [REAUTH_FAILED] = false};
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		sites[0].peer.reauth = (enum peer_reauth)i;
+		scrape();
+		says(due[i] ? "longreach_reauthentication_due{link=\"wakkanai\"} 1"
+		            : "longreach_reauthentication_due{link=\"wakkanai\"} 0");
+	}
+}
+
 static void metrics_write__each_path(void **state)
 {
 	(void)state;
@@ -422,6 +436,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(metrics_write__every_counter_and_drop, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__distance_and_buffer, setup, teardown),
+	    cmocka_unit_test_setup_teardown(metrics_write__reauthentication, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__each_path, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__bursts_of_each_port, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__a_link_that_does_not_run, setup, teardown),

@@ -749,6 +749,11 @@ static bool a_was_offered(const struct lab *l)
 	return l->a.offers > 0 && l->b.sessions == 0 && l->a.sessions == 1;
 }
 
+static bool b_was_offered(const struct lab *l)
+{
+	return l->b.offers > 0 && l->a.sessions == 0 && l->b.sessions == 1;
+}
+
 /* The connection breaks when one edge has its session and the other one's key is not taken yet. */
 static void sealed__offer_is_made_again_on_the_next_connection(void **state)
 {
@@ -961,6 +966,9 @@ static void rotate(struct lab *l, char first, bool (*other_is_asked)(const struc
 	run_until(l, other_is_asked, 1000);
 	run_until(l, second_came_to_nothing, 2000);
 	assert_int_equal(status_of(edge_of(l, first)).reauth, REAUTH_DUE);
+	on_tick(-1, 0, l->a.peer);
+	on_tick(-1, 0, l->b.peer);
+	assert_true(second_came_to_nothing(l)); /* what is wrong stays said until it is put right */
 	assert_true(both_met(l)); /* never without a connection */
 	assert_int_equal(l->a.sessions, 1);
 	assert_int_equal(l->b.sessions, 1);
@@ -1088,6 +1096,100 @@ static void reauth__the_session_ends_without_a_connection(void **state)
 	l->b.peer->reauth_since_ns -= 300 * NS_PER_S;
 	run_until(l, b_gave_up, 2500);
 	assert_true(l->b.last.mismatch);
+}
+
+/* The holder of the former keys has a connection and says hello, but answers the offer of a key only when the time is
+ * over. */
+static void offer_is_answered_late(struct lab *l)
+{
+	if (l->a.peer->reauth_since_ns != 0) /* the clock is set back instead of waiting */
+		l->a.peer->reauth_since_ns -= 300 * NS_PER_S;
+	on_tick(-1, 0, l->a.peer);
+	peer_keys_taken(l->b.peer, l->b.peer->taking_serial);
+	run_for(l, 100);
+	assert_int_equal(l->a.sessions, 0);
+	assert_false(status_of(&l->a).connected);
+	assert_false(status_of(&l->a).met);
+	assert_int_equal(status_of(&l->a).reauth, REAUTH_FAILED);
+	assert_non_null(strstr(status_of(&l->a).trouble, "did not prove itself under the changed keys in time"));
+}
+
+static void connect_without_a_session_at_a(struct lab *l)
+{
+	l->b.slow_keys = true;
+	assert_int_equal(start_edge(l, &l->b), 0);
+	assert_int_equal(start_edge(l, &l->a), 0);
+	run_until(l, b_was_offered, 3000);
+	run_for(l, 20);
+	assert_true(both_met(l));
+}
+
+static void reauth__no_session_begins_under_former_keys_when_the_time_is_over(void **state)
+{
+	struct lab *l = *state;
+
+	connect_without_a_session_at_a(l);
+	reload_keys(&l->a, "next", 'a');
+	offer_is_answered_late(l);
+	l->b.slow_keys = false;
+	reload_keys(&l->b, "next", 'b');
+	l->b.sessions = 0;
+	run_until(l, both_in_session, 3000);
+	assert_crosswise(l);
+	assert_same_secrets(l);
+	assert_int_equal(status_of(&l->a).reauth, REAUTH_NONE);
+}
+
+static bool a_is_not_due(const struct lab *l)
+{
+	return status_of(&l->a).reauth == REAUTH_NONE;
+}
+
+/* A connection of the keys in force, or none, ends the wait: nothing is left that the former keys would bound. */
+static void reauth__without_a_session_the_clock_is_the_connections(void **state)
+{
+	struct lab *l = *state;
+
+	connect_without_a_session_at_a(l);
+	reload_keys(&l->a, "next", 'a');
+	assert_int_equal(status_of(&l->a).reauth, REAUTH_DUE);
+	assert_true(status_of(&l->a).reauth_left_ns > 290 * NS_PER_S);
+	reload_keys(&l->b, "next", 'b');
+	run_until(l, a_is_not_due, 2500);
+	assert_true(both_met(l));
+	assert_int_equal(l->a.sessions, 0);
+	reload_keys(&l->a, "right", 'a');
+	assert_int_equal(status_of(&l->a).reauth, REAUTH_DUE);
+	stop_edge(&l->b);
+	run_until(l, a_lost, 1000);
+	run_until(l, a_is_not_due, 2500);
+	assert_int_equal(l->a.sessions, 0);
+}
+
+/* Keys that were changed and taken back leave a session that is proven, on a connection that is not: it alone is closed. */
+static void reauth__a_proven_session_outlives_the_connection(void **state)
+{
+	struct lab *l = *state;
+	uint32_t epoch;
+
+	bring_up_sealed(l);
+	run_for(l, 20);
+	epoch = l->a.last.epoch_tx;
+	memset(l->a.peer->conn->keys, 0, TLS_FINGERPRINT_LEN);
+	l->a.peer->connects = false; /* no second connection */
+	on_tick(-1, 0, l->a.peer);
+	assert_int_equal(status_of(&l->a).reauth, REAUTH_DUE);
+	l->a.peer->reauth_since_ns -= 300 * NS_PER_S;
+	on_tick(-1, 0, l->a.peer);
+	assert_false(status_of(&l->a).connected);
+	assert_true(status_of(&l->a).in_session);
+	assert_int_equal(status_of(&l->a).reauth, REAUTH_NONE);
+	l->a.peer->connects = true;
+	peer_retry(l->a.peer);
+	run_until(l, both_met, 3000);
+	run_for(l, 50);
+	assert_int_equal(l->a.sessions, 1);
+	assert_int_equal(l->a.last.epoch_tx, epoch);
 }
 
 static void reauth__pre_shared_keys(void **state)
@@ -1252,6 +1354,9 @@ int main(void)
 	    SEALED(reauth__the_connecting_edge_ends_the_session),
 	    SEALED(reauth__the_listening_edge_ends_the_session),
 	    SEALED(reauth__the_session_ends_without_a_connection),
+	    SEALED(reauth__no_session_begins_under_former_keys_when_the_time_is_over),
+	    SEALED(reauth__without_a_session_the_clock_is_the_connections),
+	    SEALED(reauth__a_proven_session_outlives_the_connection),
 	    SEALED(reauth__pre_shared_keys),
 	    SEALED(reauth__another_name_of_the_other_edge),
 	    SEALED(tls_open__says_what_is_wrong_with_files),

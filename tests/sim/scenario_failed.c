@@ -26,6 +26,7 @@
 #define SERVED_NS (5 * SEC)
 
 #define REBIRTH_MIN_NS (250 * MSEC) /* as in scenario_lives.c */
+#define SILENT_NS      (100 * MSEC) /* two retries in vain of the far edge */
 
 static const uint8_t refusals[] = {AETH_NAK_REM_ACCESS, AETH_NAK_REM_ACCESS, AETH_NAK_INV_REQ, AETH_NAK_REM_OP};
 
@@ -147,10 +148,20 @@ static uint64_t wait(struct rng *r, uint64_t max_ns)
 	return rng_chance(r, 0.2) ? 0 : rng_log_range(r, 100 * USEC, max_ns);
 }
 
-/* Who says the same from the same PSN on begins when no repetition of the life before can come any more. */
-static void opens_after(struct conn_cfg *k, uint64_t ns)
+/* Who says the same from the same PSN on begins when no repetition of the life before can come any more, and who is
+ * answered at PSNs that a dead responder owes when its edge has seen that it is silent. */
+static void opens_after(struct scenario *s, struct conn_cfg *k, uint64_t ns)
 {
-	k->open_ns = ns + (k->inherits_words && !k->cm ? REBIRTH_MIN_NS : 0);
+	const struct conn_cfg *before = &s->conn[k->heir_of - 1];
+	bool dead = before->refuse_msg && !before->refuse_syndrome;
+
+	k->open_ns = ns;
+	if (k->cm)
+		return;
+	if (k->inherits_words)
+		k->open_ns += REBIRTH_MIN_NS;
+	else if (dead && k->psn_start[0] == before->psn_start[0])
+		k->open_ns += SILENT_NS;
 }
 
 static void serve(struct world_cfg *c, struct conn_cfg *k)
@@ -168,7 +179,7 @@ static void recovered(struct scenario *s, struct rng *r)
 			k->leaves = rng_chance(r, 0.4);
 			k->leaves_ns = wait(r, SEC);
 			k = next_life(s, r, k, 3);
-			opens_after(k, wait(r, 3 * SEC));
+			opens_after(s, k, wait(r, 3 * SEC));
 			serve(&s->cfg, k);
 		}
 	}
@@ -183,7 +194,7 @@ static void qpn_reused(struct scenario *s, struct rng *r)
 		k->leaves = rng_chance(r, 0.3);
 		k->leaves_ns = wait(r, SEC);
 		k = next_life(s, r, k, rng_chance(r, 0.8) ? 1 : 2);
-		opens_after(k, wait(r, rng_chance(r, 0.5) ? SEC : 60 * SEC));
+		opens_after(s, k, wait(r, rng_chance(r, 0.5) ? SEC : 60 * SEC));
 		serve(&s->cfg, k);
 	}
 }
@@ -199,7 +210,7 @@ static void bytes_owed(struct scenario *s, struct rng *r)
 		k->leaves = true;
 		k->leaves_ns = wait(r, s->cfg.give_up_ns);
 		k = next_life(s, r, k, 1);
-		opens_after(k, wait(r, s->cfg.give_up_ns));
+		opens_after(s, k, wait(r, s->cfg.give_up_ns));
 		serve(&s->cfg, k);
 	}
 }
@@ -224,7 +235,7 @@ static void arena_lost(struct scenario *s, struct rng *r)
 		k->leaves = rng_chance(r, 0.7);
 		k->leaves_ns = wait(r, SEC);
 		k = next_life(s, r, k, rng_chance(r, 0.7) ? 3 : 1);
-		opens_after(k, wait(r, 3 * SEC));
+		opens_after(s, k, wait(r, 3 * SEC));
 		serve(c, k);
 	}
 	c->ncrashes = 1;
@@ -253,7 +264,7 @@ static void cm_lives(struct scenario *s, struct rng *r)
 				k->receive_every_ns = rng_log_range(r, MSEC, 20 * MSEC);
 			k->receives = 1;
 			k = next_life(s, r, k, 3);
-			opens_after(k, wait(r, 300 * MSEC));
+			opens_after(s, k, wait(r, 300 * MSEC));
 			serve(c, k);
 			k->within_ns += c->give_up_ns + c->cm_retry_ns;
 		}

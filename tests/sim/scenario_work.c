@@ -94,7 +94,7 @@ void scenario_hard(const char *names)
 	hard = names;
 }
 
-static bool wanted(const char *name)
+bool scenario_is_hard(const char *name)
 {
 	return hard && strstr(hard, name);
 }
@@ -106,15 +106,15 @@ void scenario_lives(struct scenario *s, struct rng *r)
 	for (uint32_t i = 0; i < c->nconns; i++) {
 		struct conn_cfg *k = &s->conn[i];
 
-		k->first_lost = !c->direct && wanted("first-lost") && rng_chance(r, 0.3);
+		k->first_lost = !c->direct && scenario_is_hard("first-lost") && rng_chance(r, 0.3);
 		if (rng_chance(r, 0.1))
 			k->answer_late_ns = rng_log_range(r, 100000, 30000000);
 		if (k->answer_late_ns) /* what waits in a queue pair, or has no place there, ends with it: lost ACKs */
 			k->pause_ns += LOST_ACK_NS;
-		if (k->cm && wanted("old-cm") && rng_chance(r, 0.5))
+		if (k->cm && scenario_is_hard("old-cm") && rng_chance(r, 0.5))
 			k->cm_echo_ns = rng_log_range(r, 200000, 100000000);
 	}
-	if (!c->direct && c->ncrashes == 0 && c->wan.ncuts == 0 && wanted("late-edges") && rng_chance(r, 0.3))
+	if (!c->direct && c->ncrashes == 0 && c->wan.ncuts == 0 && scenario_is_hard("late-edges") && rng_chance(r, 0.3))
 		c->edges_from_ns = world_cfg_rtt_ns(c) * 2 + rng_log_range(r, 1000, 20000000);
 	/* An answer to what went past the edges that comes late, and before all others, with the PSN that is being probed:
 	 * no edge can tell it. Who moves routes is told not to while hosts talk (README). */

@@ -58,8 +58,9 @@ bool near_surely_again(const struct proxy *p, const struct near_flow *f, uint64_
 	uint64_t heard_ns = max_u64(f->alive_ns, f->acked_ns);
 	bool in_this_life = heard_ns >= f->rebuilt_ns; /* of the edge */
 
-	/* never ACKed: no answer depends on it but the responder's, which may be a refusal that is on its way */
-	if (pos >= f->pos_acked || f->failing || FAULT(FAULT_MEMORY_DECIDES))
+	/* never ACKed: no answer depends on it but the responder's, which may be a refusal that is on its way; of a flow that
+	 * has failed the refusal has been told, and its queue pair may have been recovered */
+	if ((pos >= f->pos_acked && !f->failed) || f->failing || FAULT(FAULT_MEMORY_DECIDES))
 		return true;
 	if (p->now_ns < heard_ns + (in_this_life ? REBIRTH_MIN_NS : REBIRTH_KILLED_NS))
 		return true;

@@ -305,7 +305,7 @@ static enum proxy_drop rx_failed(struct proxy *p, struct near_flow *f, const uin
 	uint64_t pos = pos_near(f->pos_next, pkt->psn);
 	enum fp_verdict is = pos < f->pos_next ? near_fp_check(p, f, pos, fp, near_starts_message(pkt)) : FP_STALE;
 
-	if (is == FP_SAME && !near_surely_again(p, f, pos))
+	if ((is == FP_SAME || (is == FP_STRANGE && rest_of_refused(f, pkt, pos))) && !near_surely_again(p, f, pos))
 		return in_doubt(p, f, l3, pkt, vlan_tci, fp);
 	if (is == FP_SAME) {
 		near_alive(p, f, pos);

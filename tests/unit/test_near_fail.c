@@ -181,6 +181,45 @@ static void near_fail__the_responder_decides_whose_words_these_are(void **state)
 	core_expect(&c->b, RC_WRITE_ONLY, 0);
 }
 
+/* PSN 1 is refused, and was never ACKed. */
+static struct core *given_refused(void **state, uint8_t opcode)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_HOST);
+
+	core_send(c, opcode, 1);
+	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
+	core_expect_aeth(&c->a, 1, AETH_NAK_REM_ACCESS);
+	assert_true(core_near(c)->failed);
+	core_wait(c, 100 * CORE_MS);
+	assert_int_equal(core_send(c, opcode, 1), DROP_LAN_FAILED); /* the NAK was lost */
+	core_expect_aeth(&c->a, 1, AETH_NAK_REM_ACCESS);
+	core_wait(c, 300 * CORE_MS);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	return c;
+}
+
+/* What was refused are the first words of the next life, too. */
+static void near_fail__the_responder_decides_of_what_was_never_acked(void **state)
+{
+	struct core *c = given_refused(state, RC_WRITE_ONLY);
+
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_NONE);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_expect(&c->b, RC_WRITE_ONLY, 1);
+}
+
+/* A READ where one was refused, of other memory: its rest, or another life's. */
+static void near_fail__the_responder_decides_of_a_read(void **state)
+{
+	struct core *c = given_refused(state, RC_READ_REQUEST);
+
+	c->salt = 1;
+	assert_int_equal(core_send(c, RC_READ_REQUEST, 1), DROP_NONE);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_expect(&c->b, RC_READ_REQUEST, 1);
+}
+
 /* The rest of a message, of which the beginning was lost, may be anybody's. */
 static void near_fail__what_nobody_can_tell_is_not_refused(void **state)
 {
@@ -244,6 +283,8 @@ int main(void)
 	    CORE_TEST(near_fail__what_has_no_answer_is_refused),
 	    CORE_TEST(near_fail__a_new_life_is_not_refused_in_the_old_one_s_name),
 	    CORE_TEST(near_fail__the_responder_decides_whose_words_these_are),
+	    CORE_TEST(near_fail__the_responder_decides_of_what_was_never_acked),
+	    CORE_TEST(near_fail__the_responder_decides_of_a_read),
 	    CORE_TEST(near_fail__what_nobody_can_tell_is_not_refused),
 	    CORE_TEST(near_fail__its_own_repetition_is_refused_again),
 	    CORE_TEST(near_fail__the_quiet_counts_from_its_own_packets),

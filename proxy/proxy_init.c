@@ -198,6 +198,7 @@ size_t proxy_heap_size(const struct proxy_config *c, const struct arena_geometry
 static const struct role_calls role_calls = {
     .cm_open = near_cm_open,
     .cm_over = near_cm_over,
+    .far_cm_open = far_cm_open,
     .far_schedule = far_schedule,
 };
 

@@ -68,6 +68,18 @@ static void for_both(struct proxy *p, const struct cm_conn *c,
 	}
 }
 
+/* The connection begins: its queue pairs are no longer those of connections before. Nothing of this one has come yet:
+ * neither host sends before it has the other one's REP or RTU. */
+static void end_those_before(struct proxy *p, const struct cm_conn *c)
+{
+	for (int from_a = 1; from_a >= 0; from_a--) {
+		struct near_cm_info ci = direction(c, from_a);
+
+		if (is_local(p, &ci.dst))
+			p->roles->far_cm_open(p, &ci);
+	}
+}
+
 /* What a CM message means to the flows between its hosts. */
 struct cm_news {
 	bool ends;              /* DREQ or DREP: waits for what was ACKed before it */
@@ -93,8 +105,10 @@ static struct cm_news observe_cm(struct proxy *p, const uint8_t *l3, const struc
 		c->traits_a = (struct cm_traits){pkt->tos, pkt->migreq, vlan_tci};
 	if (c && msg.type == CM_REP)
 		c->traits_b = (struct cm_traits){pkt->tos, pkt->migreq, vlan_tci};
-	if (change == CM_OPENED)
+	if (change == CM_OPENED) {
 		for_both(p, c, p->roles->cm_open);
+		end_those_before(p, c);
+	}
 	if (c && msg.type == CM_DREP)
 		for_both(p, c, p->roles->cm_over);
 	if (msg.type != CM_DREQ && msg.type != CM_DREP)

@@ -145,6 +145,20 @@ static void supersede(struct proxy *p, struct far_flow *f, enum proxy_failure wh
 	far_close(p, f);
 }
 
+void far_cm_open(struct proxy *p, const struct near_cm_info *ci)
+{
+	uint32_t i = far_dest_hash(&ci->src, &ci->dst, ci->dest_qpn);
+	struct far_flow *f;
+
+	while ((f = far_by_dest(p, &ci->src, &ci->dst, ci->dest_qpn, &i))) {
+		if (f->failed)
+			continue;
+		f->replaced = true;
+		if (f->pos_acked < f->pos_rx_max)
+			far_fail_replaced(p, f);
+	}
+}
+
 struct far_flow *far_flow_for(struct proxy *p, struct lane *l, uint32_t peer_flow, uint32_t inc, bool *full)
 {
 	struct far_flow *f = far_by_peer(p, peer_flow);

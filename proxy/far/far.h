@@ -108,4 +108,8 @@ void far_rebuild(struct proxy *p);
 /* And from their slots, after these have been counted (held_bytes, pos_rx_max). */
 void far_rebuild_finish(struct proxy *p);
 
+/* CM has opened a connection of a local responder's queue pair. What earlier flows hold for that queue pair fails, and so
+ * does what comes of them from now on: it must not reach the new connection, nor may that one's answers count for it. */
+void far_cm_open(struct proxy *p, const struct near_cm_info *ci);
+
 #endif

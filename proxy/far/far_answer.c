@@ -185,6 +185,11 @@ void far_fail_lost(struct proxy *p, struct far_flow *f, uint64_t bytes)
 	fail(p, f, f->lost_pos, 0, FAILURE_BUFFER_LOST, bytes);
 }
 
+void far_fail_replaced(struct proxy *p, struct far_flow *f)
+{
+	fail(p, f, f->pos_acked, 0, FAILURE_REPLACED, f->held_bytes);
+}
+
 void far_mispaired(struct proxy *p, struct far_flow *f, uint32_t requester_qpn)
 {
 	proxy_event_push(p, EV_PAIR_WRONG, NULL, f, f->pos_acked, requester_qpn);

@@ -86,6 +86,8 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto);
 void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome);
 /* What was ACKed at lost_pos and behind it is lost, so many bytes as far as can be told. */
 void far_fail_lost(struct proxy *p, struct far_flow *f, uint64_t bytes);
+/* CM has opened another connection of its responder's queue pair, and a packet of this one is here. */
+void far_fail_replaced(struct proxy *p, struct far_flow *f);
 
 /* --- READ and ATOMIC: far_read.c --- */
 

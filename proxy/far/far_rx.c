@@ -291,6 +291,8 @@ bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		drop(p, DROP_WAN_POSITION_OLD);
 		return true;
 	}
+	if (f->replaced && !f->failed)
+		far_fail_replaced(p, f);
 	if (f->failed) {
 		drop(p, DROP_WAN_FAILED);
 		return true;

@@ -293,10 +293,10 @@ static bool begins_incarnation(const struct proxy *p, const struct near_flow *f,
 	return p->now_ns > heard_ns + FAILED_QUIET_NS || pos > f->pos_max + HELD_OOO_MAX || pos + BASE_REACH < f->pos_next;
 }
 
-/* Of a READ or ATOMIC that was refused the host may ask for a part. */
+/* Of a READ that was refused the host may ask for a part: behind its beginning. */
 static bool rest_of_refused(const struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos)
 {
-	return pos >= f->pos_acked && (roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE);
+	return pos > f->pos_acked && pkt->opcode == RC_READ_REQUEST;
 }
 
 static enum proxy_drop rx_failed(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,

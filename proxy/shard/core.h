@@ -317,6 +317,7 @@ struct far_flow {
 	enum ack_mode mode;    /* in force at the near edge: what of the reports a host waits for */
 	bool base_fixed;       /* nothing below pos_base belongs to the flow */
 	bool failed;           /* refused or given up: nothing is sent or taken any more */
+	bool replaced;         /* CM has opened another connection of dest_qpn since: what comes fails the flow */
 	bool stale_epoch;      /* the near edge lost its arena: what came is delivered, and nobody is told ... */
 	uint32_t stale_since;  /* ... from that session on, proxy.sessions */
 	uint32_t successor_of; /* index of the stale flow of the same queue pair, which goes first; NONE */
@@ -661,6 +662,7 @@ struct near_cm_info {
 struct role_calls {
 	void (*cm_open)(struct proxy *p, const struct near_cm_info *ci);
 	void (*cm_over)(struct proxy *p, const struct near_cm_info *ci);
+	void (*far_cm_open)(struct proxy *p, const struct near_cm_info *ci);
 	void (*far_schedule)(struct proxy *p, struct far_flow *f); /* it waits for other flows no more */
 };
 

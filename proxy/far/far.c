@@ -154,7 +154,7 @@ void far_cm_open(struct proxy *p, const struct near_cm_info *ci)
 		if (f->failed)
 			continue;
 		f->replaced = true;
-		if (f->pos_acked < f->pos_rx_max)
+		if (f->open && f->pos_acked < f->pos_rx_max)
 			far_fail_replaced(p, f);
 	}
 }

@@ -203,6 +203,10 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 	if (f->pairing != PAIR_LEARNING && f->template_len && !(o->flags & WOF_PAIRED))
 		f->pair_due = true;
 	far_advance_rx(p, f);
+	if (f->replaced && !f->failed && f->pos_acked < f->pos_rx_max) {
+		far_fail_replaced(p, f);
+		return;
+	}
 	far_store(p, f);
 	far_report(p, f, false);
 	barrier_progress(p, f);
@@ -291,7 +295,7 @@ bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		drop(p, DROP_WAN_POSITION_OLD);
 		return true;
 	}
-	if (f->replaced && !f->failed)
+	if (f->replaced && f->open && !f->failed)
 		far_fail_replaced(p, f);
 	if (f->failed) {
 		drop(p, DROP_WAN_FAILED);

@@ -76,17 +76,21 @@ wrong_name() {
 
 name_is_told() { of two .peer.trouble | grep -q 'nobody.link'; }
 
-# A right name that becomes wrong does not stay unseen until the connection breaks some day.
+# A right name that becomes wrong does not stay unseen until the connection breaks some day: the other edge has to prove
+# itself again, and the session goes on meanwhile.
 name_goes_wrong() {
 	sed -i 's/^PeerName=.*/PeerName=nobody.link/' "$(two a)"
 	client reload || why "$(head -1 "$LAB_DIR/said")" || return
-	lab_wait 5 name_is_told || why "trouble: $(of two .peer.trouble)" || return
+	lab_wait 5 new_name_is_told || why "trouble: $(of two .peer.reauthentication.trouble)" || return
+	state_is two up || why "state $(state_of two)" || return
 	sed -i 's/^PeerName=.*/PeerName=b.link/' "$(two a)"
 	client reload || why "$(head -1 "$LAB_DIR/said")" || return
-	lab_wait 12 two_is_connected || why "not connected again: $(of two .peer.trouble)"
+	lab_wait 5 two_is_proven || why "it is still $(of two .peer.reauthentication.state)" || return
+	state_is two up || why "state $(state_of two)"
 }
 
-two_is_connected() { [ "$(of two .peer.connected)" = true ]; }
+new_name_is_told() { of two .peer.reauthentication.trouble | grep -q 'nobody.link'; }
+two_is_proven() { [ "$(of two .peer.reauthentication.state)" = none ]; }
 
 # Its own change waits for a restart of it alone; the other file's change is in force at once.
 held_back() {

@@ -374,6 +374,24 @@ static void far__ack_past_a_read_is_an_implied_nak(void **state)
 	core_expect(&c->a, RC_READ_RESP_ONLY, 3);
 }
 
+/* A packet may be sent and ACKed before it is counted as received. Its slot is free then: nobody would find it any more,
+ * and the flow would wait for it for ever. */
+static void far__acked_before_it_was_counted(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_send_run(c, 1, 3);
+	core_far(c)->pos_rx--;
+	core_ack(c, 3, AETH_ACK_NO_CREDITS, 3);
+	assert_true(core_far(c)->pos_rx == core_far(c)->pos_acked);
+	core_send(c, RC_WRITE_ONLY, 4);
+	core_forget(&c->b);
+	core_ack(c, 4, AETH_ACK_NO_CREDITS, 4);
+	core_wait(c, 10 * CORE_MS);
+	assert_int_equal(pos_psn(core_near(c)->pos_reported), 5);
+	assert_int_equal(core_drops(&c->a, DROP_WAN_BAD_FRAME), 0);
+}
+
 static void far__atomic_is_answered_once(void **state)
 {
 	struct roce_pkt r = core_answer(RC_ATOMIC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2);
@@ -768,6 +786,7 @@ int main(void)
 	    CORE_TEST(far__first_answer_from_inside_a_read),
 	    CORE_TEST(far__lost_response_repeats_the_read),
 	    CORE_TEST(far__ack_past_a_read_is_an_implied_nak),
+	    CORE_TEST(far__acked_before_it_was_counted),
 	    CORE_TEST(far__atomic_is_answered_once),
 	    CORE_TEST(far__wrong_kind_of_response),
 	    CORE_TEST(far__waits_for_the_open),

@@ -56,27 +56,17 @@ static struct near_cm_info direction(const struct cm_conn *c, bool from_a)
 	};
 }
 
-/* The connection begins or is over, in both directions as far as their requesters are local. */
-static void for_both(struct proxy *p, const struct cm_conn *c,
+enum cm_end { REQUESTERS, RESPONDERS };
+
+/* The connection begins or is over, in both directions as far as these ends of theirs are local. */
+static void for_both(struct proxy *p, const struct cm_conn *c, enum cm_end end,
                      void (*tell)(struct proxy *p, const struct near_cm_info *ci))
 {
 	for (int from_a = 1; from_a >= 0; from_a--) {
 		struct near_cm_info ci = direction(c, from_a);
 
-		if (is_local(p, &ci.src))
+		if (is_local(p, end == REQUESTERS ? &ci.src : &ci.dst))
 			tell(p, &ci);
-	}
-}
-
-/* The connection begins: its queue pairs are no longer those of connections before. Nothing of this one has come yet:
- * neither host sends before it has the other one's REP or RTU. */
-static void end_those_before(struct proxy *p, const struct cm_conn *c)
-{
-	for (int from_a = 1; from_a >= 0; from_a--) {
-		struct near_cm_info ci = direction(c, from_a);
-
-		if (is_local(p, &ci.dst))
-			p->roles->far_cm_open(p, &ci);
 	}
 }
 
@@ -106,11 +96,12 @@ static struct cm_news observe_cm(struct proxy *p, const uint8_t *l3, const struc
 	if (c && msg.type == CM_REP)
 		c->traits_b = (struct cm_traits){pkt->tos, pkt->migreq, vlan_tci};
 	if (change == CM_OPENED) {
-		for_both(p, c, p->roles->cm_open);
-		end_those_before(p, c);
+		for_both(p, c, REQUESTERS, p->roles->cm_open);
+		/* Nothing of this connection has come yet: neither host sends before it has the other one's REP or RTU. */
+		for_both(p, c, RESPONDERS, p->roles->far_cm_open);
 	}
 	if (c && msg.type == CM_DREP)
-		for_both(p, c, p->roles->cm_over);
+		for_both(p, c, REQUESTERS, p->roles->cm_over);
 	if (msg.type != CM_DREQ && msg.type != CM_DREP)
 		return news;
 	news.ends = true;

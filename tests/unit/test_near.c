@@ -605,6 +605,17 @@ static void cm_opens(struct core *c, uint32_t psn)
 	                                            .rnr_retry = 7});
 }
 
+/* What the first life has sent is lost on the line, so that it drains, and CM opens a second one at PSN 500. */
+static void given_second_life(struct core *c)
+{
+	c->cut = true;
+	core_send_run(c, 1, 4);
+	c->cut = false;
+	core_forget(&c->a);
+	core_forget(&c->b);
+	core_connect(c, 500, 900, 7);
+}
+
 /* CM has told the second life's pair, so that it is ACKed early while the first one drains: the third life ends it, and
  * says what it owed. */
 static void near__second_life_that_was_acked_fails_loudly(void **state)
@@ -613,12 +624,7 @@ static void near__second_life_that_was_acked_fails_loudly(void **state)
 	struct proxy_event ev;
 	uint64_t failed = 0;
 
-	c->cut = true; /* the first life drains */
-	core_send_run(c, 1, 4);
-	c->cut = false;
-	core_forget(&c->a);
-	core_forget(&c->b);
-	core_connect(c, 500, 900, 7);
+	given_second_life(c);
 	core_send(c, RC_WRITE_ONLY, 500);
 	core_expect_aeth(&c->a, 500, AETH_ACK_NO_CREDITS);
 	assert_non_null(core_near(c)->older);
@@ -684,12 +690,7 @@ static void near__second_life_that_was_acked_outlasts_a_doubt(void **state)
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	uint64_t failed_bytes;
 
-	c->cut = true; /* the first life drains */
-	core_send_run(c, 1, 4);
-	c->cut = false;
-	core_forget(&c->a);
-	core_forget(&c->b);
-	core_connect(c, 500, 900, 7);
+	given_second_life(c);
 	c->cut = true;
 	core_send(c, RC_WRITE_ONLY, 500);
 	core_expect_aeth(&c->a, 500, AETH_ACK_NO_CREDITS);

@@ -302,6 +302,15 @@ static void wan_pmtu__core_falls_into_a_black_hole(void **state)
 	core_close(&c);
 }
 
+/* The largest size is in force when the line becomes narrower. */
+static void open_narrowing(struct core *c)
+{
+	carries_bytes = 8972;
+	open_searching(c);
+	core_wait(c, 100 * CORE_MS);
+	carries_bytes = 1400;
+}
+
 /* The shard's first lane has nothing to send but the probe, and others take all of the line: it gets its turn. */
 static void wan_pmtu__core_probe_waits_for_the_pacer(void **state)
 {
@@ -309,10 +318,7 @@ static void wan_pmtu__core_probe_waits_for_the_pacer(void **state)
 	unsigned ms = 0;
 
 	(void)state;
-	carries_bytes = 8972;
-	open_searching(&c);
-	core_wait(&c, 100 * CORE_MS);
-	carries_bytes = 1400;
+	open_narrowing(&c);
 	wan_pacer_init(&c.a.pacer, 2000000, 66, 16);
 	core_send_run(&c, 1, 100);
 	for (; ms < 5000 && c.a.p->wan->path[0].payload_max > 1400; ms++)
@@ -329,10 +335,7 @@ static void wan_pmtu__core_doubt_waits_for_no_pacer(void **state)
 	unsigned ms = 0;
 
 	(void)state;
-	carries_bytes = 8972;
-	open_searching(&c);
-	core_wait(&c, 100 * CORE_MS);
-	carries_bytes = 1400;
+	open_narrowing(&c);
 	core_send_run(&c, 1, 100);
 	for (; ms < 1000 && !c.a.p->wan->path[0].pmtu.doubt; ms++)
 		core_wait(&c, CORE_MS);

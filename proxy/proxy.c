@@ -336,19 +336,28 @@ static void on_timer(struct proxy *p, const struct timer *t)
 
 #define TIMER_WORK 4 /* of CALL_WORK: what a timer does beside its packets */
 
-/* What earlier calls have left. Each flow gets what there is, in turn. */
+/* Each near flow gets what there is, in turn, until no more than `rest` is left. */
+static void near_goes_on(struct proxy *p, uint32_t rest)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&p->near_work)) && p->work_left > rest && work_take(p)) {
+		dlist_rotate(&p->near_work);
+		near_work(p, dlist_entry(n, struct near_flow, work_node));
+	}
+}
+
+/* What earlier calls have left. Neither role may take all of it for call after call. */
 static void go_on(struct proxy *p)
 {
 	struct dnode *n;
 
-	while ((n = dlist_first(&p->near_work)) && work_take(p)) {
-		dlist_rotate(&p->near_work);
-		near_work(p, dlist_entry(n, struct near_flow, work_node));
-	}
+	near_goes_on(p, p->work_left / 2);
 	while ((n = dlist_first(&p->far_work)) && work_take(p))
 		far_work(p, dlist_entry(n, struct far_flow, work_node));
 	while ((n = dlist_first(&p->dead_slots)) && work_take(p))
 		slot_release(p, slot_of_meta(p, dlist_entry(n, struct slot_meta, node)));
+	near_goes_on(p, 0);
 	relay_work(p);
 }
 

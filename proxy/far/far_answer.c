@@ -110,11 +110,6 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 	PROBE3(delivered, f->idx, from, upto);
 	f->pos_acked = upto;
 	f->pos_tx = max_u64(f->pos_tx, upto);
-	if (f->pos_rx < upto) { /* sent before far_advance_rx() had counted it; its slot is freed now */
-		f->pos_rx = upto;
-		f->pos_rx_max = max_u64(f->pos_rx_max, upto);
-		far_advance_rx(p, f);
-	}
 	f->base_fixed = true;
 	far_drop_below_base(p, f);
 	if (!FAULT(FAULT_FAR_FREES_FIRST))

@@ -54,8 +54,8 @@ static void set_psns(struct proxy *p, struct far_flow *f, uint32_t slot, uint32_
 	bool sent = f->pos_tx > h->pos;
 
 	arena_amend(p->arena, slot, psns, h->msn);
-	if (sent) {
-		f->pos_tx = h->pos + psns;
+	if (sent) { /* what was sent counts, whatever work is left: its response frees the slot */
+		f->pos_tx = f->pos_rx = h->pos + psns;
 		f->pos_tx_max = max_u64(f->pos_tx_max, f->pos_tx);
 	}
 	for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next) {

@@ -23,18 +23,24 @@
 #define PART_RETRIES      3 /* timeouts in a row until more than the rest of a READ is sent again */
 #define PROBE_REPEATS     3 /* in a turn, after 1/8, 1/4 and 1/2 of LanTimeout; the turn ends after all of it */
 
-/* A READ of unknown length in PSNs may be sent, nothing behind it. */
+/* Is the request at pos_tx here, and may it go? What has come but is not counted yet (far_advance_rx() had no work left)
+ * waits: an ACK would free its slot, and nobody could count it any more. The exception is a READ of unknown length in
+ * PSNs, which its response counts: it may be sent, nothing behind it. */
 static bool tx_available(struct proxy *p, struct far_flow *f)
 {
+	bool counted = f->pos_tx < f->pos_rx;
+	const struct slot_hdr *h;
 	uint32_t slot;
 
-	if (f->pos_tx < f->pos_rx && p->cfg.barrier != BARRIER_CAUSAL)
+	if (counted && p->cfg.barrier != BARRIER_CAUSAL)
 		return true;
 	if (f->pos_tx > f->pos_rx)
 		return false;
 	slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_tx);
-	return slot != SLOT_NONE && arena_hdr(p->arena, slot)->state == SLOT_COMMITTED &&
-	       !barrier_start_waits(p, f, slot);
+	if (slot == SLOT_NONE)
+		return false;
+	h = arena_hdr(p->arena, slot);
+	return h->state == SLOT_COMMITTED && (counted || h->psns == 0) && !barrier_start_waits(p, f, slot);
 }
 
 /* What comes next may have to wait for other flows, and they for this one. */

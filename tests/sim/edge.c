@@ -240,8 +240,10 @@ void edge_shard_run(struct edge_shard *s)
 {
 	uint64_t now_ns = now_of(s->edge), wake_ns;
 
-	if (proxy_next_wake(s->p, now_ns) <= now_ns)
+	if (proxy_next_wake(s->p, now_ns) <= now_ns && now_ns >= s->tick_ns) {
 		IN_CORE(s->edge, "proxy_tick", proxy_tick(s->p, now_ns));
+		s->tick_ns = now_ns + s->edge->w->cfg.tick_late_ns;
+	}
 	if (!s->edge->down)
 		emit_all_lan(s);
 	if (!s->edge->down && s->cfg.relay_channels)
@@ -252,6 +254,8 @@ void edge_shard_run(struct edge_shard *s)
 		return;
 	take_events(s);
 	wake_ns = proxy_next_wake(s->p, now_ns);
+	if (wake_ns < s->tick_ns)
+		wake_ns = s->tick_ns;
 	watch_spin(s, wake_ns);
 	if (wake_ns == UINT64_MAX)
 		evtimer_cancel(&s->wake);
@@ -528,7 +532,7 @@ void edge_start(struct edge *e, struct world *w, uint8_t site)
 
 		s->edge = e;
 		s->spins = 0;
-		s->woken_ns = 0;
+		s->woken_ns = s->tick_ns = 0;
 		memset(&s->port, 0, sizeof(s->port));
 		evtimer_init(&s->wake, &w->q, on_wake, s);
 		shard_config(s, (uint8_t)i);

@@ -26,6 +26,7 @@ struct edge_shard {
 	void *heap, *region, *region_map; /* kept from world to world; region lies aligned in region_map */
 	size_t heap_cap, heap_len, region_cap;
 	struct evtimer wake;
+	uint64_t tick_ns; /* no proxy_tick() before */
 	struct late_port port; /* if the edge's LAN ports are late ones */
 	struct lan_wait waiting; /* packets for hosts whose MAC address is being asked for */
 	uint64_t woken_ns; /* virtual time of the last run, and how often in a row it stood still */

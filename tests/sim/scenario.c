@@ -317,7 +317,7 @@ static void describe(struct scenario *s, const char *program, const char *paths)
 
 	snprintf(s->text, sizeof(s->text),
 	         "%s, %.1f Gbit/s, %.3f ms one way, loss %.4f%s, %u:%u hosts, %u:%u shards, %u connections, PMTU "
-	         "%u%s%s%s%s%s%s%s%s%s%s%s%s%s",
+	         "%u%s%s%s%s%s%s%s%s%s%s%s%s%s%s",
 	         c->direct                  ? "direct"
 	         : c->mode == ACK_MODE_NEAR ? "near"
 	         : c->mode == ACK_MODE_FAR  ? "far"
@@ -330,7 +330,7 @@ static void describe(struct scenario *s, const char *program, const char *paths)
 	                                   : ", FEC",
 	         c->attack_pps ? ", an attack" : "", c->lan_clean ? "" : ", LAN trouble",
 	         c->host_dies_ns != SIM_NEVER ? ", a host dies" : "", c->recycle ? ", QPNs again" : "",
-	         c->late_ports ? ", late ports" : "",
+	         c->late_ports ? ", late ports" : "", c->tick_late_ns ? ", busy workers" : "",
 	         c->arena_chunks ? ", little memory" : "", c->barrier == BARRIER_CAUSAL ? ", causal" : "",
 	         c->barrier == BARRIER_OFF      ? ""
 	         : c->groups == GROUPS_NONE   ? ", barrier"
@@ -488,6 +488,8 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 		program = scenario_late(s);
 	if (!direct && rng_hash(seed, 0x4e1a) % 6 == 0)
 		s->cfg.relay_channels = (uint16_t)(1 + rng_hash(seed, 0x4e1b) % RELAY_PEER_CHANNELS);
+	if (!direct && !*timed && rng_hash(seed, 0x71c4) % 8 == 0)
+		s->cfg.tick_late_ns = 100000ull << rng_hash(seed, 0x71c5) % 8;
 	s->cfg.late_ports = !direct && rng_hash(seed, 0x9027) % 4 == 0;
 	pick_kills(s);
 	s->cfg.deadline_ns = deadline(&s->cfg);

@@ -77,6 +77,7 @@ struct world_cfg {
 	    arp_ns[2]; /* from the first packet for a host of that site until its edge knows where it is; 0: it knows */
 	uint16_t relay_channels; /* at most RELAY_PEER_CHANNELS; 0: the edges have no relay */
 	bool relay_bulk;         /* one put as fast as it goes, instead of a few chunks */
+	uint64_t tick_late_ns;   /* a busy worker: no proxy_tick() sooner after the one before, whatever is asked for */
 	bool late_ports;         /* the edges' LAN ports land packets in the arena and send from it: late_port.c */
 	/* what happens to the edges */
 	struct {

@@ -31,7 +31,8 @@
 #define PTO_CAP_NS    100000000ull
 #define PTO_DOUBLINGS 8
 #define DEAD_FLOOR_NS 10000000ull /* a peer's report delay, a held-up worker at the other end */
-#define LATE_NS       1000000ull  /* a timer this late: this worker itself was held up */
+#define LATE_NS       1000000ull  /* a timer this late: this worker itself was held up (forgiven once in a silence,
+                                   * as one that is always as late would find no death) */
 #define DEAD_BUSY     32
 #define HASTY_MAX     4u
 #define PROBE_MIN_NS  10000000ull
@@ -253,9 +254,18 @@ static void die(struct proxy *p, struct wan_path *path)
 	move_all(p);
 }
 
+/* What lanes have under way on it waited for one of the two: death, which moves it, or life, and with it a timeout. */
+static void wake_lanes(struct proxy *p, const struct wan_path *path)
+{
+	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
+		if (proxy_owns_lane(p, i) && p->wan->lanes[i].space[path->id].sent.entries_in_flight)
+			wan_lane_wake_at(p, &p->wan->lanes[i], p->now_ns);
+}
+
 static void live(struct proxy *p, struct wan_path *path)
 {
 	set_state(p, path, PATH_UP);
+	wake_lanes(p, path);
 	proxy_event_push(p, EV_PATH_UP, NULL, NULL, path->id, wan_rtt_ns(&path->rtt));
 	move_all(p); /* what had nowhere else to go */
 }
@@ -310,7 +320,8 @@ void wan_path_on_timer(struct proxy *p, struct wan_path *path)
 	if (path->state != PATH_DEAD && path->waiting_ns) {
 		uint64_t until = path->waiting_ns + wan_path_patience_ns(p, path);
 
-		if (p->now_ns > until + LATE_NS) {
+		if (p->now_ns > until + LATE_NS && !path->held_up) {
+			path->held_up = true;
 			path->waiting_ns += p->now_ns - until + LATE_NS; /* that was no silence of the path */
 			until = p->now_ns + LATE_NS;
 		} else if (p->now_ns >= until) {
@@ -339,6 +350,7 @@ uint64_t wan_path_sent(struct proxy *p, struct wan_path *path, size_t bytes, boo
 		if (!path->waiting_ns) {
 			path->waiting_ns = p->now_ns;
 			path->waiting = 1;
+			path->held_up = false;
 			if (p->wan->npaths > 1)
 				timer_set_earlier(&p->timers, &path->look, p->now_ns + wan_path_patience_ns(p, path));
 		} else if (path->waiting == DEAD_BUSY && p->wan->npaths > 1) {

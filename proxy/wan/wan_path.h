@@ -61,6 +61,7 @@ struct wan_path {
 	uint64_t since_ns;    /* of that state */
 	uint64_t waiting_ns;  /* since when something sent is without an answer; 0: nothing is */
 	uint32_t waiting;     /* datagrams sent since that want one */
+	bool held_up;         /* in that time this worker was: it has been forgiven once */
 	uint32_t answers;     /* dead: to probes, in a row */
 	uint32_t flaps;       /* deaths not long after coming back: more answers are asked for */
 	uint32_t hasty;       /* doublings of the floor, for deaths that were none */

@@ -489,7 +489,7 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	if (!direct && rng_hash(seed, 0x4e1a) % 6 == 0)
 		s->cfg.relay_channels = (uint16_t)(1 + rng_hash(seed, 0x4e1b) % RELAY_PEER_CHANNELS);
 	if (!direct && !*timed && rng_hash(seed, 0x71c4) % 8 == 0)
-		s->cfg.tick_late_ns = 100000ull << rng_hash(seed, 0x71c5) % 8;
+		s->cfg.tick_late_ns = 100000ull << rng_hash(seed, 0x71c5) % 7;
 	s->cfg.late_ports = !direct && rng_hash(seed, 0x9027) % 4 == 0;
 	pick_kills(s);
 	s->cfg.deadline_ns = deadline(&s->cfg);

@@ -297,6 +297,43 @@ static void wan_path__own_standstill(void **state)
 	assert_int_equal(state_of(&c->a, 1), PATH_DEAD);
 }
 
+/* But one whose every timer is late finds a death all the same. */
+static void wan_path__always_late(void **state)
+{
+	struct core *c = given_two_paths(state);
+	struct cuts *k = c->arg;
+
+	c->a.p->wan->path[1].weight = 100;
+	k->cut[1] = true;
+	core_send_run(c, 1, 20);
+	for (int i = 0; i < 20 && state_of(&c->a, 1) == PATH_UP; i++) {
+		c->now_ns += 5 * CORE_MS;
+		proxy_tick(c->a.p, c->now_ns);
+	}
+	assert_int_equal(state_of(&c->a, 1), PATH_DEAD);
+}
+
+/* What went out on a path of which nothing was known yet is asked about once it answers. */
+static void wan_path__new_one_answers_after_all(void **state)
+{
+	struct core *c = given_two_paths(state);
+	struct cuts *k = c->arg;
+	struct wan_path *path = &c->a.p->wan->path[1];
+	struct lane *l = &c->a.p->wan->lanes[proxy_lane_between(&c->a.cfg, &core_near(c)->src, &core_near(c)->dst)];
+
+	path->weight = 100;
+	k->cut[1] = true;
+	core_send_run(c, 1, 20);
+	assert_true(l->space[1].sent.entries_in_flight > 0);
+	path->state = PATH_NEW; /* as if its first packets had been these */
+	timer_cancel(&c->a.p->timers, &l->service);
+	k->cut[1] = false;
+	wan_path_answered(c->a.p, path, &(struct wan_sent_result){.newly_acked = 1}); /* those of another lane */
+	assert_int_equal(path->state, PATH_UP);
+	core_wait(c, 20 * CORE_MS);
+	expect_run(c, 1, 20);
+}
+
 /* A path that dies again and again has to answer longer each time. */
 static void wan_path__flapping(void **state)
 {
@@ -424,6 +461,8 @@ int main(void)
 	    CORE_TEST(wan_path__one_way_is_no_way),
 	    CORE_TEST(wan_path__comes_back),
 	    CORE_TEST(wan_path__own_standstill),
+	    CORE_TEST(wan_path__always_late),
+	    CORE_TEST(wan_path__new_one_answers_after_all),
 	    CORE_TEST(wan_path__flapping),
 	    CORE_TEST(wan_path__all_dead_and_the_first_returns),
 	    CORE_TEST(wan_path__all_dead_and_the_second_returns),

@@ -84,6 +84,8 @@ X(ONE_POOL,           "each pool keeps its reserve",                     "one di
 X(QUEUE_STALE,        "what is lost is sent again, in every session",
                       "what the last session had to repair is not, in the next")
 X(REFUSED_FORGOTTEN,  "refused is no loss, and comes again",             "what was refused is not sent again")
+X(DEATH_FORGIVEN,     "a worker that is always late finds deaths, too",  "each timer that is late forgives a path its silence")
+X(PATH_UNWOKEN,       "a path that lives has its timeouts again",        "lanes with datagrams under way on it are not woken")
 X(DEAD_PATH_KEEPS,    "what was under way on a dead path goes again",    "it stays there")
 X(NO_CREDIT,          "credit follows drain rate and round trip",        "a flow may hold all that is left of a pool")
 X(WINDOW_UNTOLD,      "what dead flows hold does not use up a lane's window",

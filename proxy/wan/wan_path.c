@@ -258,7 +258,8 @@ static void die(struct proxy *p, struct wan_path *path)
 static void wake_lanes(struct proxy *p, const struct wan_path *path)
 {
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
-		if (proxy_owns_lane(p, i) && p->wan->lanes[i].space[path->id].sent.entries_in_flight)
+		if (proxy_owns_lane(p, i) && p->wan->lanes[i].space[path->id].sent.entries_in_flight &&
+		    !FAULT(FAULT_PATH_UNWOKEN))
 			wan_lane_wake_at(p, &p->wan->lanes[i], p->now_ns);
 }
 
@@ -320,7 +321,7 @@ void wan_path_on_timer(struct proxy *p, struct wan_path *path)
 	if (path->state != PATH_DEAD && path->waiting_ns) {
 		uint64_t until = path->waiting_ns + wan_path_patience_ns(p, path);
 
-		if (p->now_ns > until + LATE_NS && !path->held_up) {
+		if (p->now_ns > until + LATE_NS && (!path->held_up || FAULT(FAULT_DEATH_FORGIVEN))) {
 			path->held_up = true;
 			path->waiting_ns += p->now_ns - until + LATE_NS; /* that was no silence of the path */
 			until = p->now_ns + LATE_NS;

@@ -43,6 +43,7 @@ static bool is_local(const struct proxy *p, const struct ip_addr *a)
 static struct near_cm_info direction(const struct cm_conn *c, bool from_a)
 {
 	return (struct near_cm_info){
+	    .tag = cm_tag(c),
 	    .src = from_a ? c->a : c->b,
 	    .dst = from_a ? c->b : c->a,
 	    .dest_qpn = from_a ? c->qpn_b : c->qpn_a,

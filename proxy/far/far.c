@@ -153,9 +153,8 @@ void far_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	while ((f = far_by_dest(p, &ci->src, &ci->dst, ci->dest_qpn, &i))) {
 		if (f->failed)
 			continue;
-		f->replaced = true;
-		if (f->open && f->pos_acked < f->pos_rx_max)
-			far_fail_replaced(p, f);
+		f->replaced_by = ci->tag;
+		far_look_replaced(p, f, false);
 	}
 }
 

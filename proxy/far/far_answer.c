@@ -185,9 +185,14 @@ void far_fail_lost(struct proxy *p, struct far_flow *f, uint64_t bytes)
 	fail(p, f, f->lost_pos, 0, FAILURE_BUFFER_LOST, bytes);
 }
 
-void far_fail_replaced(struct proxy *p, struct far_flow *f)
+bool far_look_replaced(struct proxy *p, struct far_flow *f, bool comes)
 {
+	if (!f->replaced_by || f->replaced_by == f->cm_tag || !f->open || f->failed)
+		return false;
+	if (!comes && f->pos_acked >= f->pos_rx_max)
+		return false;
 	fail(p, f, f->pos_acked, 0, FAILURE_REPLACED, f->held_bytes);
+	return true;
 }
 
 void far_mispaired(struct proxy *p, struct far_flow *f, uint32_t requester_qpn)

@@ -198,15 +198,15 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 	} else if (!f->base_fixed && o->pos_base < f->pos_base && f->pos_acked == f->pos_base && !f->nops) {
 		far_begin_at(p, f, o->pos_base); /* something was overtaken at the start */
 	}
+	if (o->cm_tag)
+		f->cm_tag = o->cm_tag;
 	if (o->pmtu && !f->pmtu)
 		learn_pmtu(p, f, o->pmtu);
 	if (f->pairing != PAIR_LEARNING && f->template_len && !(o->flags & WOF_PAIRED))
 		f->pair_due = true;
 	far_advance_rx(p, f);
-	if (f->replaced && !f->failed && f->pos_acked < f->pos_rx_max) {
-		far_fail_replaced(p, f);
+	if (far_look_replaced(p, f, false))
 		return;
-	}
 	far_store(p, f);
 	far_report(p, f, false);
 	barrier_progress(p, f);
@@ -295,8 +295,7 @@ bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		drop(p, DROP_WAN_POSITION_OLD);
 		return true;
 	}
-	if (f->replaced && f->open && !f->failed)
-		far_fail_replaced(p, f);
+	far_look_replaced(p, f, true);
 	if (f->failed) {
 		drop(p, DROP_WAN_FAILED);
 		return true;

@@ -271,6 +271,8 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 {
 	struct near_flow *f = near_find(p, &ci->src, &ci->dst, ci->dest_qpn, ci->vlan_tci);
 
+	if (f && f->cm_tag && f->cm_tag == ci->tag && !FAULT(FAULT_CM_REPEATED))
+		return;
 	if (f && f->pos_next == f->pos_base && f->requester_qpn == ci->requester_qpn && f->base_fixed &&
 	    pos_psn(f->pos_base) == ci->start_psn && !FAULT(FAULT_CM_REPEATED))
 		return;
@@ -285,6 +287,7 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	}
 	if (!f)
 		return;
+	f->cm_tag = ci->tag;
 	f->requester_qpn = ci->requester_qpn;
 	f->pmtu = ci->pmtu;
 	f->rnr_retry = ci->rnr_retry;

@@ -567,6 +567,7 @@ void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wa
 	    .requester_qpn = f->requester_qpn,
 	    .vlan_tci = f->vlan_tci,
 	    .pmtu = f->pmtu,
+	    .cm_tag = f->cm_tag,
 	    .src = f->src,
 	    .dst = f->dst,
 	};

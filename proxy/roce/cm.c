@@ -387,3 +387,13 @@ enum cm_change cm_observe(struct cm_table *t, const struct ip_addr *src, const s
 		touch(t, *conn);
 	return change;
 }
+
+uint32_t cm_tag(const struct cm_conn *c)
+{
+	uint64_t x = hash_mix((uint64_t)c->comm_a << 32 | c->comm_b);
+
+	x = hash_mix(x ^ c->transaction);
+	x = hash_mix(x ^ ((uint64_t)c->qpn_a << 32 | c->qpn_b));
+	x = hash_mix(x ^ ((uint64_t)c->psn_a << 32 | c->psn_b));
+	return (uint32_t)x ? (uint32_t)x : 1;
+}

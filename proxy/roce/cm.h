@@ -86,4 +86,8 @@ void cm_table_init(struct cm_table *t, struct cm_conn *conns, struct idx_hash_ce
 enum cm_change cm_observe(struct cm_table *t, const struct ip_addr *src, const struct ip_addr *dst,
                           const struct cm_msg *msg, struct cm_conn **conn);
 
+/* A number that tells the connection, complete, from others of the same queue pairs; both edges find the same one.
+ * Never 0. */
+uint32_t cm_tag(const struct cm_conn *c);
+
 #endif

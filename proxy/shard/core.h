@@ -186,6 +186,7 @@ struct near_flow {
 	uint64_t acked_ns;   /* when pos_acked moved last */
 	bool replaces;       /* the far edge is to forget this flow first: the life before */
 	uint32_t replaced_flow, replaced_inc;
+	uint32_t cm_tag; /* of the connection that began it, cm_tag(); 0: none, or forgotten by a restart */
 	uint64_t msn_hint_pos; /* doubted: if it is the life before, the responder's MSN was msn_hint at this place, ... */
 	uint32_t msn_hint, msn_hint_span; /* ... and so many messages minus 1 followed; span 0: not known */
 	bool pair_wanted;                 /* the far edge is to tell the pair again when more of the flow is here */
@@ -317,7 +318,8 @@ struct far_flow {
 	enum ack_mode mode;    /* in force at the near edge: what of the reports a host waits for */
 	bool base_fixed;       /* nothing below pos_base belongs to the flow */
 	bool failed;           /* refused or given up: nothing is sent or taken any more */
-	bool replaced;         /* CM has opened another connection of dest_qpn since: what comes fails the flow */
+	uint32_t cm_tag;       /* of the connection that it is, cm_tag(); 0: none, or not told */
+	uint32_t replaced_by;  /* tag of the connection of dest_qpn that CM has opened since; 0: of none */
 	bool stale_epoch;      /* the near edge lost its arena: what came is delivered, and nobody is told ... */
 	uint32_t stale_since;  /* ... from that session on, proxy.sessions */
 	uint32_t successor_of; /* index of the stale flow of the same queue pair, which goes first; NONE */
@@ -650,6 +652,7 @@ struct flow_history {
 /* What CM says of one direction of a connection: requester src (local) sends from start_psn to dest_qpn at dst. */
 struct near_cm_info {
 	struct ip_addr src, dst;
+	uint32_t tag;                                /* cm_tag() */
 	uint32_t dest_qpn, requester_qpn, start_psn; /* 24 bits each */
 	uint16_t pmtu;                               /* bytes of payload */
 	uint16_t vlan_tci;

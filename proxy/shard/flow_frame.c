@@ -18,7 +18,7 @@ size_t wan_flow_open_put(uint8_t *buf, size_t cap, const struct wan_flow_open *o
 	put_be32(b + 20, o->requester_qpn);
 	put_be16(b + 24, o->vlan_tci);
 	put_be16(b + 26, o->pmtu);
-	put_be32(b + 28, 0);
+	put_be32(b + 28, o->cm_tag);
 	memcpy(b + 32, o->src.b, 16);
 	memcpy(b + 48, o->dst.b, 16);
 	return WAN_FRAME_HDR_LEN + 64;
@@ -38,6 +38,7 @@ bool wan_flow_open_get(const struct wan_frame *f, struct wan_flow_open *o)
 	o->requester_qpn = get_be32(b + 20) & ROCE_QPN_MASK;
 	o->vlan_tci = get_be16(b + 24);
 	o->pmtu = get_be16(b + 26);
+	o->cm_tag = get_be32(b + 28);
 	memcpy(o->src.b, b + 32, 16);
 	memcpy(o->dst.b, b + 48, 16);
 	return o->pos_base >> 62 == 0;

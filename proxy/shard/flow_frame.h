@@ -32,12 +32,13 @@ enum wan_open_flags {
 };
 
 /* FLOW_OPEN, near to far, whenever a flow begins, its base moves or a session starts:
- * flow(4) inc(4) pos_base(8) dest_qpn(4) requester_qpn(4) vlan(2) pmtu(2) zero(4) src(16) dst(16) */
+ * flow(4) inc(4) pos_base(8) dest_qpn(4) requester_qpn(4) vlan(2) pmtu(2) cm_tag(4) src(16) dst(16) */
 struct wan_flow_open {
 	uint32_t flow, inc;
 	uint64_t pos_base; /* oldest position that the near edge still answers for */
 	uint32_t dest_qpn, requester_qpn;
 	uint16_t vlan_tci, pmtu;
+	uint32_t cm_tag; /* of the connection that CM began it with; 0: none, or not known (edges of earlier versions) */
 	uint8_t flags; /* enum wan_open_flags */
 	struct ip_addr src, dst;
 };

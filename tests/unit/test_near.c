@@ -677,11 +677,32 @@ static void near__cm_ends_what_crosses_later(void **state)
 	core_ack(c, 2, AETH_ACK_NO_CREDITS, 2);
 	core_forget(&c->a);
 	core_forget(&c->b);
-	core_far(c)->replaced = true; /* its REP went by while these were on the line */
+	core_far(c)->replaced_by = 1; /* its REP went by while these were on the line */
 	core_send_run(c, 3, 2);
 	core_wait(c, 100 * CORE_MS);
 	assert_int_equal(core_pending(&c->b), 0);
 	assert_true(core_far(c)->failed);
+}
+
+/* The far edge has seen the set-up before its restart, and sees it once more, as a REQ that nobody had acknowledged yet
+ * comes again and is answered again. That is the same connection. */
+static void near__set_up_repeated_after_a_far_restart(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	core_connect(c, 1, 900, 7);
+	core_send_run(c, 1, 3);
+	core_rebuild(&c->b);
+	core_session(c);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	core_connect(c, 1, 900, 7);
+	core_wait(c, CORE_MS);
+	assert_false(core_far(c)->failed);
+	assert_false(core_near(c)->failed);
+	assert_int_equal(core_in(&c->b, core_answer(RC_ACK, 0x21, 3, AETH_ACK_NO_CREDITS, 3), 0, 0), DROP_NONE);
+	core_wait(c, CORE_MS);
+	assert_int_equal(pos_psn(core_near(c)->pos_reported), 4);
 }
 
 /* It is ended by what is certain only: a packet that may be its own again waits for the end of the first life. */
@@ -1064,6 +1085,7 @@ static const struct CMUnitTest tests[] = {
     CORE_TEST(near__second_life_that_was_acked_outlasts_a_doubt),
     CORE_TEST(near__cm_ends_what_the_far_edge_holds),
     CORE_TEST(near__cm_ends_what_crosses_later),
+    CORE_TEST(near__set_up_repeated_after_a_far_restart),
     CORE_TEST(near__waits_for_the_lane_s_window),
     CORE_TEST(near__long_stalled_life_gives_way_at_once),
 	    CORE_TEST(near__old_life_outlasts_a_cut),

@@ -77,6 +77,7 @@ static struct wan_flow_open an_open(void)
 	                              .requester_qpn = 0x654321,
 	                              .vlan_tci = 0xb00b,
 	                              .pmtu = 4096,
+	                              .cm_tag = 0xfedcba98,
 	                              .flags = WOF_BASE_FIXED | WOF_HOST_MODE,
 	                              .src = addr(1),
 	                              .dst = addr(2)};
@@ -243,6 +244,7 @@ static void wan_frame__flow_open_round_trip(void **state)
 	assert_int_equal(r.requester_qpn, o.requester_qpn);
 	assert_int_equal(r.vlan_tci, o.vlan_tci);
 	assert_int_equal(r.pmtu, o.pmtu);
+	assert_int_equal(r.cm_tag, o.cm_tag);
 	assert_int_equal(r.flags, o.flags);
 	assert_true(ip_addr_eq(&r.src, &o.src));
 	assert_true(ip_addr_eq(&r.dst, &o.dst));

@@ -14,6 +14,7 @@
 
 /* Runs without time passing before it counts as a spin. */
 #define SPINS_MAX 1000
+#define TICK_PORTS 16 /* a busy worker looks after its ports so many times between two ticks */
 /* One restart in so many follows an attempt of a version that has another layout. The field stays in its place. */
 #define OTHER_VERSION_ONE_IN 4
 /* One rebuild in so many is killed once before, after so many steps at most. */
@@ -254,8 +255,12 @@ void edge_shard_run(struct edge_shard *s)
 		return;
 	take_events(s);
 	wake_ns = proxy_next_wake(s->p, now_ns);
-	if (wake_ns < s->tick_ns)
-		wake_ns = s->tick_ns;
+	if (wake_ns < s->tick_ns) { /* what is due by time waits, but ports are looked after */
+		uint64_t ports_ns = now_ns + s->edge->w->cfg.tick_late_ns / TICK_PORTS;
+
+		if (wake_ns < ports_ns)
+			wake_ns = ports_ns < s->tick_ns ? ports_ns : s->tick_ns;
+	}
 	watch_spin(s, wake_ns);
 	if (wake_ns == UINT64_MAX)
 		evtimer_cancel(&s->wake);

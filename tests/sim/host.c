@@ -347,12 +347,13 @@ static void add_qp(struct host *h, struct qp *q)
 
 static void enter_qp(struct host *h, struct qp *q)
 {
-	struct qp **place = &h->qps[q->qpn - QPN_FIRST];
+	struct qp **place;
 
 	if (q->qpn == QPN_FIRST + h->nqps) {
 		add_qp(h, q);
 		return;
 	}
+	place = &h->qps[q->qpn - QPN_FIRST];
 	(*place)->next_gone = h->gone;
 	h->gone = *place;
 	*place = q;

@@ -884,7 +884,7 @@ static void check_twice(struct world *w, const struct edge *e, const struct edge
 	uint64_t old = edge_drops(e, DROP_WAN_POSITION_OLD);
 	uint64_t pieces = 1 + LAN_PKT_MAX / (w->cfg.wan_payload_max / 2u); /* of what a flow asks with */
 
-	if (old > pieces * edge_counter(from, CTR_FLOWS_ASKED) && w->cfg.ncrashes == 0 &&
+	if (old > pieces * edge_counter(from, CTR_FLOWS_ASKED) && w->cfg.ncrashes == 0 && w->cfg.resession.n == 0 &&
 	    edge_counter(from, CTR_BASE_LOWERED) == 0 && edge_counter(from, CTR_WAN_REPAIRS) == 0 &&
 	    edge_counter(from, CTR_WAN_REFUSED) == 0 && edge_counter(e, CTR_EVICTED) == 0 &&
 	    edge_counter(e, CTR_READS_AGAIN) == 0)

@@ -167,6 +167,24 @@ static void pick_kills(struct scenario *s)
 	}
 }
 
+/* Sessions that are replaced while both edges live, as keys change or the control connection is lost. */
+static void pick_resessions(struct scenario *s)
+{
+	struct world_cfg *c = &s->cfg;
+	uint64_t at_ns = 0;
+	struct rng r;
+
+	rng_init(&r, rng_hash(c->seed, 0x5e51));
+	if (c->direct || !rng_chance(&r, 0.15))
+		return;
+	c->resession.n = (uint32_t)rng_range(&r, 1, 8);
+	c->resession.apart_ns = rng_chance(&r, 0.3) ? 1 : 2 * c->wan.delay_ns;
+	for (uint32_t i = 0; i < c->resession.n; i++) {
+		at_ns += rng_log_range(&r, 1000, 20000000) + (i ? 0 : world_cfg_rtt_ns(c));
+		c->resession.at_ns[i] = at_ns;
+	}
+}
+
 static const char *kills(const struct world_cfg *c)
 {
 	for (uint32_t i = 0; i < c->ncrashes; i++)
@@ -317,7 +335,7 @@ static void describe(struct scenario *s, const char *program, const char *paths)
 
 	snprintf(s->text, sizeof(s->text),
 	         "%s, %.1f Gbit/s, %.3f ms one way, loss %.4f%s, %u:%u hosts, %u:%u shards, %u connections, PMTU "
-	         "%u%s%s%s%s%s%s%s%s%s%s%s%s%s%s",
+	         "%u%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s",
 	         c->direct                  ? "direct"
 	         : c->mode == ACK_MODE_NEAR ? "near"
 	         : c->mode == ACK_MODE_FAR  ? "far"
@@ -331,6 +349,7 @@ static void describe(struct scenario *s, const char *program, const char *paths)
 	         c->attack_pps ? ", an attack" : "", c->lan_clean ? "" : ", LAN trouble",
 	         c->host_dies_ns != SIM_NEVER ? ", a host dies" : "", c->recycle ? ", QPNs again" : "",
 	         c->late_ports ? ", late ports" : "", c->tick_late_ns ? ", busy workers" : "",
+	         c->resession.n ? ", sessions anew" : "",
 	         c->arena_chunks ? ", little memory" : "", c->barrier == BARRIER_CAUSAL ? ", causal" : "",
 	         c->barrier == BARRIER_OFF      ? ""
 	         : c->groups == GROUPS_NONE   ? ", barrier"
@@ -491,6 +510,8 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 	if (!direct && !*timed && rng_hash(seed, 0x71c4) % 8 == 0)
 		s->cfg.tick_late_ns = 100000ull << rng_hash(seed, 0x71c5) % 7;
 	s->cfg.late_ports = !direct && rng_hash(seed, 0x9027) % 4 == 0;
+	if (!*timed)
+		pick_resessions(s);
 	pick_kills(s);
 	s->cfg.deadline_ns = deadline(&s->cfg);
 	describe(s, *timed ? timed : program, *timed ? "" : paths);

@@ -13,7 +13,7 @@
 struct scenario {
 	struct world_cfg cfg;
 	struct conn_cfg conn[SCENARIO_CONNS_MAX];
-	char text[288]; /* one line about it */
+	char text[384]; /* one line about it */
 };
 
 void scenario_make(struct scenario *s, uint64_t seed, bool direct);

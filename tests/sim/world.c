@@ -219,13 +219,41 @@ static void start_site(struct world *w, uint8_t site)
 	}
 }
 
+static void start_at(struct world *w, unsigned site, uint32_t epoch)
+{
+	edge_session(&w->edge[site], epoch + site, epoch + 1 - site);
+}
+
 static void start_session(void *obj, uint64_t epoch)
 {
 	struct world *w = obj;
-	uint32_t a = (uint32_t)epoch, b = a + 1;
 
-	edge_session(&w->edge[0], a, b);
-	edge_session(&w->edge[1], b, a);
+	w->sessions++;
+	start_at(w, 0, (uint32_t)epoch);
+	start_at(w, 1, (uint32_t)epoch);
+}
+
+#define RESESSION_EPOCH 1000u
+
+static void start_second(void *obj, uint64_t sessions)
+{
+	struct world *w = obj;
+
+	if (w->sessions == sessions)
+		start_at(w, w->edge_later, RESESSION_EPOCH + 2 * w->sessions);
+}
+
+/* The edges live, one of them learns of the new session first. */
+static void start_resession(void *obj, uint64_t i)
+{
+	struct world *w = obj;
+	uint64_t seed = rng_hash(w->cfg.seed, 0x5e55 + i), apart_ns = w->cfg.resession.apart_ns;
+
+	w->sessions++;
+	w->edge_later = seed & 1;
+	world_note(w, (uint8_t)!w->edge_later, "a session begins anew");
+	start_at(w, !w->edge_later, RESESSION_EPOCH + 2 * w->sessions);
+	eventq_at(&w->q, w->q.now_ns + (apart_ns ? seed / 2 % apart_ns : 0), start_second, w, w->sessions);
 }
 
 static void give_up(void *obj, uint64_t conn)
@@ -314,6 +342,8 @@ static void start_edges(struct world *w)
 	start_session(w, 1);
 	for (uint32_t i = 0; i < w->cfg.ncrashes; i++)
 		eventq_at(&w->q, w->cfg.crash[i].at_ns, on_crash, w, i);
+	for (uint32_t i = 0; i < w->cfg.resession.n; i++)
+		eventq_at(&w->q, w->cfg.resession.at_ns[i], start_resession, w, i);
 }
 
 /* No promise is left about connections with the dead host; at last they are given up. */

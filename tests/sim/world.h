@@ -78,6 +78,11 @@ struct world_cfg {
 	uint16_t relay_channels; /* at most RELAY_PEER_CHANNELS; 0: the edges have no relay */
 	bool relay_bulk;         /* one put as fast as it goes, instead of a few chunks */
 	uint64_t tick_late_ns;   /* a busy worker: no proxy_tick() sooner after the one before, whatever is asked for */
+	struct {
+		uint64_t at_ns[8]; /* both edges live, and begin a session anew: their control connection was lost */
+		uint64_t apart_ns; /* the other edge does it so much later, or a part of it */
+		uint32_t n;
+	} resession;
 	bool late_ports;         /* the edges' LAN ports land packets in the arena and send from it: late_port.c */
 	/* what happens to the edges */
 	struct {
@@ -137,6 +142,8 @@ struct world {
 	struct pktlog log;
 	bool log_packets;
 	uint64_t dropped_marked[2]; /* crowd.c */
+	unsigned edge_later; /* the site that begins the session second */
+	uint32_t sessions; /* begun so far: what belongs to an earlier one begins no more */
 	uint32_t to_crash; /* index + 1 of the crash that waits for the middle of a call; 0: none does */
 	/* outcome */
 	char violation[512]; /* empty: none */

@@ -29,6 +29,11 @@
  * and either never sent that PSN or has been quiet lately: then the QPN has a new owner, and the old pair is void. A flow
  * that fails gives its QPN up at once (pair_leave), and is remembered as one that has gone.
  *
+ * One that a responder has refused is remembered for OVERTAKEN_NS only: that queue pair is in error and says nothing more,
+ * so only what its NAK has overtaken may still come. No flow is tried before that has come. The responder of the next
+ * life may refuse, too, and says so once: a doubt would throw its NAK away, and no packet that is sent in doubt would be
+ * answered. Another refusal does not make the wait longer, so each wait is followed by a turn.
+ *
  * Nor does one that has something in flight keep its QPN for ever: its responder may be gone, with the packets, and the
  * requester's QPN come again. Once it has not answered for SILENT_RETRIES retries an answer is taken for it only if no
  * other flow of the host pair could be meant by it: not the one whose turn it is, and not those in asked_of. In doubt
@@ -51,7 +56,8 @@
 #define UNSENT_DOUBLINGS 5          /* ... so often */
 #define UNASKED_QUIET_NS 20000000ull
 #define UNASKED_MAX_NS   200000000ull
-#define VOID_QUIET_NS 20000000ull /* a flow that sent nothing again, and got no answer, for so long gets no late ones */
+#define OVERTAKEN_NS 20000000ull /* an answer that a later one has overtaken on the LAN comes sooner than that */
+#define VOID_QUIET_NS OVERTAKEN_NS /* a flow that sent nothing again, and got no answer, for so long gets no late ones */
 
 static uint32_t qpn_hash(const struct far_flow *f)
 {
@@ -235,7 +241,7 @@ static void asked_forget(struct hostpair *hp, const struct far_flow *f)
 static void asked_expire(const struct proxy *p, struct hostpair *hp)
 {
 	for (uint32_t i = hp->nasked; i-- > 0;)
-		if (p->now_ns > hp->asked_of[i].at_ns + PAIR_LATE_NS)
+		if (p->now_ns > hp->asked_of[i].until_ns)
 			asked_drop(hp, &hp->asked_of[i]);
 }
 
@@ -246,7 +252,7 @@ static void asked_widen(struct pair_asked *a, const struct pair_asked *more)
 	a->psn = same ? a->psn : 0;
 	a->span = same ? (uint32_t)max_u64(a->span, more->span) : ROCE_PSN_MASK;
 	a->n = (uint32_t)max_u64(a->n, more->n);
-	a->at_ns = more->at_ns;
+	a->until_ns = max_u64(a->until_ns, more->until_ns);
 	a->ahead |= more->ahead;
 	if (a->flow != more->flow)
 		a->flow = NONE;
@@ -292,11 +298,23 @@ static void asked_in_vain(struct proxy *p, struct hostpair *hp, const struct far
 	                       .psn = pos_psn(f->pos_acked),
 	                       .span = (uint32_t)min_u64(asked_end(p, f) - f->pos_acked, PSN_HALF),
 	                       .n = (uint32_t)min_u64(asked_lately(p, f), ASKED_MAX),
-	                       .at_ns = p->now_ns,
+	                       .until_ns = p->now_ns + PAIR_LATE_NS,
 	                       .ahead = f->resumed};
 
 	if (a.n)
 		asked_add(p, hp, &a);
+}
+
+/* After a NAK that ended it a responder's queue pair is in error, and says nothing to what comes (IBTA 9.9.3): only what
+ * that NAK has overtaken may still be on its way. */
+static bool is_refused(const struct far_flow *f)
+{
+	return f->failed && f->syndrome;
+}
+
+static uint64_t late_ns(const struct far_flow *f)
+{
+	return is_refused(f) ? OVERTAKEN_NS : PAIR_LATE_NS;
 }
 
 /* A flow goes. What it was asked is nobody's now; what it was sent again, or what was under way while it had a pair,
@@ -308,7 +326,7 @@ static void asked_leave(const struct proxy *p, struct hostpair *hp, const struct
 	                       .psn = pos_psn(f->pos_base),
 	                       .span = (uint32_t)min_u64(f->pos_tx_max - f->pos_base, ROCE_PSN_MASK),
 	                       .n = repeated_lately(p, f, REPEATED_MAX),
-	                       .at_ns = p->now_ns};
+	                       .until_ns = p->now_ns + late_ns(f)};
 
 	for (uint32_t i = 0; i < hp->nasked; i++)
 		if (hp->asked_of[i].flow == f->idx)
@@ -467,6 +485,8 @@ void pair_leave(struct proxy *p, struct far_flow *f)
 		hp->doubted_owner = NONE;
 	if (asked && !FAULT(FAULT_NO_QUARANTINE)) /* its answer may be on its way */
 		timer_set(&p->timers, &hp->quarantine, p->now_ns + p->cfg.quarantine_ns);
+	else if (is_refused(f) && !timer_armed(&hp->quarantine) && !FAULT(FAULT_NO_QUARANTINE)) /* what that has overtaken */
+		timer_set(&p->timers, &hp->quarantine, p->now_ns + OVERTAKEN_NS);
 	if (hp->interrupted == f->idx)
 		hp->interrupted = NONE;
 	turn_over(p, f);
@@ -563,7 +583,7 @@ void pair_after_restart(struct proxy *p, struct far_flow *f)
 	                       .psn = pos_psn(f->pos_acked),
 	                       .span = PSN_HALF,
 	                       .n = ASKED_AFTER_LIFE,
-	                       .at_ns = p->now_ns,
+	                       .until_ns = p->now_ns + late_ns(f),
 	                       .ahead = true};
 
 	if (f->hostpair == NONE)

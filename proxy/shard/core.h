@@ -458,7 +458,7 @@ struct lan_host {
 
 /* What a flow has asked without being paired by an answer: one may come at any time. pair.c. */
 struct pair_asked {
-	uint64_t at_ns;     /* the last one, at the latest */
+	uint64_t until_ns;  /* no answer comes later */
 	uint32_t flow;      /* index; NONE: of flows that are gone, or of several */
 	uint32_t qpn;       /* answers go to this one; NONE: it is not known */
 	uint32_t psn, span; /* about PSNs psn .. psn + span, both 24 bits */

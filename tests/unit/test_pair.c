@@ -858,52 +858,94 @@ static void pair__reused_requester_qpn_after_a_retry(void **state)
 
 /* --- a flow that has failed --- */
 
-/* A flow to QPN0, paired with 0x51, whose responder has refused PSN 1. */
-static struct core *given_refused(void **state)
+static void refuse(struct core *c, uint32_t requester_qpn, uint32_t psn)
+{
+	enum proxy_drop d =
+	    core_in(&c->b, core_answer(RC_ACK, requester_qpn, psn, AETH_NAK_REM_ACCESS, psn), 0, 0);
+
+	core_pump(c);
+	assert_int_equal(d, DROP_NONE);
+}
+
+/* A flow to QPN0, paired with 0x51, whose responder has refused PSN 1 so long ago. */
+static struct core *given_refused(void **state, uint64_t ns)
 {
 	struct core *c = given_pair(state, QPN0, 0x51);
 
 	send_to(c, QPN0, 1);
 	core_expect(&c->b, RC_WRITE_ONLY, 1);
-	core_in(&c->b, core_answer(RC_ACK, 0x51, 1, AETH_NAK_REM_ACCESS, 1), 0, 0);
-	core_pump(c);
-	core_wait(c, 100 * CORE_MS);
+	refuse(c, 0x51, 1);
+	core_wait(c, ns);
 	core_forget(&c->b);
 	return c;
 }
 
-/* The host makes a new queue pair with the number of the one that failed: the new one gets it, and sooner where the PSN
- * tells that no late answer to the failed one can be meant. */
+/* The host makes a new queue pair with the number of the one that failed: the new one gets it by its first answer, also
+ * at the PSN that was refused. */
 static void pair__requester_qpn_of_a_failed_flow(void **state)
 {
-	struct core *c = given_refused(state);
+	struct core *c = given_refused(state, 100 * CORE_MS);
 
-	send_to(c, QPN0 + 1, 5000);
+	send_to(c, QPN0 + 1, 1);
 	assert_int_equal(answer_until_paired(c, QPN0 + 1, 0x51), 1);
-	send_to(c, QPN0 + 1, 5001);
-	core_expect(&c->b, RC_WRITE_ONLY, 5001);
-	assert_int_equal(ack_to(c, 0x51, 5001, 2), DROP_NONE);
+	send_to(c, QPN0 + 1, 2);
+	core_expect(&c->b, RC_WRITE_ONLY, 2);
+	assert_int_equal(ack_to(c, 0x51, 2, 2), DROP_NONE);
 	assert_true(near_of(c, QPN0)->failed);
 	assert_false(near_of(c, QPN0 + 1)->failed);
 }
 
-/* Late answers to what the failed flow was sent are not the new owner's. */
-static void pair__late_answers_to_a_failed_flow(void **state)
+/* Its responder refuses the same once more. It says so once, and its requester learns of it. */
+static void pair__refused_again_in_the_next_life(void **state)
 {
-	struct core *c = given_refused(state);
+	const struct core_pkt *k;
+	struct core *c = given_refused(state, 100 * CORE_MS);
 
 	send_to(c, QPN0 + 1, 1);
-	for (int i = 0; i < 2; i++)
+	core_expect(&c->b, RC_WRITE_ONLY, 1);
+	core_forget(&c->a);
+	refuse(c, 0x51, 1);
+	assert_true(far_of(c, QPN0 + 1)->failed);
+	k = core_expect_aeth(&c->a, 1, AETH_NAK_REM_ACCESS);
+	assert_int_equal(k->h.dest_qpn, 0x51);
+}
+
+/* What the NAK has overtaken comes soon after it. Until then no flow is tried, and it is nobody's. */
+static void pair__answers_that_a_refusal_has_overtaken(void **state)
+{
+	struct core *c = given_refused(state, CORE_MS);
+
+	send_to(c, QPN0 + 1, 1);
+	for (int i = 0; i < 4; i++)
 		assert_int_equal(ack_to(c, 0x51, 1, 1), DROP_LAN_ACK_UNMATCHED);
-	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
-	assert_int_equal(ack_to(c, 0x51, 1, 1), DROP_NONE); /* more answers than one packet has, even doubled */
-	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
+	core_wait(c, 18 * CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_wait(c, 2 * CORE_MS);
+	assert_int_equal(answer_until_paired(c, QPN0 + 1, 0x51), 1);
+}
+
+/* That wait is not made longer by more refusals. */
+static void pair__refusals_hold_nobody_up(void **state)
+{
+	struct core *c = given_pair(state, QPN0, 0x51);
+
+	send_to(c, QPN0 + 1, 0);
+	answer_until_paired(c, QPN0 + 1, 0x52);
+	send_to(c, QPN0, 1);
+	send_to(c, QPN0 + 1, 1);
+	refuse(c, 0x51, 1);
+	core_wait(c, 15 * CORE_MS);
+	refuse(c, 0x52, 1);
+	core_forget(&c->b);
+	send_to(c, QPN0 + 2, 0);
+	core_wait(c, 6 * CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
 }
 
 /* The far edge restarts after the refusal, and takes late answers for nobody's as before. */
 static void pair__late_answers_to_a_failed_flow_after_a_restart(void **state)
 {
-	struct core *c = given_refused(state);
+	struct core *c = given_refused(state, 100 * CORE_MS);
 
 	core_rebuild(&c->b);
 	core_session(c);
@@ -1022,6 +1064,21 @@ static void pair__silent_owner_has_had_the_psn(void **state)
 	send_to(c, QPN0 + 1, 0);
 	answer_until_paired(c, QPN0 + 1, 0x51);
 	expect_loud_end(c);
+}
+
+/* The silent flow was given up, but its responder may still be slow: its late answers are not the new owner's. */
+static void pair__late_answers_to_a_flow_that_was_given_up(void **state)
+{
+	struct core *c = given_silent(state);
+
+	core_wait(c, c->b.cfg.give_up_ns + 10000 * CORE_MS);
+	assert_true(far_of(c, QPN0)->failed);
+	core_forget(&c->b);
+	send_to(c, QPN0 + 1, 1);
+	for (int i = 0; i < 6; i++) /* three packets, each answer doubled */
+		assert_int_equal(ack_to(c, 0x51, 1, 1), DROP_LAN_ACK_UNMATCHED);
+	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
+	answer_until_paired(c, QPN0 + 1, 0x51);
 }
 
 /* It was slow, and nobody else could be meant. */
@@ -1328,13 +1385,16 @@ int main(void)
 	    CORE_TEST(pair__late_answers_after_a_restart),
 	    CORE_TEST(pair__reused_requester_qpn_after_a_retry),
 	    CORE_TEST(pair__requester_qpn_of_a_failed_flow),
-	    CORE_TEST(pair__late_answers_to_a_failed_flow),
+	    CORE_TEST(pair__refused_again_in_the_next_life),
+	    CORE_TEST(pair__answers_that_a_refusal_has_overtaken),
+	    CORE_TEST(pair__refusals_hold_nobody_up),
 	    CORE_TEST(pair__late_answers_to_a_failed_flow_after_a_restart),
 	    CORE_TEST(pair__new_owner_keeps_its_qpn_over_a_restart),
 	    CORE_TEST(pair__failed_flow_tells_its_pair_after_a_restart),
 	    CORE_TEST(pair__silent_owner_is_not_ahead),
 	    CORE_TEST(pair__silent_owner_at_the_same_psn),
 	    CORE_TEST(pair__silent_owner_has_had_the_psn),
+	    CORE_TEST(pair__late_answers_to_a_flow_that_was_given_up),
 	    CORE_TEST(pair__silent_owner_is_heard),
 	    CORE_TEST(pair__silent_owner_is_asked_alone),
 	    CORE_TEST(pair__silent_owner_among_many_that_are_dead),

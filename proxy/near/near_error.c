@@ -23,7 +23,12 @@
  * It must not meet a queue pair that has got the number meanwhile: nothing is sent once another flow between the two
  * hosts has it, nor while a younger flow between them has no pair yet and may have it; the tries are over after a
  * second; an edge that was down for longer than TELL_MAX_NS does not begin to; and the first PSN is not one that queue
- * pairs are likely to begin at. */
+ * pairs are likely to begin at.
+ *
+ * A younger flow without a pair gets one, or is closed when its requester has given up (near.c), or is given up by its
+ * far edge after GiveUp. One that was given up is waited for no longer, whatever its requester's number: nobody answers
+ * that requester any more. So the wait for younger flows ends soon after GiveUp, unless more and more of them begin. After
+ * twice that time the operator is told instead of the requester. */
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -33,7 +38,8 @@
 #define WAIT_NS      10000000ull /* as well: what the responder's host sent before its QP failed is under way */
 #define FIRST_GAP_NS 4000000ull  /* between tries that are not answered; doubles */
 #define TRIES        8
-#define TELL_MAX_NS  5000000000ull /* after the failure: later than that another queue pair may have the number */
+#define TELL_MAX_NS  5000000000ull /* after the failure: later than that another queue pair may have the number, ... */
+				   /* ... which no flow has shown; unless the edge has seen all that began since */
 #define PSN_JUMP     0x400000u /* a quarter of all PSNs */
 
 static uint64_t wait_ns(const struct proxy *p)
@@ -120,10 +126,11 @@ void near_error_resume(struct proxy *p, struct near_flow *f, uint64_t failed_ns)
 		give_up_telling(p, f);
 }
 
-/* A younger flow between the two hosts may have the requester's QPN. Its responder's answer says whether it has. */
+/* A younger flow between the two hosts may have the requester's QPN. Its responder's answer says whether it has, and
+ * comes before GiveUp or never. */
 static void wait_for_pair(struct proxy *p, struct near_flow *f)
 {
-	if (p->now_ns > f->error_ns + TELL_MAX_NS)
+	if (p->now_ns > f->error_ns + TELL_MAX_NS + 2 * p->cfg.give_up_ns)
 		give_up_telling(p, f);
 	else
 		timer_set(&p->timers, &f->fail_timer, p->now_ns + wait_ns(p));

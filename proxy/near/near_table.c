@@ -269,6 +269,12 @@ void near_unpaired_seen(struct proxy *p, struct near_flow *f)
 	dlist_append(&source_of(p, &f->src)->flows, &f->unpaired_node);
 }
 
+/* Its responder has not answered until GiveUp, and never will. */
+static bool is_given_up(const struct near_flow *f)
+{
+	return f->failed && !f->nak_syndrome;
+}
+
 bool near_unpaired_younger(struct proxy *p, const struct near_flow *f)
 {
 	const struct unpaired_source *s = source_of(p, &f->src);
@@ -276,7 +282,8 @@ bool near_unpaired_younger(struct proxy *p, const struct near_flow *f)
 	for (const struct dnode *n = s->flows.next; n != &s->flows; n = n->next) {
 		const struct near_flow *u = dlist_entry(n, struct near_flow, unpaired_node);
 
-		if (!work_take(p) || (u->born > f->born && ip_addr_eq(&u->src, &f->src) && ip_addr_eq(&u->dst, &f->dst)))
+		if (!work_take(p) || (u->born > f->born && !is_given_up(u) && ip_addr_eq(&u->src, &f->src) &&
+		                      ip_addr_eq(&u->dst, &f->dst)))
 			return true;
 	}
 	return false;

@@ -262,29 +262,106 @@ static void near_error__ends_with_a_word(void **state)
 	assert_int_equal(c->a.p->telling, 0);
 }
 
-/* A younger flow between the two hosts, of which nobody knows the requester's number yet, may have it. */
-static void near_error__waits_for_a_flow_without_a_pair(void **state)
+/* Another flow between the two hosts begins, of which nobody knows the requester's number yet: it may be that of the one
+ * that failed. */
+static void begin_younger(struct core *c, uint32_t qpn)
 {
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
+
+	h.dest_qpn = qpn;
+	core_in(&c->a, h, CORE_PMTU, 0);
+	core_pump(c);
+}
+
+/* Nobody answers it, and its requester asks again and again for so long. */
+static void younger_asks_again(struct core *c, uint32_t qpn, uint32_t seconds)
+{
+	for (uint32_t s = 0; s < seconds; s++) {
+		begin_younger(c, qpn);
+		core_wait(c, 1000 * CORE_MS);
+		core_forget(&c->b);
+	}
+}
+
+/* Its responder answers to that number, at the next probe that comes. */
+static void answer_younger(struct core *c, uint32_t qpn, uint32_t requester_qpn)
+{
+	core_forget(&c->b);
+	core_forget(&c->a);
+	for (int i = 0; i < 100 && !core_pending(&c->b); i++) {
+		begin_younger(c, qpn);
+		core_wait(c, 100 * CORE_MS);
+	}
+	assert_int_not_equal(core_pending(&c->b), 0);
+	core_in(&c->b, core_answer(RC_ACK, requester_qpn, 0, AETH_ACK_NO_CREDITS, 1), 0, 0);
+	core_pump(c);
+	core_expect_aeth(&c->a, 0, AETH_ACK_NO_CREDITS);
+}
+
+static void near_error__waits_for_a_flow_without_a_pair(void **state)
+{
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
 	uint8_t op;
 
-	h.dest_qpn = 0x99;
 	for (int i = 0; i < 5; i++) {
-		assert_int_equal(core_in(&c->a, h, CORE_PMTU, 0), i ? DROP_LAN_DUPLICATE : DROP_NONE);
+		begin_younger(c, 0x99);
 		core_wait(c, WAIT);
 	}
 	assert_int_equal(core_pending(&c->a), 0);
-	core_forget(&c->b);
-	for (int i = 0; i < 100 && !core_pending(&c->a); i++) {
-		core_wait(c, 10 * CORE_MS);
-		if (core_take(&c->b)) /* it has another number */
-			core_in(&c->b, core_answer(RC_ACK, 0x77, 0, AETH_ACK_NO_CREDITS, 1), 0, 0);
-		core_pump(c);
-	}
-	core_expect_aeth(&c->a, 0, AETH_ACK_NO_CREDITS);
+	answer_younger(c, 0x99, 0x77); /* it has another number */
 	core_wait(c, WAIT);
 	expect_impossible(c, &op);
+}
+
+/* However late that answer: the requester is told then ... */
+static void near_error__waits_for_a_late_pair(void **state)
+{
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
+	uint8_t op;
+
+	younger_asks_again(c, 0x99, 20);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_false(core_event(&c->a, EV_REQUESTER_UNREACHABLE));
+	answer_younger(c, 0x99, 0x77);
+	core_wait(c, WAIT);
+	expect_impossible(c, &op);
+}
+
+/* ... unless the younger flow has its number. */
+static void near_error__late_pair_has_the_number(void **state)
+{
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
+
+	younger_asks_again(c, 0x99, 20);
+	answer_younger(c, 0x99, CORE_QPN);
+	core_wait(c, 100000 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
+}
+
+/* Nobody ever answers the younger one: nobody waits for it once it is given up. */
+static void near_error__a_flow_that_was_given_up_is_not_waited_for(void **state)
+{
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
+	uint8_t op;
+
+	younger_asks_again(c, 0x99, (uint32_t)(c->b.cfg.give_up_ns / (1000 * CORE_MS)) - 1);
+	assert_int_equal(core_pending(&c->a), 0);
+	younger_asks_again(c, 0x99, 10);
+	expect_impossible(c, &op);
+}
+
+/* There is always one more: the operator is told in the end. */
+static void near_error__younger_flows_without_end(void **state)
+{
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
+
+	for (uint32_t i = 0; i < 31; i++) {
+		assert_false(core_event(&c->a, EV_REQUESTER_UNREACHABLE));
+		younger_asks_again(c, 0x99 + i, 4);
+	}
+	younger_asks_again(c, 0x99 + 31, 4);
+	assert_true(core_event(&c->a, EV_REQUESTER_UNREACHABLE));
+	assert_int_equal(core_pending(&c->a), 0);
 }
 
 /* The number has gone to another connection of the two hosts: that one has nothing to do with it. */
@@ -318,6 +395,10 @@ int main(void)
 	    CORE_TEST(near_error__not_after_another_boot),
 	    CORE_TEST(near_error__silence_is_told_after_a_restart),
 	    CORE_TEST(near_error__waits_for_a_flow_without_a_pair),
+	    CORE_TEST(near_error__waits_for_a_late_pair),
+	    CORE_TEST(near_error__late_pair_has_the_number),
+	    CORE_TEST(near_error__a_flow_that_was_given_up_is_not_waited_for),
+	    CORE_TEST(near_error__younger_flows_without_end),
 	    CORE_TEST(near_error__ends_with_a_word),
 	    CORE_TEST(near_error__never_to_another_queue_pair),
 	};

@@ -13,9 +13,8 @@
  *   CM lives              CM opens life after life on the same queue pairs, and nobody says that the one before is
  *                         over, which still drains; in some the line is cut meanwhile
  *
- * Some of it the edges do not stand yet, and only `--hard failed` draws it: a refusal in a life that began right after
- * one (the NAK, which comes once, is taken for a late answer); and work both ways (what is owed to the other half of a
- * refused requester goes to its heir). */
+ * One thing the edges do not stand yet, and only `--hard failed` draws it: work both ways (what is owed to the other half
+ * of a refused requester goes to its heir). */
 #include "scenario_failed.h"
 
 #include "rng.h"
@@ -123,12 +122,6 @@ static bool all_of_it(void)
 	return scenario_is_hard("failed");
 }
 
-/* And so the new life must not begin where that one was refused. */
-static bool first_refused(const struct conn_cfg *before)
-{
-	return before->refuse_msg == 1 && !all_of_it();
-}
-
 /* What the life before would have done, or other work from other PSNs on; nothing goes wrong in it. */
 static struct conn_cfg *next_life(struct scenario *s, struct rng *r, const struct conn_cfg *before, uint8_t inherits)
 {
@@ -141,11 +134,11 @@ static struct conn_cfg *next_life(struct scenario *s, struct rng *r, const struc
 	k->refuse_msg = 0;
 	k->leaves = false;
 	k->receive_every_ns = 0;
-	k->inherits_words = rng_chance(r, 0.3) && !first_refused(before);
+	k->inherits_words = rng_chance(r, 0.3);
 	if (!k->inherits_words) {
 		pick_plan(&k->plan[0], r, k->pmtu, rng_log_range(r, 1, 100));
-		if (rng_chance(r, 0.5) || first_refused(before))
-			k->psn_start[0] = pick_psn(r) ^ (first_refused(before) ? 0x800000 : 0);
+		if (rng_chance(r, 0.5))
+			k->psn_start[0] = pick_psn(r);
 		if (rng_chance(r, 0.5))
 			k->psn_start[1] = pick_psn(r);
 	}
@@ -192,7 +185,7 @@ static void recovered(struct scenario *s, struct rng *r)
 	for (uint64_t n = rng_range(r, 1, 3); n > 0; n--) {
 		struct conn_cfg *k = first_life(s, r);
 
-		for (uint64_t lives = all_of_it() ? rng_range(r, 1, 2) : 1; lives > 0; lives--) {
+		for (uint64_t lives = rng_range(r, 1, 2); lives > 0; lives--) {
 			refuses(k, r, any_refusal(r));
 			k->leaves = rng_chance(r, 0.4);
 			k->leaves_ns = wait(r, SEC);

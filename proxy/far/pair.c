@@ -32,7 +32,7 @@
  * One that a responder has refused is remembered for OVERTAKEN_NS only: that queue pair is in error and says nothing more,
  * so only what its NAK has overtaken may still come. No flow is tried before that has come. The responder of the next
  * life may refuse, too, and says so once: a doubt would throw its NAK away, and no packet that is sent in doubt would be
- * answered. Another refusal does not make the wait longer, so each wait is followed by a turn.
+ * answered. More refusals make the wait longer, up to OVERTAKEN_MAX_NS: then there is a turn, whoever is refused on and on.
  *
  * Nor does one that has something in flight keep its QPN for ever: its responder may be gone, with the packets, and the
  * requester's QPN come again. Once it has not answered for SILENT_RETRIES retries an answer is taken for it only if no
@@ -56,7 +56,8 @@
 #define UNSENT_DOUBLINGS 5          /* ... so often */
 #define UNASKED_QUIET_NS 20000000ull
 #define UNASKED_MAX_NS   200000000ull
-#define OVERTAKEN_NS 20000000ull /* an answer that a later one has overtaken on the LAN comes sooner than that */
+#define OVERTAKEN_NS 20000000ull /* an answer that a later one has overtaken on the LAN comes sooner than that; no turn begins, ... */
+#define OVERTAKEN_MAX_NS 200000000ull /* ... for a row of refusals without a turn in between */
 #define VOID_QUIET_NS OVERTAKEN_NS /* a flow that sent nothing again, and got no answer, for so long gets no late ones */
 
 static uint32_t qpn_hash(const struct far_flow *f)
@@ -241,7 +242,7 @@ static void asked_forget(struct hostpair *hp, const struct far_flow *f)
 static void asked_expire(const struct proxy *p, struct hostpair *hp)
 {
 	for (uint32_t i = hp->nasked; i-- > 0;)
-		if (p->now_ns > hp->asked_of[i].until_ns)
+		if (p->now_ns >= hp->asked_of[i].until_ns)
 			asked_drop(hp, &hp->asked_of[i]);
 }
 
@@ -399,6 +400,7 @@ static void begin_turn(struct hostpair *hp, struct far_flow *f)
 	hp->doubted = false;
 	hp->interrupted = NONE;
 	hp->asked = true;
+	hp->refused_ns = 0;
 	hp->prober = f->idx;
 	f->probing = true;
 }
@@ -469,6 +471,18 @@ static void turn_over(struct proxy *p, struct far_flow *f)
 	next_turn(p, hp);
 }
 
+/* The answers that a refusal has overtaken come before anybody is asked. */
+static void wait_for_overtaken(struct proxy *p, struct hostpair *hp)
+{
+	uint64_t until;
+
+	if (!timer_armed(&hp->quarantine) || !hp->refused_ns)
+		hp->refused_ns = p->now_ns;
+	until = min_u64(p->now_ns + OVERTAKEN_NS, hp->refused_ns + OVERTAKEN_MAX_NS);
+	if (until > p->now_ns && (!timer_armed(&hp->quarantine) || hp->quarantine.when_ns < until))
+		timer_set(&p->timers, &hp->quarantine, until);
+}
+
 void pair_leave(struct proxy *p, struct far_flow *f)
 {
 	struct hostpair *hp;
@@ -485,8 +499,8 @@ void pair_leave(struct proxy *p, struct far_flow *f)
 		hp->doubted_owner = NONE;
 	if (asked && !FAULT(FAULT_NO_QUARANTINE)) /* its answer may be on its way */
 		timer_set(&p->timers, &hp->quarantine, p->now_ns + p->cfg.quarantine_ns);
-	else if (is_refused(f) && !timer_armed(&hp->quarantine) && !FAULT(FAULT_NO_QUARANTINE)) /* what that has overtaken */
-		timer_set(&p->timers, &hp->quarantine, p->now_ns + OVERTAKEN_NS);
+	else if (is_refused(f) && !FAULT(FAULT_NO_QUARANTINE))
+		wait_for_overtaken(p, hp);
 	if (hp->interrupted == f->idx)
 		hp->interrupted = NONE;
 	turn_over(p, f);

@@ -458,7 +458,7 @@ struct lan_host {
 
 /* What a flow has asked without being paired by an answer: one may come at any time. pair.c. */
 struct pair_asked {
-	uint64_t until_ns;  /* no answer comes later */
+	uint64_t until_ns;  /* no answer comes from then on */
 	uint32_t flow;      /* index; NONE: of flows that are gone, or of several */
 	uint32_t qpn;       /* answers go to this one; NONE: it is not known */
 	uint32_t psn, span; /* about PSNs psn .. psn + span, both 24 bits */
@@ -475,6 +475,7 @@ struct hostpair {
 	uint32_t last_prober;    /* whose probe was not answered in time: a late answer is its; NONE */
 	uint32_t prober;         /* far flow whose turn it is, NONE */
 	uint64_t since_ns;       /* when it was first heard of */
+	uint64_t refused_ns;     /* the first refusal of those that have put off turns; 0: none since the last turn */
 	uint32_t interrupted;    /* whose turn was taken back, and is the next; NONE */
 	uint32_t doubted_owner;  /* a silent flow whose answers could be another's: it is asked before the next turn; NONE */
 	bool asked;              /* one of its flows has had a turn */

@@ -924,22 +924,60 @@ static void pair__answers_that_a_refusal_has_overtaken(void **state)
 	assert_int_equal(answer_until_paired(c, QPN0 + 1, 0x51), 1);
 }
 
-/* That wait is not made longer by more refusals. */
-static void pair__refusals_hold_nobody_up(void **state)
+/* Each of n flows from QPN0 on is paired, with 0x200 and what follows. */
+static struct core *given_pairs(void **state, uint32_t n)
 {
-	struct core *c = given_pair(state, QPN0, 0x51);
+	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	send_to(c, QPN0 + 1, 0);
-	answer_until_paired(c, QPN0 + 1, 0x52);
-	send_to(c, QPN0, 1);
-	send_to(c, QPN0 + 1, 1);
-	refuse(c, 0x51, 1);
+	for (uint32_t i = 0; i < n; i++) {
+		send_to(c, QPN0 + i, 0);
+		answer_until_paired(c, QPN0 + i, 0x200 + i);
+	}
+	return c;
+}
+
+/* The responder of the i-th of them refuses PSN 1. */
+static void send_and_refuse(struct core *c, uint32_t i)
+{
+	send_to(c, QPN0 + i, 1);
+	refuse(c, 0x200 + i, 1);
+}
+
+/* Another refusal has overtaken answers as well ... */
+static void pair__answers_that_two_refusals_have_overtaken(void **state)
+{
+	struct core *c = given_pairs(state, 3);
+
+	send_and_refuse(c, 0);
+	core_wait(c, 1000 * CORE_MS);
+	send_and_refuse(c, 1);
 	core_wait(c, 15 * CORE_MS);
-	refuse(c, 0x52, 1);
+	send_and_refuse(c, 2);
 	core_forget(&c->b);
-	send_to(c, QPN0 + 2, 0);
-	core_wait(c, 6 * CORE_MS);
-	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	send_to(c, QPN0 + 3, 1);
+	core_wait(c, 19 * CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_wait(c, CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 1);
+	refuse(c, 0x202, 1);
+	assert_true(far_of(c, QPN0 + 3)->failed);
+}
+
+/* ... but if there is no end of them, a flow is tried all the same. */
+static void pair__refusals_hold_nobody_up_for_ever(void **state)
+{
+	struct core *c = given_pairs(state, FLOWS);
+	uint32_t probes = 0;
+
+	send_and_refuse(c, 0);
+	send_to(c, QPN0 + FLOWS, 0);
+	for (uint32_t i = 1; i < FLOWS; i++) {
+		core_wait(c, 10 * CORE_MS);
+		for (const struct core_pkt *k; (k = core_take(&c->b));)
+			probes += k->h.dest_qpn == QPN0 + FLOWS;
+		assert_int_equal(probes > 0, i >= 20);
+		send_and_refuse(c, i);
+	}
 }
 
 /* The far edge restarts after the refusal, and takes late answers for nobody's as before. */
@@ -1387,7 +1425,8 @@ int main(void)
 	    CORE_TEST(pair__requester_qpn_of_a_failed_flow),
 	    CORE_TEST(pair__refused_again_in_the_next_life),
 	    CORE_TEST(pair__answers_that_a_refusal_has_overtaken),
-	    CORE_TEST(pair__refusals_hold_nobody_up),
+	    CORE_TEST(pair__answers_that_two_refusals_have_overtaken),
+	    CORE_TEST(pair__refusals_hold_nobody_up_for_ever),
 	    CORE_TEST(pair__late_answers_to_a_failed_flow_after_a_restart),
 	    CORE_TEST(pair__new_owner_keeps_its_qpn_over_a_restart),
 	    CORE_TEST(pair__failed_flow_tells_its_pair_after_a_restart),

@@ -118,7 +118,7 @@ static void ack_mode__orphan_refused_fails_once_and_goes(void **state)
 	core_send(c, RC_WRITE_ONLY, 4); /* the host goes on: its packet waits for the stale flow */
 	core_forget(&c->b);
 	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
-	core_wait(c, 10 * CORE_MS);
+	core_wait(c, 25 * CORE_MS); /* what the NAK has overtaken comes before the next probe */
 	while (proxy_event_next(c->b.p, &ev))
 		failures += ev.type == EV_FLOW_FAILED;
 	assert_int_equal(failures, 1);

@@ -164,7 +164,8 @@ static void fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t synd
 	timer_cancel(&p->timers, &f->rto);
 	proxy_failure_push(p, why, NULL, f, pos, bytes);
 	far_store(p, f);
-	far_free_requests(p, f);
+	if (!f->stale_epoch)
+		far_free_requests(p, f);
 	far_free_ops(p, f);
 	pair_leave(p, f);
 	far_report(p, f, true);
@@ -202,6 +203,26 @@ void far_mispaired(struct proxy *p, struct far_flow *f, uint32_t requester_qpn)
 }
 
 /* --- ACK and NAK --- */
+
+/* First answer ever: whose QPN it names, and how many messages the responder has counted, from which the near edge
+ * works out the MSN of every ACK. A READ response, whichever, counts its READ already; if the READ is one that the host
+ * repeats, perhaps what the responder has executed behind it, too, and nobody here can tell: both edges may have lost
+ * their buffers. */
+static void learn_pair(struct far_flow *f, const struct roce_pkt *pkt, uint64_t at_pos)
+{
+	struct roce_pkt ack = *pkt;
+
+	ack.opcode = RC_ACK;
+	ack.aeth_syndrome = AETH_ACK_NO_CREDITS;
+	f->template_len = (uint8_t)roce_build(f->template, TEMPLATE_MAX, &ack, NULL, 0);
+	f->pair_at_pos = at_pos;
+	f->pair_msn = pkt->aeth_msn;
+	f->pair_by_response = f->pair_msn_late = pkt->opcode != RC_ACK && !FAULT(FAULT_LATE_COUNT_TRUSTED);
+	if (pkt->opcode != RC_ACK) /* it counts its READ or ATOMIC already */
+		f->pair_msn = (f->pair_msn - 1) & ROCE_PSN_MASK;
+	else if ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK)
+		f->pair_at_pos++;
+}
 
 /* The responder expects something below what we took for the beginning. */
 static enum proxy_drop nak_below_base(struct proxy *p, struct far_flow *f, uint64_t pos)
@@ -249,6 +270,8 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 	}
 	if (pkt->aeth_syndrome != AETH_NAK_PSN_SEQ) {
 		count(p, CTR_ERR_NAKS_RX, 1);
+		if (f->stale_epoch)
+			learn_pair(f, pkt, pos); /* its successor is told the same */
 		far_fail(p, f, op && op->pos < pos ? op->pos : pos, pkt->aeth_syndrome); /* its answer was lost */
 		return DROP_NONE;
 	}
@@ -322,26 +345,6 @@ static void count_exactly(struct proxy *p, struct far_flow *f, const struct roce
 	f->pair_msn_late = false;
 	f->pair_due = true;
 	far_report(p, f, true);
-}
-
-/* First answer ever: whose QPN it names, and how many messages the responder has counted, from which the near edge
- * works out the MSN of every ACK. A READ response, whichever, counts its READ already; if the READ is one that the host
- * repeats, perhaps what the responder has executed behind it, too, and nobody here can tell: both edges may have lost
- * their buffers. */
-static void learn_pair(struct far_flow *f, const struct roce_pkt *pkt, uint64_t at_pos)
-{
-	struct roce_pkt ack = *pkt;
-
-	ack.opcode = RC_ACK;
-	ack.aeth_syndrome = AETH_ACK_NO_CREDITS;
-	f->template_len = (uint8_t)roce_build(f->template, TEMPLATE_MAX, &ack, NULL, 0);
-	f->pair_at_pos = at_pos;
-	f->pair_msn = pkt->aeth_msn;
-	f->pair_by_response = f->pair_msn_late = pkt->opcode != RC_ACK && !FAULT(FAULT_LATE_COUNT_TRUSTED);
-	if (pkt->opcode != RC_ACK) /* it counts its READ or ATOMIC already */
-		f->pair_msn = (f->pair_msn - 1) & ROCE_PSN_MASK;
-	else if ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK)
-		f->pair_at_pos++;
 }
 
 /* The position that a first answer speaks of: a response may be one from the middle of its READ. */

@@ -33,8 +33,8 @@ static inline void far_work_later(struct proxy *p, struct far_flow *f)
 /* The near edge has lost its arena: the flow goes on for what came before, unknown to the new near edge. False: there
  * is nothing left to deliver, it may go. */
 bool far_stale(struct proxy *p, struct far_flow *f);
-/* The stale flow has failed with so many bytes, and been told as failed: it is closed when its timer runs out, at once,
- * but not in the caller's hands. */
+/* The stale flow has failed with so many bytes, and been told as failed: it is closed when its timer runs out, which is
+ * at once, but not in the caller's hands; or after a round trip, if its responder refused. */
 void far_stale_failed(struct proxy *p, struct far_flow *f, uint64_t bytes);
 /* True if the stale flow has come to its end, and is closed. To be asked whenever its timer runs out. */
 bool far_stale_over(struct proxy *p, struct far_flow *f);

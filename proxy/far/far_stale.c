@@ -14,9 +14,27 @@
  * the responder says where it stands, as for any flow whose beginning was not seen. No snapshot of the new life can
  * name a stale flow, so whatever heeds the barrier waits for all stale flows between its machines (barrier_far.c).
  *
- * A stale flow whose responder makes no progress for StallAfter has failed, loudly. So has one whose responder refuses,
- * and it is closed at once (far_stale_failed()): its near edge, which closes other failed flows, does not know it. */
+ * A stale flow whose responder makes no progress for StallAfter has failed, loudly. It is closed at once
+ * (far_stale_failed()): its near edge, which closes other failed flows, does not know it.
+ *
+ * So has one whose responder refuses. A refusal moves the responder's queue pair to the error state (IBTA 9.9.3),
+ * whichever life that queue pair was in, and a refusal is said once. So the successor, which nobody would answer any
+ * more, and which would be sent until the queue pair is recovered and takes its bytes, fails as well. It is told the
+ * responder's NAK as if it had been answered by it, because its near edge knows neither pair nor count. The stale flow
+ * stays for a round trip: a flow that opens until then was opened by a host that could not have heard of the refusal.
+ * A flow that CM has paired is of another life of the queue pair, which the refusal was not about.
+ *
+ *     stale      acked = refused ........... rx ......?
+ *     successor  base ..... or ..... base ......... or base
+ *                NAK at refused      NAK at base    NAK at rx
+ *
+ * Where the successor begins behind the refused place, its host was ACKed past that place early, in mode near or far:
+ * the NAK acknowledges no more of it than what was committed here. A host that was ACKed even beyond that ignores the
+ * NAK, and meets silence. */
 #include "far_priv.h"
+
+#include "pair.h"
+#include "proxy/wan/wan.h"
 
 /* Where the first request at or behind pos_acked lies that needs its own response, pos_rx if there is none. */
 static uint64_t first_own(struct proxy *p, const struct far_flow *f)
@@ -70,6 +88,64 @@ bool far_stale(struct proxy *p, struct far_flow *f)
 	return true;
 }
 
+/* As far behind the refused place, but not beyond `end`, as the stale flow's host may have been ACKed for what came
+ * here; and how many messages end on the way. */
+static uint64_t acked_early(struct proxy *p, const struct far_flow *stale, uint64_t end, uint32_t *msgs)
+{
+	uint64_t pos = stale->nak_pos;
+
+	while (stale->mode != ACK_MODE_HOST && pos < end && pos < stale->pos_rx && work_take(p)) {
+		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, stale->idx, pos);
+
+		if (slot == SLOT_NONE)
+			break;
+		*msgs += (arena_hdr(p->arena, slot)->flags & SF_MSG_END) != 0;
+		pos += arena_hdr(p->arena, slot)->psns;
+	}
+	return pos;
+}
+
+/* The refusal of the stale flow answers the successor at pos, where the responder counts so many messages more than at
+ * the refused place. Not if the near edge could not count from there, or somebody else has the requester's QPN. */
+static void learn_refusal(struct proxy *p, const struct far_flow *stale, struct far_flow *f, uint64_t pos,
+                          uint32_t msgs)
+{
+	if (pos > f->pos_rx || pos + BELOW_BASE_REACH <= f->pos_base ||
+	    pair_find(p, &stale->src, &stale->dst, stale->requester_qpn))
+		return;
+	if (pos < f->pos_base)
+		far_begin_at(p, f, pos);
+	f->base_fixed = true;
+	f->pairing = PAIR_PROVISIONAL;
+	pair_enter(p, f, stale->requester_qpn);
+	f->template_len = stale->template_len;
+	memcpy(f->template, stale->template, stale->template_len);
+	f->pair_at_pos = pos;
+	f->pair_msn = (stale->pair_msn + msgs) & ROCE_PSN_MASK;
+	f->pair_due = true;
+}
+
+static void refuse_successor(struct proxy *p, const struct far_flow *stale, struct far_flow *f)
+{
+	uint64_t pos = pos_near(f->pos_base, pos_psn(stale->nak_pos));
+	uint32_t msgs = 0;
+
+	if (pos < f->pos_base)
+		pos += acked_early(p, stale, stale->nak_pos + (f->pos_base - pos), &msgs) - stale->nak_pos;
+	learn_refusal(p, stale, f, pos, msgs);
+	far_fail(p, f, pos, stale->syndrome);
+}
+
+static void refuse_successors(struct proxy *p, const struct far_flow *stale)
+{
+	uint32_t i = far_dest_hash(&stale->src, &stale->dst, stale->dest_qpn);
+	struct far_flow *f;
+
+	while ((f = far_by_dest(p, &stale->src, &stale->dst, stale->dest_qpn, &i)))
+		if (f->successor_of == stale->idx && !f->failed && f->pairing == PAIR_LEARNING)
+			refuse_successor(p, stale, f);
+}
+
 bool far_stale_over(struct proxy *p, struct far_flow *f)
 {
 	bool owes = f->pos_acked < f->pos_rx && !f->failed; /* of one that has failed nothing is left to deliver */
@@ -80,6 +156,8 @@ bool far_stale_over(struct proxy *p, struct far_flow *f)
 		count(p, CTR_BYTES_FAILED, f->held_bytes);
 		proxy_failure_push(p, FAILURE_SILENT, NULL, f, f->pos_acked, f->held_bytes);
 	}
+	if (f->failed && f->syndrome)
+		refuse_successors(p, f);
 	far_close(p, f);
 	return true;
 }
@@ -87,7 +165,7 @@ bool far_stale_over(struct proxy *p, struct far_flow *f)
 void far_stale_failed(struct proxy *p, struct far_flow *f, uint64_t bytes)
 {
 	count(p, CTR_BYTES_FAILED, bytes); /* of other flows the near edge counts them */
-	timer_set(&p->timers, &f->rto, p->now_ns);
+	timer_set(&p->timers, &f->rto, p->now_ns + (f->syndrome ? proxy_rtt_min_ns(p) : 0));
 }
 
 void far_stale_forgotten(struct proxy *p, const struct far_flow *stale_epoch)

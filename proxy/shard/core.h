@@ -137,7 +137,8 @@ struct near_flow {
 	                            smaller with each response, and until an ACK, or responses to two operations, have
 	                            told what it is nothing is ACKed */
 	uint32_t msn_late_op;    /* 1 + relative MSN of the operation whose response told msn_offset; 0: none did */
-	bool failed;             /* the responder refused: silent from here on */
+	bool failed;             /* the responder refused: silent from here on ... */
+	uint64_t failed_ns;      /* ... since when; 0: since before a restart */
 	bool requester_known;    /* it is in proxy.near_by_requester */
 	bool superseded;         /* its requester's QPN is in a younger connection: it has nobody to speak to */
 	uint64_t stalled_ns;     /* since when the far edge says so */
@@ -662,11 +663,13 @@ struct near_cm_info {
 	struct cm_traits responder; /* for the template of its ACKs */
 };
 
-/* What carry/, which is below near/ and far/, has these do. */
+/* What others have near/ and far/ do: carry/, which is below them, and near/, which is beside far/. */
 struct role_calls {
 	void (*cm_open)(struct proxy *p, const struct near_cm_info *ci);
 	void (*cm_over)(struct proxy *p, const struct near_cm_info *ci);
 	void (*far_cm_open)(struct proxy *p, const struct near_cm_info *ci);
+	/* the connection of that flow is over: what its other direction, opened before then, owes fails */
+	void (*far_connection_over)(struct proxy *p, const struct near_flow *f, uint64_t opened_before_ns);
 	void (*far_schedule)(struct proxy *p, struct far_flow *f); /* it waits for other flows no more */
 };
 

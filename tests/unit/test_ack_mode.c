@@ -226,7 +226,7 @@ static void ack_mode__orphan_refused_and_recovered(void **state)
 	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
 	core_wait(c, 10 * CORE_MS);
 	core_send(c, RC_WRITE_ONLY, 4);
-	core_wait(c, CORE_MS);
+	core_wait(c, 25 * CORE_MS); /* what the NAK has overtaken comes before the next probe */
 	core_expect(&c->b, RC_WRITE_ONLY, 4);
 	core_ack(c, 4, AETH_ACK_NO_CREDITS, 1);
 	core_wait(c, CORE_MS);

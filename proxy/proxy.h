@@ -202,6 +202,7 @@ struct proxy_session {
 	uint32_t epoch_tx; /* in datagrams that we send; the peer's epoch_rx. New for each session */
 	uint32_t epoch_rx;
 	uint64_t peer_arena_epoch; /* the life of the peer's arena; 0: not known. Flows of an earlier life are over */
+	uint32_t peer_boot_id;     /* of the peer's start: another one numbers its raw packets from 0 again. 0: not known */
 	bool peer_without_fec;     /* repairs would be for nothing */
 	bool peer_kept_arena;      /* another life of the peer's arena means no loss: the one before had drained */
 	bool arena_lost;           /* the peer knew a life of ours that is gone, and was not known to have drained */

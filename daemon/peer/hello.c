@@ -469,6 +469,7 @@ void hello_epochs(const struct hello *here, const struct hello *there, struct pr
 	s->epoch_tx = epoch_of(here, there);
 	s->epoch_rx = epoch_of(there, here);
 	s->peer_arena_epoch = there->arena_epoch;
+	s->peer_boot_id = there->boot_id;
 	s->peer_kept_arena = there->arena_former == FORMER_KEPT;
 	s->arena_lost = here->arena_former == FORMER_LOST && there->peer_arena_epoch != 0 &&
 	                there->peer_arena_epoch != here->arena_epoch;

@@ -165,6 +165,7 @@ static void begin_void_session(struct peer *p)
 	while (new_boot_id(&nobody.boot_id) < 0 || getrandom(tx.bytes, sizeof(tx.bytes), 0) != sizeof(tx.bytes))
 		;
 	hello_epochs(&p->here, &nobody, &s);
+	s.peer_boot_id = p->there.boot_id; /* it may come back, and its numbers go on */
 	tx.epoch = s.epoch_tx;
 	s.arena_lost = false; /* was said */
 	s.mismatch = true;

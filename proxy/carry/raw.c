@@ -3,7 +3,8 @@
  *
  * Such packets cross in slots of their own, named by a sequence number of their lane: repaired when a datagram is lost
  * (a CM request would otherwise be missing for seconds; but no CNP), delivered in the order of arrival, each at most
- * once.
+ * once while neither edge starts again: a new session goes on with the numbers of the one before (session_start()). An
+ * edge that starts again knows no numbers of before, and may deliver once more what it had delivered just before its end.
  *
  * CM messages are read on their way, at both edges, so that each knows the QPN pairs of its own hosts before the
  * first packet.
@@ -350,13 +351,19 @@ void raw_on_timer(struct proxy *p)
 			let_go(p, &p->raw_lanes[i]);
 }
 
-/* Gives up the packets that lack pieces, and waits for none. */
+/* Gives up the packets that lack pieces: all of their pieces come again. The numbers go on with those of the session
+ * before while neither edge has started again: packets that were delivered come once more if the other edge did not hear
+ * of that, and are known. Otherwise they start over, and no packet is waited for. */
 static void session_start(struct proxy *p, struct lane *l)
 {
 	struct raw_lane *r = &p->raw_lanes[l->id];
+	bool goes_on = p->session.peer_boot_id && p->session.peer_boot_id == r->peer_boot_id;
 
 	while (!dlist_empty(&r->partial))
 		drop_oldest_partial(p, r);
+	if (goes_on)
+		return;
+	r->peer_boot_id = p->session.peer_boot_id;
 	r->next = UINT64_MAX;
 	let_go(p, r);
 	r->seq_rx = 0;

@@ -514,6 +514,7 @@ struct raw_lane {
 	uint64_t seq_tx;   /* next number of an expendable packet */
 	uint64_t seq_rx;   /* highest + 1 */
 	uint64_t seen[16]; /* bitmap of the 1024 before it */
+	uint32_t peer_boot_id; /* of the start of the other edge that numbers them; 0: not known */
 	uint64_t next;     /* everything before has come, or is not waited for any more */
 	struct dnode held; /* RAW_WAN slots of RC packets that overtook others, in their order */
 	uint32_t nheld;

@@ -562,6 +562,7 @@ void edge_session(struct edge *e, uint32_t epoch_tx, uint32_t epoch_rx)
 	struct proxy_session session = {.epoch_tx = epoch_tx,
 	                                .epoch_rx = epoch_rx,
 	                                .peer_arena_epoch = e->w->edge[!e->site].arena_lives,
+	                                .peer_boot_id = 1 + e->w->edge[!e->site].restarts,
 	                                .peer_relay_channels = e->w->cfg.relay_channels};
 
 	for (uint32_t i = 0; i < e->nshards && !e->down; i++)

@@ -384,6 +384,8 @@ static void hello_epochs__crosswise_and_new_for_every_life(void **state)
 	assert_int_equal(sa.epoch_tx, sb.epoch_rx);
 	assert_int_equal(sa.epoch_rx, sb.epoch_tx);
 	assert_int_not_equal(sa.epoch_tx, sa.epoch_rx);
+	assert_int_equal(sa.peer_boot_id, b.boot_id);
+	assert_int_equal(sb.peer_boot_id, a.boot_id);
 	b.boot_id++;
 	hello_epochs(&a, &b, &s);
 	assert_int_not_equal(s.epoch_tx, sa.epoch_tx);

@@ -190,6 +190,72 @@ static void raw__again_in_a_new_session(void **state)
 	assert_int_equal(core_pending(&c->b), 0);
 }
 
+/* Each edge as it says it has started. */
+static void session_of_starts(struct core *c, uint32_t a, uint32_t b)
+{
+	struct proxy_session sa = {.epoch_tx = ++c->epoch, .epoch_rx = 0x10000 + c->epoch, .peer_boot_id = b};
+	struct proxy_session sb = {.epoch_tx = sa.epoch_rx, .epoch_rx = sa.epoch_tx, .peer_boot_id = a};
+
+	proxy_session_start(c->a.p, &sa, c->now_ns);
+	proxy_session_start(c->b.p, &sb, c->now_ns);
+	core_pump(c);
+}
+
+/* The host has them, and the other edge does not know it yet. */
+static void deliver_unreported(struct core *c, uint32_t first, uint32_t n)
+{
+	uint8_t buf[WAN_MTU_MAX];
+	struct wan_tx tx;
+	size_t len;
+
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(ud(&c->a, first + i, 200), DROP_NONE);
+	while ((len = proxy_wan_tx(c->a.p, c->now_ns, buf, sizeof(buf), &tx)) > 0)
+		proxy_wan_rx(c->b.p, c->now_ns, buf, len, false);
+	core_collect(&c->b);
+	for (uint32_t i = 0; i < n; i++)
+		core_expect(&c->b, UD_SEND_ONLY, first + i);
+}
+
+/* Both have said something new since, or prove themselves anew: what a host has does not come again. */
+static void raw__once_over_sessions_of_the_same_starts(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	session_of_starts(c, 5, 6);
+	core_wait(c, CORE_MS);
+	deliver_unreported(c, 1, 3);
+	session_of_starts(c, 5, 6);
+	core_wait(c, 10 * CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_int_equal(core_drops(&c->b, DROP_WAN_POSITION_OLD), 3);
+	ud(&c->a, 4, 200); /* the numbers go on */
+	core_pump(c);
+	core_expect(&c->b, UD_SEND_ONLY, 4);
+	core_wait(c, 10 * CORE_MS);
+	assert_int_equal(core_used(&c->a), 0);
+	assert_int_equal(core_used(&c->b), 0);
+}
+
+/* The other edge has started again, and numbers from 0: none of its packets is taken for one of before. */
+static void raw__numbers_start_over_with_the_other_edge(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	session_of_starts(c, 5, 6);
+	core_wait(c, CORE_MS);
+	deliver_unreported(c, 1, 3);
+	core_begin(&c->a, 78);
+	session_of_starts(c, 7, 6);
+	core_wait(c, CORE_MS);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(ud(&c->a, 10 + i, 200), DROP_NONE);
+		core_pump(c);
+		core_expect(&c->b, UD_SEND_ONLY, 10 + i);
+	}
+	assert_int_equal(core_drops(&c->b, DROP_WAN_POSITION_OLD), 0);
+}
+
 /* A repair whose original arrived after all: another datagram number, the same packet. */
 static void raw__spurious_repair_is_delivered_once(void **state)
 {
@@ -419,6 +485,8 @@ int main(void)
 	    CORE_TEST(raw__foreign_destination_from_the_peer),
 	    CORE_TEST(raw__unfinished_packets_are_bounded),
 	    CORE_TEST(raw__again_in_a_new_session),
+	    CORE_TEST(raw__once_over_sessions_of_the_same_starts),
+	    CORE_TEST(raw__numbers_start_over_with_the_other_edge),
 	    CORE_TEST(raw__spurious_repair_is_delivered_once),
 	    CORE_TEST(raw__dreq_waits_for_the_bytes),
 	    CORE_TEST(raw__dreq_goes_at_once_when_all_is_delivered),

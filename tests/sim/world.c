@@ -14,6 +14,8 @@
 /* After the last work: the edges report, repair and free what is left. */
 #define DRAIN_STEP_NS 10000000ull
 #define DRAIN_MAX_NS  30000000000ull /* longer than answers are kept for hosts that ask again */
+#define DRAIN_DEAF_NS 60000000000ull /* and than GiveUp: the last answers came to an edge that stood still, and then their
+                                      * queue pairs were gone */
 /* An audit reads every slot: this often is enough to put a violation beside its cause. */
 #define AUDIT_EVENTS 1000
 
@@ -453,7 +455,7 @@ static bool edges_up(const struct world *w)
 /* Gives the edges time to empty themselves. */
 static void drain(struct world *w)
 {
-	uint64_t until_ns = w->q.now_ns + DRAIN_MAX_NS;
+	uint64_t until_ns = w->q.now_ns + DRAIN_MAX_NS + (w->cfg.npauses ? DRAIN_DEAF_NS : 0);
 
 	if (w->cfg.direct)
 		return;

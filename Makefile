@@ -231,8 +231,9 @@ $(O)/unit/test_worker_command: $(call objs,daemon/util/flow_filter.c daemon/util
 $(O)/unit/test_worker_command $(O)/unit/test_flow_trace: $(call objs,daemon/worker/flow_trace.c)
 $(O)/unit/test_headroom_tool $(O)/unit/test_plan: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
 
+$(O)/unit/test_relay_thread: $(call objs,daemon/relay/relay_file.c)
 # The relay's thread and the library at the two ends of fake_verbs.h.
-RELAY_RDMA := $(addprefix daemon/relay/relay_,channel.c client.c execute.c gpu.c op.c pieces.c rdma.c region.c wire.c) \
+RELAY_RDMA := $(addprefix daemon/relay/relay_,channel.c client.c execute.c file.c gpu.c op.c pieces.c rdma.c region.c wire.c) \
 	daemon/util/addr.c daemon/util/units.c $(addprefix lib/lr_,rdma.c rdma_wire.c strerror.c verbs.c)
 $(O)/unit/test_relay_rdma: $(O)/tests/unit/test_relay_rdma.o $(call objs,$(RELAY_RDMA)) $(O)/libproxy.a
 	@mkdir -p $(dir $@)
@@ -342,6 +343,7 @@ $(FO)/obj/proxy/%.o: FUZZ_FLAGS += $(STEPS)
 $(FO)/obj/tests/sim/steps.o: FUZZ_FLAGS += -D__sanitizer_cov_trace_pc=__wrap___sanitizer_cov_trace_pc
 $(FO)/fuzz_%: $(FO)/obj/tests/fuzz/fuzz_%.o $(patsubst %.c,$(FO)/obj/%.o,$(PROXY_SRC) $(SEAL_SRC) tests/sim/steps.c)
 	$(Q)clang -fsanitize=fuzzer,address,undefined -Wl,--wrap=__sanitizer_cov_trace_pc -Wl,--as-needed -o $@ $^ $(LIBS_CORE) -linih -levent -levent_openssl -lssl -lxxhash $(filter-out -lIPSec_MB,$(LIBS_SEAL))
+$(FO)/fuzz_relay: $(FO)/obj/daemon/relay/relay_file.o
 $(FO)/fuzz_rdma: $(patsubst %.c,$(FO)/obj/%.o,$(RELAY_RDMA))
 fuzz: fuzz-bin
 	$(Q)printf '%s\n' $(FUZZ_NAMES) | xargs -P $(UNIT_JOBS) -I{} sh -c 'mkdir -p $(FO)/corpus/{}; \

@@ -335,6 +335,13 @@ static void show_barrier(FILE *out, const struct json_object *l)
 	        j_uint(c, "barrier_expired"), j_uint(c, "ip_carried"));
 }
 
+static void show_silent_file(FILE *out, const struct json_object *l)
+{
+	if (j_text(l, "relay_silent_file")[0] != '\0')
+		fprintf(out, "  relay     a file does not answer: %s: operations on files of its mount fail until it does\n",
+		        j_text(l, "relay_silent_file"));
+}
+
 struct drop_list {
 	FILE *out;
 	const char *before; /* what stands in front of the next one */
@@ -456,6 +463,7 @@ static void show_link(FILE *out, const struct json_object *l, const struct json_
 	show_plan(out, l);
 	show_flow_counts(out, l);
 	show_barrier(out, l);
+	show_silent_file(out, l);
 	show_drops(out, l);
 	if (j_get(l, "flows") != NULL)
 		show_flows(out, l, before);

@@ -114,6 +114,7 @@ static void *relay_main(void *arg)
 		int n;
 
 		stalled |= relay_gpu_turn(r);
+		stalled |= relay_files_turn(r);
 		stalled |= relay_rdma_turn(r);
 		relay_execute_deferred(r);
 		for (uint32_t i = 0; i < r->nchannels; i++)
@@ -189,6 +190,7 @@ int relay_open(struct relay_thread **out, const struct link_config *c, struct wo
 	dlist_init(&r->readers);
 	dlist_init(&r->copies);
 	dlist_init(&r->written);
+	relay_files_init(r);
 	for (uint32_t i = 0; i < r->nchannels; i++)
 		relay_channel_init(r, i);
 	*out = r;
@@ -216,6 +218,7 @@ void relay_counts(const struct relay_thread *r, struct relay_counts *c)
 	RELAY_COUNTERS(X)
 #undef X
 	c->rdma_clients = atomic_load_explicit(&r->count.rdma_clients, memory_order_relaxed);
+	relay_files_silent(r, c->silent_file);
 }
 
 void relay_stop(struct relay_thread *r)
@@ -250,8 +253,7 @@ static void free_ops(struct relay_thread *r)
 			continue;
 		if (op->memory)
 			relay_memory_unref(r, op->memory);
-		if (op->fd >= 0)
-			close(op->fd);
+		relay_file_unref(op->file);
 		relay_pieces_unref(op->pieces);
 		free(op->request);
 		free(op->reply);
@@ -280,6 +282,7 @@ void relay_close(struct relay_thread *r)
 	for (uint32_t i = 0; i < r->nchannels; i++)
 		relay_channel_free(r, &r->channel[i]);
 	free_ops(r);
+	relay_files_close(r);
 	relay_gpu_close(r);
 	for (uint32_t i = 0; i < r->nworkers; i++)
 		relay_port_free(r->port[i]);

@@ -87,7 +87,10 @@ static void end_reading(struct relay_thread *r, struct relay_stream *s)
 {
 	if (s->reader)
 		relay_reader_free(r, s->reader);
+	if (s->ahead)
+		relay_file_reader_free(s->ahead);
 	s->reader = NULL;
+	s->ahead = NULL;
 }
 
 /* Nothing more of it is sent. */
@@ -101,8 +104,7 @@ static void stream_dead(struct relay_thread *r, struct relay_stream *s)
 static void close_stream(struct relay_thread *r, struct relay_stream *s)
 {
 	end_reading(r, s);
-	if (s->fd >= 0)
-		close(s->fd);
+	relay_file_unref(s->file);
 	relay_pieces_unref(s->pieces);
 	free(s);
 }
@@ -168,14 +170,14 @@ static bool plan_message(struct relay_channel_out *ch, struct relay_take *t)
 	return true;
 }
 
-/* Of GPU memory, what is loaded; of an RDMA client's, what it may have at a time: a stream that waits lets others go first.
+/* Of files and GPU memory, what is loaded; of an RDMA client's, what it may have at a time: a stream that waits lets others go first.
  * The end of the latter is planned when all of it is there: a READ that fails leaves a void chunk, behind which the other
  * site would take the put for whole. */
 static bool stream_ready(const struct relay_stream *s)
 {
 	if (s->remote.conn)
 		return s->next == s->length ? s->refs == 0 : relay_rdma_may_take(&s->remote, s->ch);
-	return !s->reader || s->next == s->length || s->next < s->reader->loaded;
+	return s->next == s->length || ((!s->reader || s->next < s->reader->loaded) && (!s->ahead || s->next < s->ahead->loaded));
 }
 
 /* The next in turn, which then is the last. */
@@ -203,6 +205,8 @@ static bool plan_stream(struct relay_channel_out *ch, struct relay_take *t)
 	left = relay_pieces_run(s->pieces, s->next, s->length - s->next);
 	if (s->reader && left > 0)
 		left = relay_reader_run(s->reader, s->next, left);
+	if (s->ahead && left > 0)
+		left = relay_file_reader_run(s->ahead, s->next, left);
 	t->stream = s;
 	t->offset = s->next;
 	t->ends = left == 0;
@@ -272,7 +276,10 @@ static enum lr_status fill_stream(struct relay_thread *r, const struct relay_tak
 		h.length = (uint64_t)t->len - RELAY_HEAD_LEN;
 		if (s->reader)
 			relay_reader_take(s->reader, to + RELAY_HEAD_LEN, t->offset, (uint32_t)h.length);
-		else if (pread_all(s->fd, to + RELAY_HEAD_LEN, (size_t)h.length, s->fd_offset + relay_pieces_source(s->pieces, t->offset)) < 0)
+		else if (s->ahead)
+			relay_file_reader_take(s->ahead, to + RELAY_HEAD_LEN, t->offset, (uint32_t)h.length);
+		else if (pread_all(s->file->fd, to + RELAY_HEAD_LEN, (size_t)h.length,
+		                   s->fd_offset + relay_pieces_source(s->pieces, t->offset)) < 0)
 			return LR_IO_LOCAL;
 		relay_count(&r->count.relay_copied_bytes, h.length);
 	}

@@ -328,7 +328,7 @@ static int descriptor_of(struct msghdr *mh)
 			if (fd < 0)
 				fd = one;
 			else
-				close(one);
+				relay_file_close(one);
 		}
 	}
 	return fd;
@@ -355,16 +355,15 @@ static bool receive(struct relay_thread *r, struct relay_client *cl)
 		return false;
 	fd = n >= 0 ? descriptor_of(&mh) : -1; /* an empty message may have some as well */
 	if (n < (ssize_t)sizeof(m) || (mh.msg_flags & MSG_TRUNC)) {
-		if (fd >= 0)
-			close(fd);
+		relay_file_close(fd);
 		relay_client_drop(r, cl);
 		return false;
 	}
 	memcpy(&m, buf, sizeof(m));
 	m.name[LR_NAME_MAX - 1] = '\0';
 	m.local[LR_NAME_MAX - 1] = '\0';
-	if (!serve_request(r, cl, &m, buf + sizeof(m), (size_t)n - sizeof(m), fd) && fd >= 0)
-		close(fd);
+	if (!serve_request(r, cl, &m, buf + sizeof(m), (size_t)n - sizeof(m), fd))
+		relay_file_close(fd);
 	return cl->used;
 }
 

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#define RELAY_SILENT_FILE_MAX 80
+
 /* X(name, what is counted). The relay's thread alone counts. */
 #define RELAY_COUNTERS(X)                                                                                              \
 	X(relay_programs, "programs that connected to the relay's socket")                                             \
@@ -13,6 +15,8 @@
 	X(relay_operations_failed, "puts, gets and calls of this site that ended with an error, at once or late")      \
 	X(relay_copied_bytes,                                                                                          \
 	  "bytes of regions, files and GPU memory that a processor of this edge copied into the buffer or out of it")  \
+	X(relay_files_silent,                                                                                          \
+	  "times that a mount with files of this edge's programs did not answer for 10 s: operations on them failed")     \
 	X(relay_rdma_connections, "RDMA clients that connected to RelayListen=")                                       \
 	X(relay_rdma_refused_address, "RDMA clients that were refused: RelayAllow= does not name their address")       \
 	X(relay_rdma_refused_version, "RDMA clients that were refused: their library speaks another version")          \
@@ -31,6 +35,7 @@
 struct relay_counts {
 	RELAY_COUNTERS(X)
 	uint32_t rdma_clients; /* connected now */
+	char silent_file[RELAY_SILENT_FILE_MAX]; /* one that does not answer now, by its region; empty: none */
 };
 #undef X
 

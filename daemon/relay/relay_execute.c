@@ -83,7 +83,12 @@ static bool put(struct relay_thread *r, struct relay_channel_out *ch, const stru
 		if (status == LR_OK)
 			return true; /* relay_execute_written() finishes it */
 	}
-	if (status == LR_OK && pwrite_all(g->fd, data, len, g->offset + h->offset) < 0)
+	if (status == LR_OK && g->file->mount) {
+		status = relay_file_write(r, &(struct relay_write){.file = g->file, .chunk = *c, .op = h->op,
+		                                                   .offset = g->offset + h->offset, .data = data, .len = (uint32_t)len});
+		if (status == LR_OK)
+			return true;
+	} else if (status == LR_OK && pwrite_all(g->file->fd, data, len, g->offset + h->offset) < 0)
 		status = LR_IO_REMOTE;
 	if (status == LR_OK) {
 		relay_count(&r->count.relay_copied_bytes, len);
@@ -96,11 +101,12 @@ static bool put(struct relay_thread *r, struct relay_channel_out *ch, const stru
 void relay_execute_written(struct relay_thread *r, const struct relay_write *w)
 {
 	const struct relay_chunk *c = &w->chunk;
+	struct relay_region *g = w->file ? w->file->region : w->memory ? w->memory->region : NULL;
 
 	if (w->is_get)
 		relay_op_written(r, w);
-	else if (w->status == LR_OK && w->memory->region)
-		w->memory->region->bytes_in += w->len;
+	else if (w->status == LR_OK && g)
+		g->bytes_in += w->len;
 	else if (w->status != LR_OK && !has_failed(r, w->op) &&
 	         answer_put(answers_to(r, c->channel), c, w->op, w->status, 0))
 		return;
@@ -147,13 +153,15 @@ static struct relay_get *get_new(struct relay_thread *r)
 	return NULL;
 }
 
-/* What the stream reads. The region may go while it is read: it has a descriptor of its own. */
+/* What the stream reads. The region may go while it is read: the file stays. */
 static bool open_source(struct relay_thread *r, struct relay_stream *s, const struct relay_region *g)
 {
 	if (g->memory)
 		return (s->reader = relay_reader_new(r, g->memory, s)) != NULL;
-	s->fd = dup(g->fd);
-	return s->fd >= 0;
+	if (g->file->mount && !(s->ahead = relay_file_reader_new(r, s)))
+		return false;
+	s->file = relay_file_ref(g->file);
+	return true;
 }
 
 /* The pieces that a get asks for, each of which must lie in the region. */
@@ -205,8 +213,7 @@ static enum lr_status get_start(struct relay_thread *r, struct relay_channel_out
 		relay_pieces_unref(pieces);
 		return LR_NO_ROOM;
 	}
-	*s = (struct relay_stream){.fd = -1,
-	                           .fd_offset = g->offset + h->offset,
+	*s = (struct relay_stream){.fd_offset = g->offset + h->offset,
 	                           .length = length,
 	                           .pieces = pieces,
 	                           .head = {.type = RW_GET_DATA, .op = h->op},

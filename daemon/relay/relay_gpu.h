@@ -19,6 +19,7 @@ enum relay_gpu_limits {
 
 struct relay_thread;
 struct relay_client;
+struct relay_file;
 struct relay_region;
 struct relay_stream;
 
@@ -37,13 +38,14 @@ struct relay_memory {
 	uint32_t serial;             /* of the client's request */
 };
 
-/* A chunk for GPU memory. Its slot is held until its bytes are there. */
+/* A chunk for GPU memory, or for a file that is not in memory. Its slot is held until its bytes are there. */
 struct relay_write {
 	struct dnode node;
-	struct relay_memory *memory;
+	struct relay_memory *memory; /* or */
+	struct relay_file *file;
 	struct relay_chunk chunk;
 	uint64_t op;
-	uint64_t offset; /* in the memory */
+	uint64_t offset; /* in the memory or the file */
 	const uint8_t *data;
 	uint32_t len;
 	bool is_get;     /* of an operation of this site */

@@ -45,7 +45,6 @@ static struct relay_op *op_new(struct relay_thread *r)
 		r->op_gen++;
 	while (r->op[r->op_gen & (RELAY_OPS - 1)]);
 	op->id = (uint64_t)r->instance << 32 | r->op_gen;
-	op->fd = -1;
 	r->op[op->id & (RELAY_OPS - 1)] = op;
 	r->nops++;
 	return op;
@@ -72,8 +71,7 @@ static void op_free(struct relay_thread *r, struct relay_op *op)
 	}
 	if (op->memory)
 		relay_memory_unref(r, op->memory);
-	if (op->fd >= 0)
-		close(op->fd);
+	relay_file_unref(op->file);
 	relay_pieces_unref(op->pieces);
 	free(op->request);
 	free(op->reply);
@@ -168,7 +166,6 @@ static int start_put(struct relay_thread *r, struct relay_op *op)
 	if (!s)
 		return -ENOMEM;
 	*s = (struct relay_stream){
-	    .fd = op->fd,
 	    .remote = op->remote,
 	    .fd_offset = op->fd_offset,
 	    .pieces = relay_pieces_ref(op->pieces),
@@ -182,12 +179,14 @@ static int start_put(struct relay_thread *r, struct relay_op *op)
 	memcpy(s->notice, op->notice, op->notice_len);
 	if (op->pieces)
 		relay_pieces_span(op->pieces, &s->end.offset, &s->end.length);
-	if (op->memory && !(s->reader = relay_reader_new(r, op->memory, s))) {
+	if ((op->memory && !(s->reader = relay_reader_new(r, op->memory, s))) ||
+	    (op->file && op->file->mount && !(s->ahead = relay_file_reader_new(r, s)))) {
 		relay_pieces_unref(s->pieces);
 		free(s);
 		return -ENOMEM;
 	}
-	op->fd = -1; /* the stream's now */
+	if (op->file)
+		s->file = relay_file_ref(op->file);
 	op->stream = s;
 	relay_stream_start(op->ch, s);
 	return 0;
@@ -306,7 +305,7 @@ static int check(const struct lr_msg *m, size_t len, int fd)
 	    m->region_offset > INT64_MAX || m->length > INT64_MAX - m->region_offset || len > LR_NOTICE_MAX ||
 	    (!put && len > 0) || ((m->length > 0 || !put) && fd < 0 && !m->local[0]))
 		return -EINVAL;
-	return !m->local[0] && (m->length > 0 || !put) ? relay_fd_check(fd, put, !put) : 0;
+	return !m->local[0] && (m->length > 0 || !put) ? relay_file_check(fd, put, !put) : 0;
 }
 
 bool relay_op_takes_fd(const struct lr_msg *m)
@@ -342,8 +341,17 @@ static int use_local(struct relay_thread *r, const struct relay_client *cl, cons
 		return 0;
 	}
 	op->fd_offset += g->offset;
-	op->fd = dup(g->fd);
-	return op->fd < 0 ? -errno : relay_fd_check(op->fd, op->kind == RELAY_OP_PUT, op->kind == RELAY_OP_GET);
+	op->file = relay_file_ref(g->file);
+	return relay_file_check(g->file->fd, op->kind == RELAY_OP_PUT, op->kind == RELAY_OP_GET);
+}
+
+static int use_descriptor(struct relay_thread *r, struct relay_op *op, int fd)
+{
+	op->file = relay_file_new(r, fd, op->name);
+	if (!op->file)
+		return -EMFILE;
+	op->file->is_read = op->kind == RELAY_OP_PUT;
+	return 0;
 }
 
 /* fd, or the client's memory; neither if remote is NULL and fd negative. pieces: the caller keeps its reference. */
@@ -376,14 +384,14 @@ static int op_begin(struct relay_thread *r, struct relay_client *cl, const struc
 	}
 	if (remote)
 		op->remote = *remote;
-	else if (relay_op_takes_fd(m))
-		op->fd = fd;
 	op->client = cl;
 	cl->nops++;
 	dlist_append(&cl->ops, &op->client_node);
 	op->ch = channel_for(r, op);
 	r->nfar += op->kind == RELAY_OP_PUT && op->promise == LR_FAR;
 	rc = m->local[0] && op->kind != RELAY_OP_CALL ? use_local(r, cl, m, op) : 0;
+	if (!remote && relay_op_takes_fd(m))
+		rc = use_descriptor(r, op, fd);
 	if (rc < 0) {
 		op_free(r, op);
 		return rc;
@@ -568,7 +576,14 @@ static bool get_data(struct relay_thread *r, struct relay_op *op, const struct r
 			op_give_up(r, op, status);
 		return status != LR_OK;
 	}
-	if (pwrite_all(op->fd, data, len, at) < 0) {
+	if (op->file->mount) {
+		status = relay_file_write(r, &(struct relay_write){.file = op->file, .chunk = *c, .op = op->id, .offset = at,
+		                                                   .data = data, .len = (uint32_t)len, .is_get = true});
+		if (status != LR_OK)
+			op_give_up(r, op, status);
+		return status != LR_OK;
+	}
+	if (pwrite_all(op->file->fd, data, len, at) < 0) {
 		op_give_up(r, op, LR_IO_LOCAL);
 		return true;
 	}

@@ -10,6 +10,7 @@
 #include "proxy/util/dlist.h"
 #include "relay.h"
 #include "relay_counters.h"
+#include "relay_file.h"
 #include "relay_gpu.h"
 #include "relay_pieces.h"
 #include "relay_rdma.h"
@@ -59,10 +60,11 @@ struct relay_message {
 struct relay_stream {
 	struct dnode node;    /* in relay_channel.streams */
 	struct relay_channel_out *ch;
-	int fd;                      /* or */
+	struct relay_file *file;     /* or */
 	struct relay_reader *reader; /* of GPU memory, or */
 	struct relay_remote remote;  /* of an RDMA client */
-	uint64_t fd_offset;          /* or offset in the memory */
+	struct relay_file_reader *ahead; /* of a file that is not in memory */
+	uint64_t fd_offset;          /* in the file, or in the memory */
 	struct relay_pieces *pieces; /* NULL: one */
 	uint64_t next, length;
 	struct relay_head head; /* of data chunks; offset: of the first */
@@ -107,7 +109,7 @@ struct relay_op {
 	struct relay_client *client; /* NULL: it has gone */
 	struct relay_channel_out *ch;
 	struct relay_stream *stream; /* PUT */
-	int fd;                      /* PUT, before its stream; GET: written to. Or */
+	struct relay_file *file;     /* PUT: read; GET: written to. Or */
 	struct relay_memory *memory; /* of this program's GPU, or */
 	struct relay_remote remote;  /* of an RDMA client */
 	uint64_t fd_max;             /* bytes behind fd_offset that may be written */
@@ -134,7 +136,7 @@ struct relay_region {
 	bool used;
 	char name[LR_NAME_MAX];
 	struct relay_client *client;
-	int fd;                      /* or */
+	struct relay_file *file;     /* or */
 	struct relay_memory *memory; /* of a GPU */
 	bool opening;                /* it is not there yet, but for its name */
 	uint64_t offset, size;
@@ -226,6 +228,7 @@ struct relay_thread {
 	struct gpu *gpu; /* NULL: no GPU memory was exported yet */
 	bool gpu_wake;   /* it has commands */
 	struct dnode memories, readers, copies, written; /* relay_gpu.h; written: struct relay_write, to be finished */
+	struct relay_files files;
 	struct relay_rdma *rdma; /* NULL: no RelayListen= */
 	struct dnode deferred; /* of the other site's requests */
 	uint64_t failed[RELAY_FAILED]; /* operations of the other site that were told that they failed, by their low bits */
@@ -295,7 +298,7 @@ void relay_op_moved(struct relay_thread *r, struct relay_channel_out *ch, uint32
 /* The other edge's relay has started again: what it has forgotten is asked for again, or has failed. */
 void relay_op_peer_restarted(struct relay_thread *r);
 void relay_op_client_gone(struct relay_thread *r, struct relay_client *cl);
-/* Answers of the peer. False: the chunk is kept until its bytes are in a GPU, and relay_op_written() hears of that. */
+/* Answers of the peer. False: the chunk is kept until its bytes are in a GPU or a file, and relay_op_written() hears of that. */
 bool relay_op_answer(struct relay_thread *r, const struct relay_chunk *c, const struct relay_head *h, const uint8_t *data,
                      size_t len);
 void relay_op_written(struct relay_thread *r, const struct relay_write *w);
@@ -306,7 +309,7 @@ void relay_execute(struct relay_thread *r, const struct relay_chunk *c);
 void relay_execute_peer_started(struct relay_thread *r);
 /* Its answer is committed, or nobody is there to hear it. */
 void relay_execute_answered(struct relay_thread *r, const struct relay_request *q);
-/* A chunk's bytes are in a GPU, or cannot be. */
+/* A chunk's bytes are in a GPU or a file, or cannot be. */
 void relay_execute_written(struct relay_thread *r, const struct relay_write *w);
 /* Requests that waited for room. */
 void relay_execute_deferred(struct relay_thread *r);
@@ -317,6 +320,7 @@ void relay_execute_client_gone(struct relay_thread *r, struct relay_client *cl);
 void relay_execute_stream_over(struct relay_thread *r, struct relay_stream *s);
 
 /* relay_region.c: what is exported here. */
+/* Takes the descriptor over if it returns 0. */
 int relay_region_add(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, int fd);
 /* The same of GPU memory, of so many bytes, that is being opened. */
 int relay_region_add_memory(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m,
@@ -328,8 +332,6 @@ struct relay_region *relay_region_find(struct relay_thread *r, const char *name)
 /* Whether the other site may have those bytes: enum lr_status. */
 enum lr_status relay_region_check(const struct relay_region *g, unsigned access, uint64_t offset, uint64_t length);
 void relay_region_client_gone(struct relay_thread *r, const struct relay_client *cl);
-/* Whether a descriptor can be read or written as a file: 0 or negative errno. */
-int relay_fd_check(int fd, bool read, bool write);
 
 /* relay_client.c: programs. */
 int relay_client_listen(struct relay_thread *r, char err[CONFIG_ERR_MAX]);

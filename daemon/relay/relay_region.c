@@ -1,28 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* relay_region.c - what programs of this site export, by name. */
-#define _GNU_SOURCE /* O_PATH */
 #include "relay_priv.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-/* Pipes and sockets have no offsets, and could keep the thread waiting; O_APPEND ignores them. */
-int relay_fd_check(int fd, bool read, bool write)
-{
-	int flags = fcntl(fd, F_GETFL), how = flags & O_ACCMODE;
-	struct stat st;
-
-	if (flags < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	if ((!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) || (flags & O_PATH))
-		return -EINVAL;
-	if ((read && how == O_WRONLY) || (write && (how == O_RDONLY || (flags & O_APPEND))))
-		return -EBADF;
-	return 0;
-}
 
 static struct relay_region *by_name(struct relay_thread *r, const char *name)
 {
@@ -56,12 +37,13 @@ static struct relay_region *place(struct relay_thread *r)
 int relay_region_add(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, int fd)
 {
 	struct relay_region *g;
+	struct relay_file *f;
 	int rc;
 
 	if (fd < 0 || !m->name[0] || m->flags == 0 || m->flags & ~(uint32_t)(LR_PEER_READ | LR_PEER_WRITE) ||
 	    m->offset > INT64_MAX || m->length > INT64_MAX - m->offset)
 		return -EINVAL;
-	rc = relay_fd_check(fd, m->flags & LR_PEER_READ, m->flags & LR_PEER_WRITE);
+	rc = relay_file_check(fd, m->flags & LR_PEER_READ, m->flags & LR_PEER_WRITE);
 	if (rc < 0)
 		return rc;
 	if (by_name(r, m->name))
@@ -69,9 +51,13 @@ int relay_region_add(struct relay_thread *r, struct relay_client *cl, const stru
 	g = place(r);
 	if (!g)
 		return -ENOSPC;
+	f = relay_file_new(r, fd, m->name);
+	if (!f)
+		return -EMFILE;
 	*g = (struct relay_region){
-	    .used = true, .client = cl, .fd = fd, .offset = m->offset, .size = m->length, .access = m->flags};
+	    .used = true, .client = cl, .file = f, .offset = m->offset, .size = m->length, .access = m->flags};
 	memcpy(g->name, m->name, LR_NAME_MAX);
+	f->region = g;
 	return 0;
 }
 
@@ -88,7 +74,7 @@ int relay_region_add_memory(struct relay_thread *r, struct relay_client *cl, con
 	if (!g)
 		return -ENOSPC;
 	*g = (struct relay_region){
-	    .used = true, .client = cl, .fd = -1, .memory = mem, .opening = true, .size = size, .access = m->flags};
+	    .used = true, .client = cl, .memory = mem, .opening = true, .size = size, .access = m->flags};
 	memcpy(g->name, m->name, LR_NAME_MAX);
 	*out = g;
 	return 0;
@@ -100,8 +86,10 @@ static void remove_region(struct relay_thread *r, struct relay_region *g, struct
 	g->used = false;
 	if (g->memory)
 		relay_gpu_forget(r, g->memory, client, serial);
-	else
-		close(g->fd);
+	if (g->file) {
+		g->file->region = NULL;
+		relay_file_unref(g->file);
+	}
 	while (r->nregions > 0 && !r->region[r->nregions - 1].used)
 		r->nregions--;
 }

@@ -61,6 +61,7 @@ static void work_off(struct relay_thread *r)
 
 	for (unsigned turn = 0; turn < 64; turn++) {
 		relay_gpu_turn(r);
+		relay_files_turn(r);
 		relay_execute_deferred(r);
 		for (uint32_t i = 0; i < r->nchannels; i++)
 			relay_channel_pump(r, &r->channel[i]);
@@ -145,6 +146,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	dlist_init(&r->readers);
 	dlist_init(&r->copies);
 	dlist_init(&r->written);
+	relay_files_init(r);
+	r->notify_fd = -1;
 	for (uint32_t i = 0; i < r->nchannels; i++)
 		relay_channel_init(r, i);
 	REQUIRE(relay_fuzz_client(r, pair[0]) == 0);
@@ -195,6 +198,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	close(region);
 	close(r->epoll_fd);
 	free(r->port[0]);
+	relay_files_close(r);
 	free(r->region);
 	free(r);
 	return 0;

@@ -23,6 +23,7 @@
 
 #include "no_log.h"
 #include "no_log_limit.h"
+#include "still_fuse.h"
 #include "toy_gpu.h"
 
 #include "copy/back/copy_pull.h"
@@ -30,6 +31,8 @@
 #include "copy/server/copy_serve.h"
 #include "daemon/config/link_plan.h"
 #include "daemon/relay/relay.h"
+#include "daemon/relay/relay_file.h"
+#include "daemon/util/clock.h"
 #include "lib/longreach.h"
 
 #define SLOTS    1024
@@ -473,6 +476,160 @@ static void copy__from_there_of_what_is_not(void **state)
 	assert_int_equal(copy("loop:there/../x", in_top("here"), NULL), 1);
 }
 
+/* --- a file that does not answer --- */
+
+struct still {
+	struct lr *a, *b;
+	uint8_t *alive, *from;
+	int file, alive_fd, from_fd; /* file: on the mount */
+};
+
+/* A region of the mount and one in memory, of one program; false: no FUSE here. */
+static bool still_setup(struct still *s)
+{
+	char path[160];
+
+	if (!still_open(in_top("mnt")))
+		return false;
+	start_relay();
+	snprintf(path, sizeof(path), "%s/file", fuse->dir);
+	s->file = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(s->file >= 0);
+	s->alive_fd = bytes_of(STILL_BYTES, &s->alive);
+	s->from_fd = bytes_of(STILL_BYTES, &s->from);
+	for (uint32_t i = 0; i < STILL_BYTES; i++)
+		s->from[i] = (uint8_t)(1 + i % 251);
+	assert_int_equal(lr_open("loop", NULL, &s->a), 0);
+	assert_int_equal(lr_open("loop", NULL, &s->b), 0);
+	assert_int_equal(lr_export(s->b, "still", s->file, 0, STILL_BYTES, LR_PEER_READ | LR_PEER_WRITE), 0);
+	assert_int_equal(lr_export(s->b, "alive", s->alive_fd, 0, STILL_BYTES, LR_PEER_READ | LR_PEER_WRITE), 0);
+	return true;
+}
+
+static void still_teardown(struct still *s)
+{
+	lr_close(s->a);
+	lr_close(s->b);
+	fuse->still = false;
+	close(s->file);
+	close(s->alive_fd);
+	close(s->from_fd);
+	munmap(s->alive, STILL_BYTES);
+	munmap(s->from, STILL_BYTES);
+	still_close();
+}
+
+static uint64_t put(struct still *s, const char *region, int fd, uint64_t length)
+{
+	uint64_t op;
+
+	assert_int_equal(lr_put(s->a, &(struct lr_transfer){.fd = fd, .region = region, .length = length, .promise = LR_DONE}, &op), 0);
+	return op;
+}
+
+static uint64_t get(struct still *s, const char *region, int fd)
+{
+	uint64_t op;
+
+	assert_int_equal(lr_get(s->a, &(struct lr_transfer){.fd = fd, .region = region, .length = STILL_BYTES}, &op), 0);
+	return op;
+}
+
+/* Another program's, in time. */
+static void goes_on(struct still *s)
+{
+	uint64_t from_ns = clock_now_ns();
+
+	for (unsigned i = 0; i < 8; i++) { /* on every channel */
+		memset(s->alive, 0, STILL_BYTES);
+		wait_for(s->a, put(s, "alive", s->from_fd, STILL_BYTES), LR_OK);
+		assert_memory_equal(s->alive, s->from, STILL_BYTES);
+	}
+	assert_true(clock_now_ns() - from_ns < 2000000000ull);
+}
+
+/* Whatever it is that waits: the daemon's main thread does not. */
+static void relay_stop__leaves_a_file_that_does_not_answer(void **state)
+{
+	struct still s;
+	uint64_t from_ns;
+
+	(void)state;
+	if (!still_setup(&s))
+		skip();
+	fuse->still = true;
+	put(&s, "still", s.from_fd, STILL_BYTES);
+	put(&s, "alive", s.file, STILL_BYTES);
+	get(&s, "still", s.from_fd);
+	get(&s, "alive", s.file);
+	usleep(100000);
+	from_ns = clock_now_ns();
+	relay_stop(relay);
+	relay_close(relay);
+	assert_true(clock_now_ns() - from_ns < 1000000000ull);
+	start_relay(); /* and may come back */
+	still_teardown(&s);
+}
+
+static void file__that_does_not_answer_fails_alone(void **state)
+{
+	struct relay_counts counts;
+	struct still s;
+	uint64_t op[4];
+
+	(void)state;
+	relay_silent_ns = 400000000ull;
+	if (!still_setup(&s))
+		skip();
+	wait_for(s.a, put(&s, "still", s.from_fd, STILL_BYTES), LR_OK);
+	assert_memory_equal(fuse->bytes, s.from, STILL_BYTES);
+	fuse->still = true;
+	op[0] = put(&s, "still", s.from_fd, STILL_BYTES);
+	wait_for(s.a, op[0], LR_IO_REMOTE);
+	goes_on(&s);
+	op[1] = get(&s, "still", s.alive_fd);
+	wait_for(s.a, op[1], LR_IO_REMOTE);
+	op[2] = put(&s, "alive", s.file, STILL_BYTES);
+	wait_for(s.a, op[2], LR_IO_LOCAL);
+	op[3] = get(&s, "alive", s.file);
+	wait_for(s.a, op[3], LR_IO_LOCAL);
+	goes_on(&s);
+	relay_counts(relay, &counts);
+	assert_string_equal(counts.silent_file, "region still");
+	assert_int_equal(counts.relay_files_silent, 1);
+	fuse->still = false;
+	usleep(1300000); /* the relay looks once a second */
+	relay_counts(relay, &counts);
+	assert_string_equal(counts.silent_file, "");
+	fuse->writes = 0;
+	memset(s.from, 7, STILL_BYTES);
+	wait_for(s.a, put(&s, "still", s.from_fd, STILL_BYTES), LR_OK);
+	assert_memory_equal(fuse->bytes, s.from, STILL_BYTES);
+	assert_int_equal(fuse->writes, STILL_BYTES / 4096); /* what had failed did not come after it */
+	memset(s.alive, 0, STILL_BYTES);
+	wait_for(s.a, get(&s, "still", s.alive_fd), LR_OK);
+	assert_memory_equal(s.alive, s.from, STILL_BYTES);
+	wait_for(s.a, put(&s, "alive", s.file, STILL_BYTES), LR_OK);
+	still_teardown(&s);
+}
+
+/* Regions in memory go on at once while a mount stands still, and is not given up yet. */
+static void file__that_does_not_answer_keeps_nobody_waiting(void **state)
+{
+	struct still s;
+
+	(void)state;
+	relay_silent_ns = 10000000000ull;
+	if (!still_setup(&s))
+		skip();
+	fuse->still = true;
+	put(&s, "alive", s.file, STILL_BYTES); /* read */
+	get(&s, "still", s.from_fd);
+	usleep(50000);
+	goes_on(&s);
+	still_teardown(&s);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -482,7 +639,13 @@ int main(void)
 	    TEST(copy__from_the_other_site),
 	    TEST(copy__from_there_removes_and_leaves_out),
 	    TEST(copy__from_there_of_what_is_not),
+	    TEST(relay_stop__leaves_a_file_that_does_not_answer),
+	    TEST(file__that_does_not_answer_keeps_nobody_waiting),
+	    TEST(file__that_does_not_answer_fails_alone),
 	};
+
+	if (!still_namespace())
+		print_message("no mount namespace: no file that does not answer\n");
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -224,6 +224,8 @@ static int setup(void **state)
 	dlist_init(&r->readers);
 	dlist_init(&r->copies);
 	dlist_init(&r->written);
+	relay_files_init(r);
+	r->notify_fd = -1;
 	for (uint32_t i = 0; i < r->nchannels; i++)
 		relay_channel_init(r, i);
 	for (uint32_t i = 0; i < BYTES; i++) {

@@ -99,6 +99,7 @@ static void work_off(struct relay_thread *r, unsigned turns)
 		uint32_t n, nkept = 0, ngranted = 0;
 
 		relay_gpu_turn(r);
+		relay_files_turn(r);
 		relay_execute_deferred(r);
 		for (uint32_t i = 0; i < r->nchannels; i++)
 			relay_channel_pump(r, &r->channel[i]);
@@ -172,6 +173,8 @@ static int setup(void **state)
 	dlist_init(&r->readers);
 	dlist_init(&r->copies);
 	dlist_init(&r->written);
+	relay_files_init(r);
+	r->notify_fd = -1;
 	for (uint32_t i = 0; i < r->nchannels; i++)
 		relay_channel_init(r, i);
 	for (unsigned i = 0; i < 2; i++)
@@ -203,6 +206,7 @@ static int teardown(void **state)
 	close(program[1]);
 	close(r->epoll_fd);
 	free(r->port[0]);
+	relay_files_close(r);
 	free(r->region);
 	free(r);
 	return 0;

@@ -1,0 +1,721 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relay_file.c - files of programs, and the threads of their mounts. */
+#define _GNU_SOURCE /* statx, F_GET_SEALS, O_PATH, pthread_setname_np */
+#include "relay_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/util/clock.h"
+#include "daemon/util/file_io.h"
+#include "daemon/util/log.h"
+#include "daemon/util/thread.h"
+#include "relay_priv.h"
+
+uint64_t relay_silent_ns = 10000000000ull;
+
+/* --- the threads of mounts --- */
+
+enum file_what { FILE_READ, FILE_WRITE, FILE_CLOSE };
+
+/* Its bytes are its own: the kernel may be at them long after everybody else has given it up. */
+struct file_job {
+	struct dnode node;         /* in file_mount.queue or relay_mount.done */
+	struct relay_mount *owner; /* NULL: nobody waits for it any more */
+	struct relay_io *io;       /* of its owner */
+	enum file_what what;
+	int fd, result;
+	uint64_t offset;
+	uint32_t len;
+	uint8_t data[];
+};
+
+struct file_mount {
+	struct dnode node; /* in mounts */
+	uint64_t device;
+	uint32_t users;    /* relay_mount */
+	struct dnode queue;
+	struct file_job *now; /* the thread is at it ... */
+	uint64_t since_ns;    /* ... since then */
+	pthread_cond_t wake;
+};
+
+static pthread_mutex_t mounts_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct dnode mounts = {&mounts, &mounts}; /* struct file_mount */
+
+static void run_job(struct file_job *j)
+{
+	switch (j->what) {
+	case FILE_READ:
+		j->result = pread_all(j->fd, j->data, j->len, j->offset);
+		return;
+	case FILE_WRITE:
+		j->result = pwrite_all(j->fd, j->data, j->len, j->offset);
+		return;
+	case FILE_CLOSE:
+		close(j->fd);
+		return;
+	}
+}
+
+/* Under the lock, which keeps the owner's notify_fd open. */
+static void hand_back(struct file_job *j)
+{
+	static const uint64_t one = 1;
+	struct relay_mount *m = j->owner;
+	bool first;
+
+	if (!m) {
+		free(j);
+		return;
+	}
+	first = dlist_empty(&m->done);
+	dlist_append(&m->done, &j->node);
+	if (first && write(m->relay->notify_fd, &one, sizeof(one)) < 0)
+		return; /* it is set already */
+}
+
+static void *mount_main(void *arg)
+{
+	struct file_mount *d = arg;
+	struct dnode *n;
+
+	pthread_setname_np(pthread_self(), "lr:files");
+	pthread_mutex_lock(&mounts_lock);
+	for (;;) {
+		while (!(n = dlist_first(&d->queue)) && d->users > 0)
+			pthread_cond_wait(&d->wake, &mounts_lock);
+		if (!n)
+			break;
+		dlist_remove(n);
+		d->now = dlist_entry(n, struct file_job, node);
+		d->since_ns = clock_now_ns();
+		pthread_mutex_unlock(&mounts_lock);
+		run_job(d->now);
+		pthread_mutex_lock(&mounts_lock);
+		hand_back(d->now);
+		d->now = NULL;
+	}
+	dlist_remove(&d->node);
+	pthread_mutex_unlock(&mounts_lock);
+	pthread_cond_destroy(&d->wake);
+	free(d);
+	return NULL;
+}
+
+/* The mount's thread, which goes on for as long as it has users or jobs. Under the lock. NULL: there can be none. */
+static struct file_mount *mount_get(uint64_t device)
+{
+	struct file_mount *d;
+	pthread_t thread;
+
+	for (struct dnode *n = mounts.next; n != &mounts; n = n->next) {
+		d = dlist_entry(n, struct file_mount, node);
+		if (d->device == device) {
+			d->users++;
+			return d;
+		}
+	}
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return NULL;
+	*d = (struct file_mount){.device = device, .users = 1};
+	dlist_init(&d->queue);
+	pthread_cond_init(&d->wake, NULL);
+	if (thread_start(&thread, mount_main, d) < 0) {
+		pthread_cond_destroy(&d->wake);
+		free(d);
+		return NULL;
+	}
+	pthread_detach(thread);
+	dlist_append(&mounts, &d->node);
+	return d;
+}
+
+static void mount_put(struct file_mount *d)
+{
+	d->users--;
+	pthread_cond_signal(&d->wake);
+}
+
+static void add_job(struct file_mount *d, struct file_job *j)
+{
+	dlist_append(&d->queue, &j->node);
+	pthread_cond_signal(&d->wake);
+}
+
+/* --- descriptors --- */
+
+/* What the kernel has at hand: its answer waits for no server. */
+static int look(int fd, struct statx *st)
+{
+	return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, st) < 0 ? -errno : 0;
+}
+
+/* Pipes and sockets have no offsets, and could keep a thread waiting for ever; O_APPEND ignores them. */
+int relay_file_check(int fd, bool read, bool write)
+{
+	int flags = fcntl(fd, F_GETFL), how = flags & O_ACCMODE, rc;
+	struct statx st;
+
+	if (flags < 0)
+		return -errno;
+	rc = look(fd, &st);
+	if (rc < 0)
+		return rc;
+	if ((!S_ISREG(st.stx_mode) && !S_ISBLK(st.stx_mode)) || (flags & O_PATH))
+		return -EINVAL;
+	if ((read && how == O_WRONLY) || (write && (how == O_RDONLY || (flags & O_APPEND))))
+		return -EBADF;
+	return 0;
+}
+
+/* Only what is in memory has seals. */
+static bool is_memory(int fd)
+{
+	return fcntl(fd, F_GET_SEALS) >= 0;
+}
+
+/* Of the file system, or the block device that it is. */
+static uint64_t device_of(int fd)
+{
+	struct statx st;
+
+	if (look(fd, &st) < 0)
+		return 0;
+	return S_ISBLK(st.stx_mode) ? 1ull << 63 | (uint64_t)st.stx_rdev_major << 32 | st.stx_rdev_minor
+	                            : (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor;
+}
+
+void relay_file_close(int fd)
+{
+	struct file_job *j = fd >= 0 && !is_memory(fd) ? calloc(1, sizeof(*j)) : NULL;
+	struct file_mount *d = NULL;
+
+	if (fd < 0)
+		return;
+	if (j) {
+		*j = (struct file_job){.what = FILE_CLOSE, .fd = fd};
+		pthread_mutex_lock(&mounts_lock);
+		d = mount_get(device_of(fd));
+		if (d) {
+			add_job(d, j);
+			mount_put(d);
+		}
+		pthread_mutex_unlock(&mounts_lock);
+	}
+	if (!d) {
+		free(j);
+		close(fd);
+	}
+}
+
+static bool is_idle(const struct relay_mount *m)
+{
+	return m->nfiles == 0 && dlist_empty(&m->waiting) && dlist_empty(&m->asked);
+}
+
+/* Under the lock. */
+static struct relay_mount *place_for(struct relay_thread *r, uint64_t device)
+{
+	struct relay_mount *place = NULL;
+
+	for (uint32_t i = 0; i < RELAY_MOUNTS; i++) {
+		struct relay_mount *m = &r->files.mount[i];
+
+		if (m->mount && m->mount->device == device)
+			return m;
+		if (!place && is_idle(m) && dlist_empty(&m->done))
+			place = m;
+	}
+	if (place && place->mount)
+		mount_put(place->mount);
+	if (place) {
+		place->mount = mount_get(device);
+		place->silent = false;
+		place->silent_file[0] = '\0';
+	}
+	return place && place->mount ? place : NULL;
+}
+
+struct relay_file *relay_file_new(struct relay_thread *r, int fd, const char *name)
+{
+	struct relay_file *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->fd = fd;
+	f->refs = 1;
+	memcpy(f->name, name, LR_NAME_MAX);
+	if (is_memory(fd))
+		return f;
+	pthread_mutex_lock(&mounts_lock);
+	f->mount = place_for(r, device_of(fd));
+	pthread_mutex_unlock(&mounts_lock);
+	if (!f->mount) {
+		free(f);
+		return NULL;
+	}
+	f->mount->nfiles++;
+	return f;
+}
+
+struct relay_file *relay_file_ref(struct relay_file *f)
+{
+	f->refs++;
+	return f;
+}
+
+void relay_file_unref(struct relay_file *f)
+{
+	if (!f || --f->refs > 0)
+		return;
+	if (f->mount)
+		f->mount->nfiles--;
+	relay_file_close(f->fd);
+	free(f);
+}
+
+/* --- what is asked of a mount --- */
+
+/* A write of a chunk, or a block of a reader. */
+struct relay_io {
+	struct dnode node;       /* in relay_mount.waiting or .asked, or in relay_files.over */
+	struct relay_file *file; /* a reference */
+	struct file_job *job;    /* NULL: it has none yet, or it has ended */
+	struct relay_file_reader *reader; /* of a block; NULL: the stream has gone, or it is a write */
+	bool is_block;
+	struct relay_write write;
+};
+
+static struct relay_io *io_new(struct relay_file *f)
+{
+	struct relay_io *io = calloc(1, sizeof(*io));
+
+	if (io)
+		io->file = relay_file_ref(f);
+	return io;
+}
+
+static void io_free(struct relay_io *io)
+{
+	dlist_remove(&io->node);
+	relay_file_unref(io->file);
+	free(io);
+}
+
+static bool io_ask(struct relay_io *io, enum file_what what, uint64_t offset, const uint8_t *data, uint32_t len)
+{
+	struct relay_mount *m = io->file->mount;
+	struct file_job *j = malloc(sizeof(*j) + len);
+
+	if (!j)
+		return false;
+	*j = (struct file_job){
+	    .owner = m, .io = io, .what = what, .fd = io->file->fd, .offset = offset, .len = len};
+	if (data)
+		memcpy(j->data, data, len);
+	io->job = j;
+	dlist_remove(&io->node);
+	dlist_append(&m->asked, &io->node);
+	pthread_mutex_lock(&mounts_lock);
+	add_job(m->mount, j);
+	pthread_mutex_unlock(&mounts_lock);
+	return true;
+}
+
+/* Nobody waits for it any more: it is not begun, or, if its thread is at it, left to that. Under the lock. */
+static void forget_job(struct file_mount *d, struct file_job *j)
+{
+	if (d->now == j) {
+		j->owner = NULL;
+		return;
+	}
+	dlist_remove(&j->node);
+	free(j);
+}
+
+/* --- writing --- */
+
+enum lr_status relay_file_write(struct relay_thread *r, const struct relay_write *w)
+{
+	struct relay_mount *m = w->file->mount;
+	struct relay_io *io;
+
+	(void)r;
+	if (m->silent)
+		return w->is_get ? LR_IO_LOCAL : LR_IO_REMOTE;
+	io = io_new(w->file);
+	if (!io)
+		return LR_NO_ROOM;
+	io->write = *w;
+	dlist_append(&m->waiting, &io->node);
+	return LR_OK;
+}
+
+static void write_over(struct relay_thread *r, struct relay_io *io, int result)
+{
+	struct relay_write *w = &io->write;
+
+	w->status = result == 0 ? LR_OK : w->is_get ? LR_IO_LOCAL : LR_IO_REMOTE;
+	dlist_remove(&io->node);
+	dlist_append(&r->files.over, &io->node);
+}
+
+static void run_writes(struct relay_thread *r, struct relay_mount *m)
+{
+	struct dnode *n;
+
+	while (m->nwrites < RELAY_FILE_WRITES && (n = dlist_first(&m->waiting))) {
+		struct relay_io *io = dlist_entry(n, struct relay_io, node);
+		const struct relay_write *w = &io->write;
+
+		if (io_ask(io, FILE_WRITE, w->offset, w->data, w->len))
+			m->nwrites++;
+		else
+			write_over(r, io, -ENOMEM);
+	}
+}
+
+/* Their slots go back, as far as the workers' rings have room. False: not all of them. */
+static bool finish_writes(struct relay_thread *r)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&r->files.over))) {
+		struct relay_io *io = dlist_entry(n, struct relay_io, node);
+		const struct relay_write *w = &io->write;
+
+		if (!relay_port_has_room(r->port[r->channel[w->chunk.channel].worker]) ||
+		    r->channel[w->chunk.channel | 1].nmessages >= RELAY_MESSAGES)
+			return false;
+		dlist_remove(n);
+		if (w->status == LR_OK)
+			relay_count(&r->count.relay_copied_bytes, w->len);
+		relay_execute_written(r, w);
+		io_free(io);
+	}
+	return true;
+}
+
+/* --- reading --- */
+
+struct relay_file_reader *relay_file_reader_new(struct relay_thread *r, struct relay_stream *s)
+{
+	struct relay_file_reader *rd = calloc(1, sizeof(*rd));
+
+	if (!rd)
+		return NULL;
+	rd->stream = s;
+	dlist_append(&r->files.readers, &rd->node);
+	return rd;
+}
+
+static void block_free(struct relay_file_reader *rd, struct relay_file_block *b)
+{
+	rd->stream->file->mount->nblocks -= b->io == NULL;
+	if (b->io)
+		b->io->reader = NULL; /* its job's end counts it off */
+	free(b->job);
+}
+
+void relay_file_reader_free(struct relay_file_reader *rd)
+{
+	for (uint32_t i = 0; i < rd->n; i++)
+		block_free(rd, &rd->block[(rd->first + i) % RELAY_FILE_AHEAD]);
+	dlist_remove(&rd->node);
+	free(rd);
+}
+
+/* The next block of a reader, of one piece. */
+static void read_ahead(struct relay_file_reader *rd)
+{
+	const struct relay_stream *s = rd->stream;
+	struct relay_mount *m = s->file->mount;
+	uint64_t left = s->length - rd->asked;
+	struct relay_file_block *b = &rd->block[(rd->first + rd->n) % RELAY_FILE_AHEAD];
+	struct relay_io *io;
+
+	if (left == 0 || rd->failed || rd->n == RELAY_FILE_AHEAD || (rd->n > 0 && m->nblocks >= RELAY_FILE_BLOCKS))
+		return;
+	left = relay_pieces_run(s->pieces, rd->asked, left < RELAY_FILE_BLOCK ? left : RELAY_FILE_BLOCK);
+	io = io_new(s->file);
+	if (!io)
+		return; /* in the next turn, perhaps */
+	io->is_block = true;
+	io->reader = rd;
+	if (!io_ask(io, FILE_READ, s->fd_offset + relay_pieces_source(s->pieces, rd->asked), NULL, (uint32_t)left)) {
+		io_free(io);
+		return;
+	}
+	*b = (struct relay_file_block){.io = io, .offset = rd->asked, .len = (uint32_t)left, .left = (uint32_t)left};
+	m->nblocks++;
+	rd->n++;
+	rd->asked += left;
+}
+
+static void give_emptied(struct relay_file_reader *rd)
+{
+	while (rd->n > 0 && rd->block[rd->first].left == 0) {
+		block_free(rd, &rd->block[rd->first]);
+		rd->first = (rd->first + 1) % RELAY_FILE_AHEAD;
+		rd->n--;
+	}
+}
+
+/* j: holds the bytes, and is the reader's from now on; NULL: there are none. */
+static void block_over(struct relay_io *io, struct file_job *j, int result)
+{
+	struct relay_file_reader *rd = io->reader;
+
+	if (!rd) {
+		io->file->mount->nblocks--;
+		free(j);
+		return;
+	}
+	rd->failed |= result < 0;
+	for (uint32_t i = 0; i < rd->n; i++) {
+		struct relay_file_block *b = &rd->block[(rd->first + i) % RELAY_FILE_AHEAD];
+
+		if (b->io == io) {
+			b->io = NULL;
+			b->job = j;
+		}
+		if (b->io)
+			return;
+		if (!rd->failed)
+			rd->loaded = b->offset + b->len;
+	}
+}
+
+static const struct relay_file_block *block_at(const struct relay_file_reader *rd, uint64_t offset)
+{
+	for (uint32_t i = 0; i < rd->n; i++) {
+		const struct relay_file_block *b = &rd->block[(rd->first + i) % RELAY_FILE_AHEAD];
+
+		if (offset >= b->offset && offset - b->offset < b->len)
+			return b;
+	}
+	return NULL;
+}
+
+uint64_t relay_file_reader_run(const struct relay_file_reader *rd, uint64_t offset, uint64_t left)
+{
+	const struct relay_file_block *b = block_at(rd, offset);
+
+	return b && b->len - (offset - b->offset) < left ? b->len - (offset - b->offset) : left;
+}
+
+void relay_file_reader_take(struct relay_file_reader *rd, uint8_t *to, uint64_t offset, uint32_t len)
+{
+	for (uint32_t i = 0; i < rd->n; i++) {
+		struct relay_file_block *b = &rd->block[(rd->first + i) % RELAY_FILE_AHEAD];
+
+		if (offset < b->offset || offset - b->offset >= b->len)
+			continue;
+		memcpy(to, b->job->data + (offset - b->offset), len);
+		b->left -= len;
+		return;
+	}
+}
+
+static void run_readers(struct relay_thread *r)
+{
+	struct dnode *n, *next;
+
+	for (n = r->files.readers.next; n != &r->files.readers; n = next) {
+		struct relay_file_reader *rd = dlist_entry(n, struct relay_file_reader, node);
+
+		next = n->next;
+		give_emptied(rd);
+		if (rd->failed || rd->stream->file->mount->silent) {
+			relay_stream_fail(r, rd->stream, LR_IO_LOCAL);
+			next = r->files.readers.next; /* others may have gone with it */
+			continue;
+		}
+		while (rd->n < RELAY_FILE_AHEAD) {
+			uint32_t before = rd->n;
+
+			read_ahead(rd);
+			if (rd->n == before)
+				break;
+		}
+	}
+	dlist_rotate(&r->files.readers);
+}
+
+/* --- a mount that has answered, or does not --- */
+
+/* j NULL: it never will. */
+static void io_over(struct relay_thread *r, struct relay_io *io, struct file_job *j, int result)
+{
+	struct relay_mount *m = io->file->mount;
+
+	io->job = NULL;
+	if (io->is_block) {
+		block_over(io, j, result);
+		io_free(io);
+		return;
+	}
+	m->nwrites--;
+	free(j);
+	write_over(r, io, result);
+}
+
+static void take_done(struct relay_thread *r, struct relay_mount *m)
+{
+	struct dnode done, *n;
+
+	dlist_init(&done);
+	pthread_mutex_lock(&mounts_lock);
+	while ((n = dlist_first(&m->done))) {
+		dlist_remove(n);
+		dlist_append(&done, n);
+	}
+	pthread_mutex_unlock(&mounts_lock);
+	while ((n = dlist_first(&done))) {
+		struct file_job *j = dlist_entry(n, struct file_job, node);
+
+		dlist_remove(n);
+		io_over(r, j->io, j, j->result);
+	}
+}
+
+/* What was asked of it fails, and none of it is begun any more. */
+static void fail_all(struct relay_thread *r, struct relay_mount *m)
+{
+	struct dnode *n;
+
+	pthread_mutex_lock(&mounts_lock);
+	for (n = m->asked.next; n != &m->asked; n = n->next)
+		forget_job(m->mount, dlist_entry(n, struct relay_io, node)->job);
+	pthread_mutex_unlock(&mounts_lock);
+	while ((n = dlist_first(&m->asked)))
+		io_over(r, dlist_entry(n, struct relay_io, node), NULL, -ETIMEDOUT);
+	while ((n = dlist_first(&m->waiting)))
+		write_over(r, dlist_entry(n, struct relay_io, node), -ETIMEDOUT);
+}
+
+/* The file that its thread is at, if a program of this link has it; else one that waits behind it. */
+static const struct relay_file *silent_file(const struct relay_mount *m, const struct file_job *now)
+{
+	const struct dnode *n = dlist_first(&m->asked) ? dlist_first(&m->asked) : dlist_first(&m->waiting);
+
+	if (now && now->owner == m)
+		return now->io->file;
+	return n ? dlist_entry(n, struct relay_io, node)->file : NULL;
+}
+
+static void set_silent_file(struct relay_mount *m, const char *text)
+{
+	pthread_mutex_lock(&mounts_lock);
+	snprintf(m->silent_file, sizeof(m->silent_file), "%s", text);
+	pthread_mutex_unlock(&mounts_lock);
+}
+
+static void say_silent(struct relay_thread *r, struct relay_mount *m, const struct relay_file *f)
+{
+	const char *what = f->region ? "region" : f->is_read ? "the file of a put into" : "the file of a get of";
+	char text[RELAY_SILENT_FILE_MAX];
+
+	snprintf(text, sizeof(text), "%s %.*s", what, LR_NAME_MAX, f->name);
+	log_err("link %s: a file does not answer: %s: operations on files of its mount fail until it does", r->config.name, text);
+	relay_count(&r->count.relay_files_silent, 1);
+	set_silent_file(m, text);
+}
+
+static void say_answers(struct relay_thread *r, struct relay_mount *m)
+{
+	log_notice("link %s: a mount whose files did not answer does so again", r->config.name);
+	set_silent_file(m, "");
+}
+
+static void look_at_mount(struct relay_thread *r, struct relay_mount *m)
+{
+	const struct relay_file *file = NULL;
+	bool silent;
+
+	take_done(r, m);
+	pthread_mutex_lock(&mounts_lock);
+	silent = m->mount->now && clock_now_ns() >= m->mount->since_ns + relay_silent_ns;
+	if (silent)
+		file = silent_file(m, m->mount->now);
+	pthread_mutex_unlock(&mounts_lock);
+	if (silent && !m->silent && file)
+		say_silent(r, m, file);
+	if (!silent && m->silent)
+		say_answers(r, m);
+	m->silent = silent && (file || m->silent);
+	if (m->silent)
+		fail_all(r, m);
+	else
+		run_writes(r, m);
+}
+
+/* --- life --- */
+
+void relay_files_init(struct relay_thread *r)
+{
+	dlist_init(&r->files.readers);
+	dlist_init(&r->files.over);
+	for (uint32_t i = 0; i < RELAY_MOUNTS; i++) {
+		struct relay_mount *m = &r->files.mount[i];
+
+		m->relay = r;
+		dlist_init(&m->waiting);
+		dlist_init(&m->asked);
+		dlist_init(&m->done);
+	}
+}
+
+bool relay_files_turn(struct relay_thread *r)
+{
+	for (uint32_t i = 0; i < RELAY_MOUNTS; i++)
+		if (r->files.mount[i].mount && !is_idle(&r->files.mount[i]))
+			look_at_mount(r, &r->files.mount[i]);
+	run_readers(r);
+	return !finish_writes(r);
+}
+
+void relay_files_silent(const struct relay_thread *r, char text[RELAY_SILENT_FILE_MAX])
+{
+	text[0] = '\0';
+	pthread_mutex_lock(&mounts_lock);
+	for (uint32_t i = 0; i < RELAY_MOUNTS && text[0] == '\0'; i++)
+		memcpy(text, r->files.mount[i].silent_file, RELAY_SILENT_FILE_MAX);
+	pthread_mutex_unlock(&mounts_lock);
+}
+
+void relay_files_close(struct relay_thread *r)
+{
+	struct dnode *n;
+
+	for (uint32_t i = 0; i < RELAY_MOUNTS; i++) {
+		struct relay_mount *m = &r->files.mount[i];
+
+		if (!m->mount)
+			continue;
+		pthread_mutex_lock(&mounts_lock);
+		while ((n = dlist_first(&m->asked))) {
+			struct relay_io *io = dlist_entry(n, struct relay_io, node);
+
+			forget_job(m->mount, io->job);
+			dlist_remove(n);
+			dlist_append(&r->files.over, n);
+		}
+		mount_put(m->mount);
+		pthread_mutex_unlock(&mounts_lock);
+		while ((n = dlist_first(&m->waiting))) {
+			dlist_remove(n);
+			dlist_append(&r->files.over, n);
+		}
+		m->mount = NULL;
+	}
+	while ((n = dlist_first(&r->files.over)))
+		io_free(dlist_entry(n, struct relay_io, node));
+}

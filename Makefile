@@ -232,6 +232,7 @@ $(O)/unit/test_worker_command $(O)/unit/test_flow_trace: $(call objs,daemon/work
 $(O)/unit/test_headroom_tool $(O)/unit/test_plan: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
 
 $(O)/unit/test_relay_thread: $(call objs,daemon/relay/relay_file.c)
+$(O)/unit/test_link_session: $(call objs,daemon/link/link_sum.c)
 # The relay's thread and the library at the two ends of fake_verbs.h.
 RELAY_RDMA := $(addprefix daemon/relay/relay_,channel.c client.c execute.c file.c gpu.c op.c pieces.c rdma.c region.c wire.c) \
 	daemon/util/addr.c daemon/util/units.c $(addprefix lib/lr_,rdma.c rdma_wire.c strerror.c verbs.c)

@@ -32,9 +32,10 @@ void link_reconfigure(struct link *l, const struct link_config *c);
  * be, and early ACKs wait for a call that can. */
 int link_keep_rules(struct link *l, char err[CONFIG_ERR_MAX]);
 
-/* Both edges have said hello on the control channel: (re)starts the session in every shard. */
-/* tx: what its datagrams are sealed with, NULL: not sealed. */
-void link_session(struct link *l, const struct proxy_session *s, const struct seal_secret *tx);
+/* Both edges have said hello on the control channel: (re)starts the session in every shard. tx: what its datagrams are
+ * sealed with, NULL: not sealed. 0, or -EAGAIN with err a sentence: some worker is left in the session before, in which
+ * nobody hears it, and another session is to be begun. */
+int link_session(struct link *l, const struct proxy_session *s, const struct seal_secret *tx, char err[CONFIG_ERR_MAX]);
 /* The other edge is about to seal with rx; answered by link_keys_fn, unless another call comes first. */
 void link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial);
 

@@ -327,8 +327,11 @@ static struct seal_keys *make_keys(const struct link *l, const struct seal_secre
 	return seal_keys_new(s, dir, &of);
 }
 
-void link_session(struct link *l, const struct proxy_session *s, const struct seal_secret *tx)
+int link_session(struct link *l, const struct proxy_session *s, const struct seal_secret *tx, char err[CONFIG_ERR_MAX])
 {
+	int r = 0;
+
+	err[0] = '\0';
 	for (uint32_t i = 0; i < l->nworkers; i++) {
 		struct worker_cmd cmd = {.type = WORKER_SESSION, .session = *s};
 
@@ -336,9 +339,12 @@ void link_session(struct link *l, const struct proxy_session *s, const struct se
 			cmd.keys = make_keys(l, tx, SEAL_TX, i);
 		if ((!tx || cmd.keys) && worker_command(l->worker[i], &cmd))
 			continue;
+		snprintf(err, CONFIG_ERR_MAX, "worker %u of %u is left without a session: %s", i + 1, l->nworkers,
+		         tx && !cmd.keys ? "no memory for its keys" : "it takes no commands");
 		seal_keys_free(cmd.keys);
-		log_err("link %s: worker %u does not take the new session", l->config.name, i);
+		r = -EAGAIN;
 	}
+	return r;
 }
 
 void link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial)

@@ -62,6 +62,7 @@ struct site {
 	struct distance distance;
 	struct log_limit events[EV_COUNT];
 	uint64_t event_counts[EV_COUNT];
+	char session_error[CONFIG_ERR_MAX]; /* why a worker has no part in the session; empty: all have */
 	char rules_error[CONFIG_ERR_MAX]; /* why the kernel's rules cannot be put back; empty: they stand */
 	struct log_limit rules_said;
 	uint64_t truncated; /* frames larger than a place in a LAN port's ring, so far */
@@ -288,7 +289,11 @@ static void on_session(void *arg, const struct proxy_session *session, const str
 {
 	struct site *s = arg;
 
-	link_session(s->link, session, tx);
+	char err[CONFIG_ERR_MAX];
+
+	if (link_session(s->link, session, tx, err) < 0 && strcmp(err, s->session_error) != 0)
+		log_err("link %s: %s: another one is begun every second until all have it", s->config.name, err);
+	snprintf(s->session_error, sizeof(s->session_error), "%s", err);
 }
 
 static void on_keys(void *arg, const struct seal_secret *rx, uint32_t serial)
@@ -486,6 +491,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (s->rules_error[0] != '\0')
 		site_look_at_rules(s);
+	if (s->peer != NULL && s->session_error[0] != '\0')
+		peer_renew(s->peer);
 	if (s->failed != NULL)
 		failed_record_write(s->failed);
 	if (s->link == NULL) {
@@ -588,7 +595,7 @@ static void stop(struct site *s, bool comes_back)
 		peer_stop(s->peer);
 	s->peer = NULL;
 	s->link = NULL; /* nobody asks it any more */
-	s->rules_error[0] = '\0';
+	s->rules_error[0] = s->session_error[0] = '\0';
 	if (l == NULL)
 		return;
 	link_stop(l, comes_back);
@@ -697,6 +704,8 @@ enum site_state site_state_now(const struct site *s, const struct link_snapshot 
 		return SITE_OPEN;
 	if (s->link != NULL && s->port_error[0] != '\0')
 		return SITE_PORT;
+	if (s->link != NULL && s->session_error[0] != '\0')
+		return SITE_DEAD;
 	site_peer_status(s, &peer);
 	return site_state(s->link != NULL, &peer, snap != NULL ? &snap->status : NULL);
 }
@@ -724,7 +733,7 @@ const char *site_error(const struct site *s)
 {
 	if (s->link == NULL)
 		return s->error;
-	return s->rules_error[0] != '\0' ? s->rules_error : s->port_error;
+	return s->rules_error[0] != '\0' ? s->rules_error : s->port_error[0] != '\0' ? s->port_error : s->session_error;
 }
 
 const struct distance *site_distance(const struct site *s)

@@ -672,6 +672,15 @@ void peer_reconfigure(struct peer *p, const struct link_config *c)
 		reconsider(p);
 }
 
+void peer_renew(struct peer *p)
+{
+	if (p->conn == NULL || !p->status.met || p->session_due)
+		return;
+	p->here.session++;
+	peer_conn_hello(p->conn);
+	reconsider(p);
+}
+
 void peer_retry(struct peer *p)
 {
 	if (!p->connects || p->conn != NULL)

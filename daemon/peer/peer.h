@@ -37,6 +37,8 @@ void peer_keys_taken(struct peer *p, uint32_t serial);
 bool peer_reread_keys(struct peer *p, const struct link_config *c);
 /* Says what has changed, if the other edge should know; a new session begins then. */
 void peer_reconfigure(struct peer *p, const struct link_config *c);
+/* Begins another session with the same edge, if that is connected and none is being begun. */
+void peer_renew(struct peer *p);
 /* The way to the other edge may be there again: an edge that connects and is not connected tries at once. */
 void peer_retry(struct peer *p);
 /* Before peer_stop(), where an operator stops the link or takes its file away: the other edge is told, so that it wakes

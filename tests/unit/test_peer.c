@@ -252,6 +252,28 @@ static void peer__restarted_edge_begins_a_new_session(void **state)
 	assert_int_not_equal(l->a.last.epoch_rx, before.epoch_rx);
 }
 
+static bool both_have_two(const struct lab *l)
+{
+	return l->a.sessions == 2 && l->b.sessions == 2;
+}
+
+/* A worker was left without the first one. */
+static void peer__renewed_session_is_another_one_at_both_edges(void **state)
+{
+	struct lab *l = *state;
+	struct proxy_session before;
+
+	bring_up(l);
+	before = l->b.last;
+	peer_renew(l->b.peer);
+	run_until(l, both_have_two, 1000);
+	assert_crosswise(l);
+	assert_int_not_equal(l->b.last.epoch_tx, before.epoch_tx);
+	assert_int_not_equal(l->b.last.epoch_rx, before.epoch_rx);
+	assert_int_equal(l->b.last.peer_boot_id, before.peer_boot_id);
+	assert_true(both_met(l));
+}
+
 /* An operator's stop is told before the connection ends, and is of the past when the other edge says hello again. */
 static void stop_is_told(struct lab *l)
 {
@@ -1318,6 +1340,7 @@ int main(void)
 	    TEST(peer__the_connecting_edge_may_be_first),
 	    TEST(peer__broken_connection_leaves_the_session),
 	    TEST(peer__restarted_edge_begins_a_new_session),
+	    TEST(peer__renewed_session_is_another_one_at_both_edges),
 	    TEST(peer__a_stop_by_an_operator_is_told),
 	    TEST(peer__clocks_are_compared),
 	    TEST(peer__a_stop_is_not_believed_from_strangers),

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a link says of a session that not all of its workers have taken up. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "no_log.h"
+
+#include "daemon/link/link_workers.c"
+
+static unsigned ncommands, takes, has_memory; /* bit i: of worker i; of its keys */
+static struct link *here;
+
+struct seal_keys {
+	int nothing;
+};
+
+bool worker_command(struct worker *w, const struct worker_cmd *cmd)
+{
+	for (uint32_t i = 0; i < here->nworkers; i++)
+		if (here->worker[i] == w && !(takes >> i & 1))
+			return false;
+	ncommands++;
+	free(cmd->keys);
+	return true;
+}
+
+struct seal_keys *seal_keys_new(const struct seal_secret *s, enum seal_direction dir, const struct seal_scope *of)
+{
+	(void)s, (void)dir;
+	return has_memory >> of->shard & 1 ? calloc(1, sizeof(struct seal_keys)) : NULL;
+}
+
+void seal_keys_free(struct seal_keys *k)
+{
+	free(k);
+}
+
+struct seal_scope link_plan_seal(const struct link_config *c, uint32_t shard)
+{
+	(void)c;
+	return (struct seal_scope){.shard = (uint8_t)shard};
+}
+
+/* --- what no session asks for --- */
+
+bool worker_answer(struct worker *w, struct worker_cmd *cmd)
+{
+	(void)w, (void)cmd;
+	return false;
+}
+
+bool worker_event(struct worker *w, struct proxy_event *ev)
+{
+	(void)w, (void)ev;
+	return false;
+}
+
+uint64_t worker_events_lost(const struct worker *w)
+{
+	(void)w;
+	return 0;
+}
+
+const struct burst_ring *worker_bursts(const struct worker *w, uint32_t lan_port)
+{
+	(void)w, (void)lan_port;
+	return NULL;
+}
+
+bool worker_alive(struct worker *w)
+{
+	(void)w;
+	return true;
+}
+
+int worker_lan_ifindex(const struct worker *w, uint32_t lan_port)
+{
+	(void)w, (void)lan_port;
+	return 0;
+}
+
+uint32_t worker_ports(const struct link_config *c)
+{
+	(void)c;
+	return 0;
+}
+
+void worker_port_name(const struct link_config *c, uint32_t port, char ifname[IF_NAMESIZE])
+{
+	(void)c, (void)port;
+	ifname[0] = '\0';
+}
+
+void worker_stop(struct worker *w)
+{
+	(void)w;
+}
+
+int privileged_steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen)
+{
+	(void)c, (void)extent, (void)err, (void)errlen;
+	return 0;
+}
+
+int privileged_steer_keep_routing(const struct link_config *c, bool rules, char *err, size_t errlen)
+{
+	(void)c, (void)rules, (void)err, (void)errlen;
+	return 0;
+}
+
+void privileged_offload_refresh(const char *ifname)
+{
+	(void)ifname;
+}
+
+struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard, struct wan_pacer *pacers)
+{
+	(void)c, (void)shard, (void)pacers;
+	return (struct proxy_config){0};
+}
+
+void relay_counts(const struct relay_thread *r, struct relay_counts *c)
+{
+	(void)r, (void)c;
+}
+
+void bursts_look(struct bursts *b, const struct burst_ring *const *rings, uint64_t wall_ns)
+{
+	(void)b, (void)rings, (void)wall_ns;
+}
+
+void latencies_add(struct latencies *sum, const struct latencies *l)
+{
+	(void)sum, (void)l;
+}
+
+struct flow_watch *flow_watch_new(const struct flow_key *key)
+{
+	(void)key;
+	return NULL;
+}
+
+void flow_watch_free(struct flow_watch *w)
+{
+	(void)w;
+}
+
+/* --- sessions --- */
+
+static int session(unsigned will_take, unsigned memory, const struct seal_secret *tx, char err[CONFIG_ERR_MAX])
+{
+	static char worker[4];
+	struct proxy_session s = {.epoch_tx = 1, .epoch_rx = 2};
+
+	takes = will_take;
+	has_memory = memory;
+	ncommands = 0;
+	here = calloc(1, sizeof(*here));
+	here->nworkers = 4;
+	for (uint32_t i = 0; i < 4; i++)
+		here->worker[i] = (struct worker *)(void *)&worker[i];
+	return link_session(here, &s, tx, err);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	free(here);
+	return 0;
+}
+
+static void link_session__all_take_it(void **state)
+{
+	struct seal_secret tx = {.epoch = 1};
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	assert_int_equal(session(15, 15, &tx, err), 0);
+	assert_int_equal(ncommands, 4);
+	assert_string_equal(err, "");
+}
+
+static void link_session__no_memory_for_the_keys_of_one(void **state)
+{
+	struct seal_secret tx = {.epoch = 1};
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	assert_int_equal(session(15, 13, &tx, err), -EAGAIN);
+	assert_int_equal(ncommands, 3); /* all others have it */
+	assert_string_equal(err, "worker 2 of 4 is left without a session: no memory for its keys");
+}
+
+static void link_session__one_takes_no_commands(void **state)
+{
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	assert_int_equal(session(7, 0, NULL, err), -EAGAIN);
+	assert_int_equal(ncommands, 3);
+	assert_string_equal(err, "worker 4 of 4 is left without a session: it takes no commands");
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_teardown(f, teardown)
+	const struct CMUnitTest tests[] = {
+	    TEST(link_session__all_take_it),
+	    TEST(link_session__no_memory_for_the_keys_of_one),
+	    TEST(link_session__one_takes_no_commands),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -8,7 +8,9 @@ cd "$(dirname "$0")/.."
 cat <<'END'
 # Files
 
-What each file does, folder by folder: the first sentence of its own head. `make docs` makes this page.
+What each file does, folder by folder: the first sentence of its own head. A header speaks for the source of the same name:
+`wan_lane.h` stands for `wan_lane.c`, too. Folders that are not here (tests, bench, etc) have no such list. `make docs` makes
+this page.
 END
 heads() { # folder
 	local f

@@ -199,7 +199,6 @@ static const struct role_calls role_calls = {
     .cm_open = near_cm_open,
     .cm_over = near_cm_over,
     .far_cm_open = far_cm_open,
-    .far_connection_over = far_connection_over,
     .far_schedule = far_schedule,
 };
 

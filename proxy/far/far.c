@@ -158,17 +158,6 @@ void far_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	}
 }
 
-void far_connection_over(struct proxy *p, const struct near_flow *n, uint64_t opened_before_ns)
-{
-	uint32_t i = far_dest_hash(&n->dst, &n->src, n->requester_qpn);
-	struct far_flow *f;
-
-	while ((f = far_by_dest(p, &n->dst, &n->src, n->requester_qpn, &i)))
-		if (f->open && !f->failed && f->pairing != PAIR_LEARNING && f->requester_qpn == n->dest_qpn &&
-		    f->notes.opened_ns < opened_before_ns && f->pos_acked < f->pos_rx_max)
-			far_fail_replaced(p, f);
-}
-
 struct far_flow *far_flow_for(struct proxy *p, struct lane *l, uint32_t peer_flow, uint32_t inc, bool *full)
 {
 	struct far_flow *f = far_by_peer(p, peer_flow);

@@ -112,9 +112,4 @@ void far_rebuild_finish(struct proxy *p);
  * does what comes of them from now on: it must not reach the new connection, nor may that one's answers count for it. */
 void far_cm_open(struct proxy *p, const struct near_cm_info *ci);
 
-/* The connection of a near flow is over: the queue pair of its requester, which is the responder of the other direction,
- * has begun another life, or is in another connection. What the other direction holds for it fails, if that had opened
- * before opened_before_ns: it must not reach the next life. */
-void far_connection_over(struct proxy *p, const struct near_flow *n, uint64_t opened_before_ns);
-
 #endif

@@ -186,18 +186,13 @@ void far_fail_lost(struct proxy *p, struct far_flow *f, uint64_t bytes)
 	fail(p, f, f->lost_pos, 0, FAILURE_BUFFER_LOST, bytes);
 }
 
-void far_fail_replaced(struct proxy *p, struct far_flow *f)
-{
-	fail(p, f, f->pos_acked, 0, FAILURE_REPLACED, f->held_bytes);
-}
-
 bool far_look_replaced(struct proxy *p, struct far_flow *f, bool comes)
 {
 	if (!f->replaced_by || f->replaced_by == f->cm_tag || !f->open || f->failed)
 		return false;
 	if (!comes && f->pos_acked >= f->pos_rx_max)
 		return false;
-	far_fail_replaced(p, f);
+	fail(p, f, f->pos_acked, 0, FAILURE_REPLACED, f->held_bytes);
 	return true;
 }
 

@@ -86,8 +86,6 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto);
 void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome);
 /* What was ACKed at lost_pos and behind it is lost, so many bytes as far as can be told. */
 void far_fail_lost(struct proxy *p, struct far_flow *f, uint64_t bytes);
-/* The connection of its responder's queue pair is over. */
-void far_fail_replaced(struct proxy *p, struct far_flow *f);
 /* If CM has opened another connection of its responder's queue pair the flow fails with what is here, or comes. A set-up
  * that is repeated after a restart, which has forgotten the first, names the flow's own connection. True: it has failed. */
 bool far_look_replaced(struct proxy *p, struct far_flow *f, bool comes);

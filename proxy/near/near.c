@@ -142,21 +142,12 @@ static void fail_replaced(struct proxy *p, const struct near_flow *f)
 	proxy_failure_push(p, FAILURE_REPLACED, f, NULL, f->pos_reported, near_held(f));
 }
 
-/* A refusal ends a connection both ways, and now its requester's queue pair has been used again. What opened within a
- * round trip of the news of the refusal is let alone: it may be of the next life already. */
-static void end_other_direction(struct proxy *p, const struct near_flow *old)
-{
-	if (old->failed && old->nak_syndrome && old->pairing != PAIR_LEARNING && old->failed_ns > proxy_rtt_min_ns(p))
-		p->roles->far_connection_over(p, old, old->failed_ns - proxy_rtt_min_ns(p));
-}
-
 static struct near_flow *succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
 {
 	struct ip_addr src = old->src, dst = old->dst;
 	uint32_t qpn = old->dest_qpn;
 	struct near_flow *f, *drains = old;
 
-	end_other_direction(p, old);
 	if (old->older) {
 		drains = old->older;
 		fail_replaced(p, old);

@@ -244,7 +244,6 @@ static void fail_now(struct proxy *p, struct near_flow *f)
 	f->fail_pos = pos;
 	f->failing = false;
 	f->failed = true;
-	f->failed_ns = p->now_ns;
 	timer_cancel(&p->timers, &f->fail_timer);
 	near_turn_leave(p, f);
 	if (late)

@@ -37,10 +37,7 @@ void near_requester_enter(struct proxy *p, struct near_flow *f)
 		older = younger == f ? other : f;
 		if (younger->pairing != PAIR_CONFIRMED)
 			continue;
-		if (!older->superseded) {
-			count(p, CTR_REQUESTERS_SUPERSEDED, 1);
-			p->roles->far_connection_over(p, older, p->now_ns);
-		}
+		count(p, CTR_REQUESTERS_SUPERSEDED, !older->superseded);
 		older->superseded = true;
 		dlist_remove(&older->ack_tx_node);
 		dlist_remove(&older->resp_node);

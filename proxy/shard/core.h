@@ -137,8 +137,7 @@ struct near_flow {
 	                            smaller with each response, and until an ACK, or responses to two operations, have
 	                            told what it is nothing is ACKed */
 	uint32_t msn_late_op;    /* 1 + relative MSN of the operation whose response told msn_offset; 0: none did */
-	bool failed;             /* the responder refused: silent from here on ... */
-	uint64_t failed_ns;      /* ... since when; 0: since before a restart */
+	bool failed;             /* the responder refused: silent from here on */
 	bool requester_known;    /* it is in proxy.near_by_requester */
 	bool superseded;         /* its requester's QPN is in a younger connection: it has nobody to speak to */
 	uint64_t stalled_ns;     /* since when the far edge says so */
@@ -664,13 +663,11 @@ struct near_cm_info {
 	struct cm_traits responder; /* for the template of its ACKs */
 };
 
-/* What others have near/ and far/ do: carry/, which is below them, and near/, which is beside far/. */
+/* What carry/, which is below near/ and far/, has these do. */
 struct role_calls {
 	void (*cm_open)(struct proxy *p, const struct near_cm_info *ci);
 	void (*cm_over)(struct proxy *p, const struct near_cm_info *ci);
 	void (*far_cm_open)(struct proxy *p, const struct near_cm_info *ci);
-	/* the connection of that flow is over: what its other direction, opened before then, owes fails */
-	void (*far_connection_over)(struct proxy *p, const struct near_flow *f, uint64_t opened_before_ns);
 	void (*far_schedule)(struct proxy *p, struct far_flow *f); /* it waits for other flows no more */
 };
 

@@ -13,10 +13,10 @@
  *   CM lives              CM opens life after life on the same queue pairs, and nobody says that the one before is
  *                         over, which still drains; in some the line is cut meanwhile
  *
- * What the edges do not stand yet is drawn by `--hard failed` alone: work both ways (what is owed to the other half of a
- * refused requester goes to its heir until that has asked for something, or if its connection was younger than a round
- * trip). Nor do they stand that a responder refuses, and its near edge loses its arena, more than a round trip before that
- * edge's next life opens a flow for the queue pair (seed 13551): nobody can tell whether the flow is older. */
+ * What the edges do not stand is drawn by `--hard failed` alone: work both ways (what is owed to the other half of a
+ * refused requester goes to its heir). Nor do they stand that a responder refuses, and its near edge loses its arena, more
+ * than a round trip before that edge's next life opens a flow for the queue pair: nobody can tell whether the flow is
+ * older. */
 #include "scenario_failed.h"
 
 #include "rng.h"

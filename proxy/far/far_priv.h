@@ -36,7 +36,8 @@ bool far_stale(struct proxy *p, struct far_flow *f);
 /* The stale flow has failed with so many bytes, and been told as failed: it is closed when its timer runs out, which is
  * at once, but not in the caller's hands; or after a round trip, if its responder refused. */
 void far_stale_failed(struct proxy *p, struct far_flow *f, uint64_t bytes);
-/* True if the stale flow has come to its end, and is closed. To be asked whenever its timer runs out. */
+/* True if the stale flow has come to its end, and is closed, or will be in the next ticks. To be asked whenever its timer
+ * runs out. */
 bool far_stale_over(struct proxy *p, struct far_flow *f);
 /* The stale flow is closed: the flow that waited for it may send. */
 void far_stale_forgotten(struct proxy *p, const struct far_flow *stale_epoch);

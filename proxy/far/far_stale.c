@@ -136,14 +136,20 @@ static void refuse_successor(struct proxy *p, const struct far_flow *stale, stru
 	far_fail(p, f, pos, stale->syndrome);
 }
 
-static void refuse_successors(struct proxy *p, const struct far_flow *stale)
+/* False: there are more, and no work is left for them in this call. */
+static bool refuse_successors(struct proxy *p, const struct far_flow *stale)
 {
 	uint32_t i = far_dest_hash(&stale->src, &stale->dst, stale->dest_qpn);
 	struct far_flow *f;
 
-	while ((f = far_by_dest(p, &stale->src, &stale->dst, stale->dest_qpn, &i)))
-		if (f->successor_of == stale->idx && !f->failed && f->pairing == PAIR_LEARNING)
-			refuse_successor(p, stale, f);
+	while ((f = far_by_dest(p, &stale->src, &stale->dst, stale->dest_qpn, &i))) {
+		if (f->successor_of != stale->idx || f->failed || f->pairing != PAIR_LEARNING)
+			continue;
+		if (!work_take(p))
+			return false;
+		refuse_successor(p, stale, f);
+	}
+	return true;
 }
 
 bool far_stale_over(struct proxy *p, struct far_flow *f)
@@ -156,8 +162,10 @@ bool far_stale_over(struct proxy *p, struct far_flow *f)
 		count(p, CTR_BYTES_FAILED, f->held_bytes);
 		proxy_failure_push(p, FAILURE_SILENT, NULL, f, f->pos_acked, f->held_bytes);
 	}
-	if (f->failed && f->syndrome)
-		refuse_successors(p, f);
+	if (f->failed && f->syndrome && !refuse_successors(p, f)) {
+		timer_set(&p->timers, &f->rto, p->now_ns);
+		return true;
+	}
 	far_close(p, f);
 	return true;
 }

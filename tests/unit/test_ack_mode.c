@@ -216,6 +216,33 @@ static void ack_mode__orphan_refused_before_its_successor_opens(void **state)
 	assert_int_equal(core_pending(&c->b), 0);
 }
 
+/* Of many successors, as a peer may open them, no call fails more than it has work for. */
+static void ack_mode__orphan_refused_with_many_successors(void **state)
+{
+	struct core *c = given_three_acked_by_far(state);
+	struct far_flow *stale;
+	uint32_t failed;
+
+	core_lose(c, &c->a, 99);
+	for (uint16_t vlan = 0; vlan < 4; vlan++)
+		assert_int_equal(core_in(&c->a, core_req(RC_WRITE_ONLY, 4), 0, vlan), DROP_NONE);
+	core_pump(c);
+	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
+	stale = dlist_entry(dlist_first(&c->b.p->stale_flows), struct far_flow, stale_node);
+	failures_of(&c->b);
+	c->b.p->work_left = 2;
+	far_on_timer(c->b.p, stale);
+	failed = failures_of(&c->b);
+	assert_in_range(failed, 1, 2);
+	assert_false(dlist_empty(&c->b.p->stale_flows));
+	core_wait(c, 10 * CORE_MS);
+	assert_int_equal(failed + failures_of(&c->b), 4);
+	assert_true(dlist_empty(&c->b.p->stale_flows));
+	core_forget(&c->b);
+	core_wait(c, c->b.cfg.give_up_ns);
+	assert_int_equal(core_pending(&c->b), 0);
+}
+
 /* One that opens later may be of the next life of the queue pair, which takes it. */
 static void ack_mode__orphan_refused_and_recovered(void **state)
 {
@@ -663,6 +690,7 @@ int main(void)
 	    CORE_TEST(ack_mode__orphan_refused_in_front_of_a_hole),
 	    CORE_TEST(ack_mode__orphan_refused_in_mode_host),
 	    CORE_TEST(ack_mode__orphan_refused_before_its_successor_opens),
+	    CORE_TEST(ack_mode__orphan_refused_with_many_successors),
 	    CORE_TEST(ack_mode__orphan_refused_and_recovered),
 	    CORE_TEST(ack_mode__orphan_refused_spares_what_cm_has_opened),
 	    CORE_TEST(ack_mode__near_arena_lost_fails_by_name),

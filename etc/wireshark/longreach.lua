@@ -66,7 +66,10 @@ local f = {
 	base_fixed = ProtoField.bool("longreach.open.base_fixed", "Base fixed", 8, nil, 0x01),
 	paired = ProtoField.bool("longreach.open.paired", "Paired", 8, nil, 0x02),
 	host_mode = ProtoField.bool("longreach.open.host_mode", "Mode host", 8, nil, 0x04),
-	fresh_msn = ProtoField.bool("longreach.open.fresh_msn", "MSN counted from 0", 8, nil, 0x08),
+	doubted = ProtoField.bool("longreach.open.doubted", "May begin anywhere", 8, nil, 0x08),
+	far_mode = ProtoField.bool("longreach.open.far_mode", "Mode far", 8, nil, 0x10),
+	resumed = ProtoField.bool("longreach.open.resumed", "Crossed before", 8, nil, 0x20),
+	cm_tag = ProtoField.uint32("longreach.open.cm_tag", "Connection (CM)", base.HEX),
 	confirmed = ProtoField.bool("longreach.pair.confirmed", "Confirmed", 8, nil, 0x01),
 	msn_late = ProtoField.bool("longreach.pair.msn_late", "MSN perhaps too high", 8, nil, 0x02),
 	received = ProtoField.uint64("longreach.received", "Received before"),
@@ -151,7 +154,7 @@ decode[0x02] = function(body, pinfo, tree, flags)
 		return nil
 	end
 	local text = flow_inc(body, tree)
-	for _, bit_field in ipairs({ f.base_fixed, f.paired, f.host_mode, f.fresh_msn }) do
+	for _, bit_field in ipairs({ f.base_fixed, f.paired, f.host_mode, f.doubted, f.far_mode, f.resumed }) do
 		tree:add(bit_field, flags)
 	end
 	tree:add(f.pos_base, body(8, 8))
@@ -159,6 +162,7 @@ decode[0x02] = function(body, pinfo, tree, flags)
 	tree:add(f.requester_qpn, body(20, 4))
 	tree:add(f.vlan, body(24, 2))
 	tree:add(f.pmtu, body(26, 2))
+	tree:add(f.cm_tag, body(28, 4))
 	tree:add(f.src, body(32, 16))
 	tree:add(f.dst, body(48, 16))
 	return string.format("%s base %s qpn 0x%06x", text, tostring(body(8, 8):uint64()), body(16, 4):uint())

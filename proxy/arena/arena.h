@@ -55,6 +55,11 @@ enum slot_kind {
 	SLOT_KINDS
 };
 
+static inline enum arena_pool arena_pool_of(uint8_t kind)
+{
+	return kind <= SLOT_RAW_LAN || kind == SLOT_RELAY_OUT ? POOL_LAN : POOL_WAN;
+}
+
 /* Only SLOT_COMMITTED survives a kill. No value is one bit away from it but SLOT_FREE. */
 enum slot_state {
 	SLOT_FREE = 0,

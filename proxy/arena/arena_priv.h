@@ -203,11 +203,6 @@ static inline uint8_t arena_class_of(uint16_t len)
 	return (uint8_t)((len > 512) + (len > 1152) + (len > 2176));
 }
 
-static inline enum arena_pool arena_pool_of(uint8_t kind)
-{
-	return kind <= SLOT_RAW_LAN || kind == SLOT_RELAY_OUT ? POOL_LAN : POOL_WAN;
-}
-
 static inline bool arena_kind_known(uint8_t kind)
 {
 	return kind >= SLOT_REQ_NEAR && kind < SLOT_KINDS;

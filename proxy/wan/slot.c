@@ -28,22 +28,15 @@ uint64_t pool_reserve(const struct proxy *p, enum arena_pool pool)
 	return arena_capacity(p->arena, pool) / 8;
 }
 
-static enum arena_pool pool_of(enum slot_kind kind)
-{
-	return kind == SLOT_REQ_NEAR || kind == SLOT_RESP_FAR || kind == SLOT_RAW_LAN || kind == SLOT_RELAY_OUT
-	           ? POOL_LAN
-	           : POOL_WAN;
-}
-
 /* What answers are awaited for is not for what comes unasked. Requests have credit, granted perhaps before that. */
 static uint64_t room_of_others(const struct proxy *p, enum slot_kind kind)
 {
-	return pool_of(kind) == POOL_WAN && kind != SLOT_REQ_FAR ? p->reserved_bytes : 0;
+	return arena_pool_of(kind) == POOL_WAN && kind != SLOT_REQ_FAR ? p->reserved_bytes : 0;
 }
 
 static bool leaves_urgent_room(const struct proxy *p, enum slot_kind kind, uint16_t len)
 {
-	enum arena_pool pool = pool_of(kind);
+	enum arena_pool pool = arena_pool_of(kind);
 	uint32_t bytes = arena_class_bytes(len);
 	uint64_t slots = arena_room(p->arena, pool, len) + (pool == POOL_WAN ? p->given_bytes : 0);
 
@@ -133,7 +126,7 @@ static uint32_t alloc(struct proxy *p, enum slot_kind kind, uint32_t flow, uint3
 uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len,
                    uint16_t lane, bool urgent)
 {
-	enum arena_pool pool = pool_of(kind);
+	enum arena_pool pool = arena_pool_of(kind);
 	uint32_t bytes = arena_class_bytes(len), slot;
 	const struct wan_source *s;
 
@@ -270,8 +263,8 @@ void slot_release(struct proxy *p, uint32_t slot)
 	dlist_remove(&m->node);
 	if (is_to_go(m->queued))
 		tell_waits(p, slot, false);
-	p->released[pool_of(h->kind)]++;
-	if (pool_of(h->kind) == POOL_WAN)
+	p->released[arena_pool_of(h->kind)]++;
+	if (arena_pool_of(h->kind) == POOL_WAN)
 		l->rx_held_bytes -= bytes;
 	else
 		unsent(p, h, m);

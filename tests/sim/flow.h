@@ -10,7 +10,7 @@
  *
  * The transport is the same for all: packets are numbered and never sent again under the same number; one is lost when
  * one that was sent three later has arrived (the link keeps order), or by timeout. What differs is the congestion
- * control, a row of functions; that of longreach is proxy/rate_auto.c itself, behind its own pacer. */
+ * control, a row of functions; that of longreach is proxy/wan/cc/rate_auto.c itself, behind its own pacer. */
 #ifndef SIM_FLOW_H
 #define SIM_FLOW_H
 

@@ -335,7 +335,7 @@ static void describe(struct scenario *s, const char *program, const char *paths)
 
 	snprintf(s->text, sizeof(s->text),
 	         "%s, %.1f Gbit/s, %.3f ms one way, loss %.4f%s, %u:%u hosts, %u:%u shards, %u connections, PMTU "
-	         "%u%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s",
+	         "%u%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s",
 	         c->direct                  ? "direct"
 	         : c->mode == ACK_MODE_NEAR ? "near"
 	         : c->mode == ACK_MODE_FAR  ? "far"
@@ -349,6 +349,7 @@ static void describe(struct scenario *s, const char *program, const char *paths)
 	         c->attack_pps ? ", an attack" : "", c->lan_clean ? "" : ", LAN trouble",
 	         c->host_dies_ns != SIM_NEVER ? ", a host dies" : "", c->recycle ? ", QPNs again" : "",
 	         c->late_ports ? ", late ports" : "", c->tick_late_ns ? ", busy workers" : "",
+	         c->batch_ns[0] || c->batch_ns[1] ? ", batches" : "",
 	         c->resession.n ? ", sessions anew" : "",
 	         c->arena_chunks ? ", little memory" : "", c->barrier == BARRIER_CAUSAL ? ", causal" : "",
 	         c->barrier == BARRIER_OFF      ? ""
@@ -509,6 +510,10 @@ void scenario_make(struct scenario *s, uint64_t seed, bool direct)
 		s->cfg.relay_channels = (uint16_t)(1 + rng_hash(seed, 0x4e1b) % RELAY_PEER_CHANNELS);
 	if (!direct && !*timed && rng_hash(seed, 0x71c4) % 8 == 0)
 		s->cfg.tick_late_ns = 100000ull << rng_hash(seed, 0x71c5) % 7;
+	for (unsigned site = 0; site < 2 && !direct && !*timed && rng_hash(seed, 0xba7c) % 8 == 0; site++) {
+		s->cfg.batch_ns[site] = rng_hash(seed, 0xba70 + site) % 4 ? 2000ull << rng_hash(seed, 0xba72 + site) % 10 : 0;
+		s->cfg.batch_wan_first[site] = rng_hash(seed, 0xba74 + site) & 1;
+	}
 	s->cfg.late_ports = !direct && rng_hash(seed, 0x9027) % 4 == 0;
 	if (!*timed)
 		pick_resessions(s);

@@ -146,6 +146,34 @@ static void from_edge(void *obj, struct pkt *p)
 	link_send(&port->w->down[port->site][p->host], p);
 }
 
+static void batched_lan_rx(void *obj, uint64_t arg)
+{
+	struct pkt *p = (struct pkt *)(uintptr_t)arg;
+
+	edge_lan_rx(obj, p->host, p);
+}
+
+static void batched_wan_rx(void *obj, uint64_t arg)
+{
+	edge_wan_rx(obj, (struct pkt *)(uintptr_t)arg);
+}
+
+/* When the edge looks at that port next: one after the other, all that has come to each. */
+static uint64_t looks_ns(const struct world *w, unsigned site, bool wan)
+{
+	uint64_t every_ns = w->cfg.batch_ns[site];
+
+	return (w->q.now_ns / every_ns + 1) * every_ns + (wan != w->cfg.batch_wan_first[site]);
+}
+
+static void to_edge_lan(struct world *w, unsigned site, struct pkt *p)
+{
+	if (w->cfg.batch_ns[site])
+		eventq_at(&w->q, looks_ns(w, site, false), batched_lan_rx, &w->edge[site], (uintptr_t)p);
+	else
+		edge_lan_rx(&w->edge[site], p->host, p);
+}
+
 static void deliver_up(void *obj, struct pkt *p)
 {
 	struct port *port = obj;
@@ -161,7 +189,7 @@ static void deliver_up(void *obj, struct pkt *p)
 	else if (w->cfg.port.rate_bps)
 		link_send(&w->in[port->site], p);
 	else
-		edge_lan_rx(&w->edge[port->site], port->host, p);
+		to_edge_lan(w, port->site, p);
 }
 
 static void deliver_down(void *obj, struct pkt *p)
@@ -178,6 +206,8 @@ static void deliver_wan(void *obj, struct pkt *p)
 
 	if (port->w->cfg.direct || p->plain)
 		route(port->w, to, p);
+	else if (port->w->cfg.batch_ns[to])
+		eventq_at(&port->w->q, looks_ns(port->w, to, true), batched_wan_rx, &port->w->edge[to], (uintptr_t)p);
 	else
 		edge_wan_rx(&port->w->edge[to], p);
 }

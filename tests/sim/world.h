@@ -77,6 +77,8 @@ struct world_cfg {
 	    arp_ns[2]; /* from the first packet for a host of that site until its edge knows where it is; 0: it knows */
 	uint16_t relay_channels; /* at most RELAY_PEER_CHANNELS; 0: the edges have no relay */
 	bool relay_bulk;         /* one put as fast as it goes, instead of a few chunks */
+	uint64_t batch_ns[2];    /* an edge looks at its ports every so often, and takes what has come; 0: at once */
+	bool batch_wan_first[2];
 	uint64_t tick_late_ns;   /* a busy worker: no proxy_tick() sooner after the one before, whatever is asked for */
 	struct {
 		uint64_t at_ns[8]; /* both edges live, and begin a session anew: their control connection was lost */

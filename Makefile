@@ -326,6 +326,11 @@ check-units:
 check-ibta:
 	$(Q)tests/check_ibta.sh
 
+# --- longreach(7) says what to do about whatever has a name ---
+.PHONY: check-manual
+check-manual: $(O)/longreach-counters.7
+	$(Q)tests/check_manual.sh $<
+
 .PHONY: check-probes
 check-probes: $(O)/longreachd
 	$(Q)tests/check_probes.sh $(O)
@@ -473,6 +478,7 @@ help:
 	@echo 'make compile_commands.json   for editors'
 	@echo 'make check-units      how exposed the units leave the system (systemd-analyze security): at most 2.5'
 	@echo 'make check-ibta       what docs/IBTA.md names is there'
+	@echo 'make check-manual     each event, failure, state and drop has an entry in longreach(7)'
 	@echo 'make check-rooms      folders include and call each other as tests/rooms.txt allows'
 clean:
 	rm -rf build demo-out bench-out compile_commands.json

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # harness.sh - tests of what runs the tests: stubs that die, say nothing, skip or go on after a failure must be seen for
-# what they are by netns/run.sh (with netns/check.sh) and by step.sh; names that dangle, by check_ibta.sh. Needs no
-# privileges; takes some seconds.
+# what they are by netns/run.sh (with netns/check.sh) and by step.sh; names that dangle, by check_ibta.sh; names that the
+# manual lacks, by check_manual.sh. Needs no privileges; takes some seconds.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d /tmp/lr-harness.XXXXXX)
@@ -255,6 +255,39 @@ page RED 'no stage --akey' '`--rkey`' '`--akey`'
 page RED 'no source is named for C9-93' '(C9-92)' '(C9-93)'
 page RED 'no test is named' '`implied-nak`, `ack-of-answer`, `near__ceiling_stands_in_front_of_a_read`, `reads__no_ack_names_one_that_the_host_lacks`' 'all of them'
 page RED 'not five columns' '| kept |' '|'
+
+# --- check_manual.sh: names that longreach(7) lacks ---
+
+cc -std=gnu17 -I"$here/.." -o "$work/counters_page" "$here/../etc/man/counters_page.c" && "$work/counters_page" >"$work/counters.7" ||
+	wrong=$((wrong + 1))
+
+# manual RED|GREEN PATTERN NAME: what is said of longreach(7) without that heading, and of it as it is without NAME.
+manual() {
+	local want=$1 pattern=$2 status
+	NAME=${3:+${3% *} \\fB${3##* }\\fR} awk '
+		BEGIN { name = ENVIRON["NAME"]; sub(/^ /, "", name) }
+		entry && name != "" && index($0, name) { cut += gsub(/\\fB/, "\\fI") }
+		{ entry = /^\.TP/; print }
+		END { exit name != "" && !cut }' "$here/../etc/man/longreach.7" >"$work/manual.7" || wrong=$((wrong + 1))
+	"$here/check_manual.sh" "$work/counters.7" "$work/manual.7" >"$work/out" 2>&1
+	status=$?
+	[ "$([ $status = 0 ] && echo GREEN || echo RED)" = "$want" ] && grep -qE -- "$pattern" "$work/out"
+	judge "longreach(7)${3:+ without '$3'}: $want, '$pattern'" $?
+}
+
+manual GREEN '^check-manual: [0-9]+ names$' ''
+manual RED 'WRONG, has no entry for flow_rnr_back_pressure$' ' flow_rnr_back_pressure'
+manual RED 'WRONG, has no entry for barrier_expired$' ' barrier_expired'
+manual RED 'FAILED, has no entry for mispaired$' ' mispaired'
+manual RED 'WRONG, has no entry for stuck$' ' stuck'
+manual RED 'WRONG, has no entry for path dead$' 'path dead'
+manual RED 'WRONG, has no entry for keys due$' 'keys due'
+manual RED 'FAULT IT IS, has no entry for wan_reflected$' ' wan_reflected'
+manual RED 'has no entry for rules_changed$' ' rules_changed'
+grep -v 'silent$' "$work/counters.7" >"$work/fewer.7" # a list that cannot be found any more
+"$here/check_manual.sh" "$work/fewer.7" >"$work/out" 2>&1
+[ $? = 1 ] && grep -q 'fewer than 7 WHY A FLOW FAILED' "$work/out"
+judge 'check_manual.sh with a list that is too short: RED' $?
 
 echo "$((tried - wrong)) passed, $wrong failed"
 [ $wrong = 0 ]

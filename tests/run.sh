@@ -55,6 +55,7 @@ build() {
 	step 'probes' make O=build/gcc check-probes
 	step 'docs/IBTA.md' make check-ibta
 	step 'docs/FILES.md' make check-docs
+	step 'longreach(7)' make O=build/gcc check-manual
 	step 'exposure of the units' make check-units
 	step 'rooms' joined rooms
 	step 'dashboard and alert rules' tests/dashboards.sh

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* path_counters.h - what a path counts (struct wan_path_stats), for sums over workers, status and metrics alike. */
+/* path_counters.h - what a path counts (struct wan_path_stats), for sums over workers, status and metrics alike; and the
+ * names of its states. */
 #ifndef DAEMON_PATH_COUNTERS_H
 #define DAEMON_PATH_COUNTERS_H
 
@@ -41,6 +42,21 @@
 
 /* proxy_path_status.loss_runs */
 #define PATH_LOSS_BURSTS_TEXT "Runs of datagrams found lost: against path_lost, how bursty the line is."
+
+/* X(enumerator, printed name, what it means) */
+#define PATH_STATES(X)                                                                                                 \
+	X(NEW, "new", "nothing has been answered on it yet")                                                           \
+	X(UP, "up", "it answers")                                                                                      \
+	X(DEAD, "dead", "it does not answer any more: its traffic takes the others, or waits")
+
+static inline const char *path_state_name(enum path_state state)
+{
+#define X(e, name, text) [PATH_##e] = name,
+	static const char *const names[] = {PATH_STATES(X)};
+#undef X
+
+	return names[state];
+}
 
 /* A counter that is not in the list is in no status and no metric. */
 #define X(member, op, json, metric, help) +sizeof(((struct wan_path_stats *)0)->member)

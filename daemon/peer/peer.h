@@ -46,13 +46,16 @@ void peer_retry(struct peer *p);
 void peer_say_stopped(struct peer *p);
 void peer_stop(struct peer *p);
 
-/* Whether the session in force was proven under the keys in force. */
-enum peer_reauth {
-	REAUTH_NONE,  /* it was */
-	REAUTH_ASKED, /* it was, but the other edge's keys have changed and it wants a new proof */
-	REAUTH_DUE,   /* the keys here have changed: session and connection go on until reauth_left_ns have passed */
-	REAUTH_FAILED, /* there is none, as the other edge did not prove itself in time */
-};
+/* Whether the session in force was proven under the keys in force: X(enumerator, printed name, what it means) */
+#define REAUTH_STATES(X)                                                                                               \
+	X(NONE, "none", "it was")                                                                                      \
+	X(ASKED, "asked", "it was, but the other edge's keys have changed and it wants a new proof")                   \
+	X(DUE, "due", "the keys here have changed: session and connection go on for ReauthWithin=")                    \
+	X(FAILED, "failed", "there is no session, as the other edge did not prove itself in time")
+
+#define X(e, name, text) REAUTH_##e,
+enum peer_reauth { REAUTH_STATES(X) };
+#undef X
 
 struct peer_status {
 	bool connected;               /* control channel up, hello received */

@@ -57,10 +57,9 @@ static void write_config(struct json *j, const struct link_config *c)
 
 static void write_reauth(struct json *j, const struct peer_status *p)
 {
-	static const char *const names[] = {[REAUTH_NONE] = "none",
-	                                    [REAUTH_ASKED] = "asked",
-	                                    [REAUTH_DUE] = "due",
-	                                    [REAUTH_FAILED] = "failed"};
+#define X(e, name, text) [REAUTH_##e] = name,
+	static const char *const names[] = {REAUTH_STATES(X)};
+#undef X
 
 	json_object(j, "reauthentication");
 	json_string(j, "state", names[p->reauth]);
@@ -311,11 +310,6 @@ static void write_deep_buffer(struct json *j, const struct site *s, const struct
 	json_bool(j, "fills_the_line", d.fills_the_line);
 	json_bool(j, "stands_loss", d.stands_loss);
 	json_object_end(j);
-}
-
-static const char *path_state_name(enum path_state state)
-{
-	return state == PATH_UP ? "up" : state == PATH_DEAD ? "dead" : "new";
 }
 
 static void write_path(struct json *j, const struct path_config *c, const struct proxy_path_status *s,

@@ -9,6 +9,8 @@
 
 #include <event2/buffer.h>
 
+#include "daemon/link/path_counters.h"
+
 struct source {
 	uint64_t cursor;
 	bool have;
@@ -112,7 +114,6 @@ void trace_stream_begin(const struct trace_stream *t, struct json *j)
 static void write_sample(struct evbuffer *out, const struct link_config *c, uint32_t worker,
                          const struct trace_sample *s)
 {
-	static const char *const states[] = {[PATH_NEW] = "new", [PATH_UP] = "up", [PATH_DEAD] = "dead"};
 	struct json j = {.out = out};
 
 	json_object(&j, NULL);
@@ -120,7 +121,7 @@ static void write_sample(struct evbuffer *out, const struct link_config *c, uint
 	json_string(&j, "path", c->paths[s->path].name);
 	json_uint(&j, "path_number", s->path);
 	json_uint(&j, "worker", worker);
-	json_string(&j, "state", states[s->state]);
+	json_string(&j, "state", path_state_name(s->state));
 	json_uint(&j, "epoch", s->epoch);
 #define X(field, name, member) json_uint(&j, name, s->field);
 	TRACE_SUMS(X)

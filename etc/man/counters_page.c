@@ -3,6 +3,8 @@
 #include <stdio.h>
 
 #include "daemon/link/path_counters.h"
+#include "daemon/link/site.h"
+#include "daemon/peer/peer.h"
 #include "daemon/relay/relay_counters.h"
 #include "daemon/telemetry/link_counters.h"
 #include "daemon/telemetry/metric_families.h"
@@ -98,6 +100,20 @@ static void page_events(FILE *out)
 #undef X
 }
 
+static void page_states(FILE *out)
+{
+#define X(e, name, text) page_entry(out, name, "", text);
+	page_section(out, "STATES OF A LINK",
+	            "In \\fBstate\\fR of status, and as \\fBlongreach_link_state\\fR by \\fIstate\\fR.");
+	SITE_STATES(X)
+	page_section(out, "STATES OF A PATH", "In \\fBpaths\\fR of status.");
+	PATH_STATES(X)
+	page_section(out, "STATES OF REAUTHENTICATION",
+	            "In \\fBreauthentication\\fR of status: whether the session in force was proven under the keys in force.");
+	REAUTH_STATES(X)
+#undef X
+}
+
 static void page_facts(FILE *out)
 {
 	page_section(out, "FACTS OF A FLOW",
@@ -134,18 +150,20 @@ static void counters_page(FILE *out)
 	fputs(".\\\" SPDX-License-Identifier: Apache-2.0\n"
 	      ".TH LONGREACH-COUNTERS 7 \"\" \"longreach\" \"longreach\"\n"
 	      ".SH NAME\n"
-	      "longreach-counters \\- drop reasons, counters and events of longreach\n"
+	      "longreach-counters \\- drop reasons, counters, events and states of longreach\n"
 	      ".SH DESCRIPTION\n"
 	      "What \\fBlongreach status \\-\\-json\\fR, \\fBlongreachd \\-\\-metrics\\fR and the log count and tell, by name.\n"
-	      "All counts begin with the daemon.\n",
+	      "All counts begin with the daemon.\n"
+	      "What to do about each event, failure, state and drop: \\fBlongreach\\fR(7).\n",
 	      out);
 	page_drops(out);
 	page_counters(out);
 	page_paths(out);
 	page_metrics(out);
 	page_events(out);
+	page_states(out);
 	page_facts(out);
-	fputs(".SH SEE ALSO\n.BR longreach (1),\n.BR longreachd (8)\n", out);
+	fputs(".SH SEE ALSO\n.BR longreach (1),\n.BR longreach (7),\n.BR longreachd (8)\n", out);
 }
 
 #ifndef COUNTERS_PAGE_TEST

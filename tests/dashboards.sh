@@ -1,17 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # dashboards.sh - the alert rules and the Grafana dashboard in etc/: rules parse and fire as tests/prometheus says, every
-# query of the dashboard parses. That the daemon serves what they ask for is tested by tests/netns/test_metrics.sh.
+# query of the dashboard parses, and its panels are made alike. That the daemon serves what they ask for is tested by
+# tests/unit/test_metrics.c and tests/netns/test_metrics.sh.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 rules=etc/prometheus/longreach.rules.yml
 board=etc/grafana/longreach.json
 
-for program in promtool jq; do
-	command -v $program >/dev/null && continue
-	echo "skipped: $program is missing (promtool is in the package prometheus)"
-	exit 0
-done
+command -v jq >/dev/null || { echo "skipped: jq is missing" && exit 0; }
 
 scratch=$(mktemp -d /tmp/lr-dashboards.XXXXXX)
 trap 'rm -rf "$scratch"' EXIT
@@ -42,10 +39,18 @@ queries_parse() {
 	promtool check rules "$scratch/board.json"
 }
 
-# Panels have numbers and places of their own.
+# Panels have numbers of their own, are within the 24 columns, and none lies over another.
 panels_apart() {
 	jq -e '[.panels[].id] | length == (unique | length)' $board &&
-		jq -e '[.panels[].gridPos | [.x, .y]] | length == (unique | length)' $board
+		jq -e '[.panels[].gridPos | select(.x < 0 or .y < 0 or .w < 1 or .h < 1 or .x + .w > 24)] == []' $board &&
+		jq -e '[.panels[].gridPos | range(.x; .x + .w) as $x | range(.y; .y + .h) as $y | [$x, $y]] | length == (unique | length)' $board
+}
+
+# Each has a title, a unit, and queries that ask for the edges and links that are chosen above, each with a legend of its own.
+panels_alike() {
+	jq -e '[.panels[] | select(.title == "" or .fieldConfig.defaults.unit == null or .datasource.uid != "${datasource}")] == []' $board &&
+		jq -e '[.panels[].targets[] | select(.expr | contains("{instance=~\"$instance\"") | not)] == []' $board &&
+		jq -e '[.panels[] | [.targets[] | .legendFormat, .refId] | select(length != (unique | length) or any(. == ""))] == []' $board
 }
 
 # Every alert has words, and a test that sees it fire.
@@ -57,10 +62,15 @@ alerts_tested() {
 	[ "$(grep -c '^ *- alert:' $rules)" = "$(grep -c '^ *description:' $rules)" ]
 }
 
-verdict 'rules parse' promtool check rules $rules
-verdict 'rules fire' promtool test rules tests/prometheus/rules_test.yml
+if command -v promtool >/dev/null; then
+	verdict 'rules parse' promtool check rules $rules
+	verdict 'rules fire' promtool test rules tests/prometheus/rules_test.yml
+	verdict 'queries of the dashboard parse' queries_parse
+else
+	echo 'skipped: rules and queries: promtool is missing (package prometheus)'
+fi
 verdict 'each alert is tested' alerts_tested
-verdict 'queries of the dashboard parse' queries_parse
-verdict 'panels of the dashboard' panels_apart
+verdict 'panels of the dashboard lie apart' panels_apart
+verdict 'panels of the dashboard are made alike' panels_alike
 echo "$passed passed, $bad failed"
 exit $bad

@@ -40,6 +40,12 @@
 	X(UNDERRUN, "buffer_no_underrun_xon_bytes",                                                                    \
 	  "Fill below which the line runs dry before a host is back: capacity below it costs speed.", "",              \
 	  v->deep.no_underrun_xon_bytes)                                                                               \
+	X(QPS_AT_ONCE, "busy_queue_pairs_at_once",                                                                     \
+	  "Most busy queue pairs of which each has a packet in the buffer at any time. More take turns.", "",          \
+	  v->deep.qps_at_once)                                                                                         \
+	X(QPS_IN_TURNS, "busy_queue_pairs_in_turns",                                                                   \
+	  "Most busy queue pairs that are served in turns. Beyond it, hosts that ignore CNPs send in vain.", "",       \
+	  v->deep.qps_in_turns)                                                                                        \
 	X(BDP, "bandwidth_delay_product_bytes", "Rate= times the round trip in force.", "", v->deep.bdp_bytes)         \
 	X(RATE, "rate_bits_per_second", "Rate= of the link file.", "", config_rate_bps(v->config))                     \
 	X(IN_FLIGHT, "wan_in_flight_bytes", "Sent to the other edge and not reported yet.", "",                        \

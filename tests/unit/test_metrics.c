@@ -94,7 +94,8 @@ int link_plan_deep(const struct link_config *c, uint64_t rtt_ns, uint64_t capaci
                    struct headroom_deep *d)
 {
 	(void)c;
-	*d = (struct headroom_deep){.wanted_bytes = rtt_ns, .capacity_bytes = capacity_bytes, .xoff_bytes = flows};
+	*d = (struct headroom_deep){.wanted_bytes = rtt_ns, .capacity_bytes = capacity_bytes, .xoff_bytes = flows,
+	                            .qps_at_once = 71, .qps_in_turns = 17000};
 	return 0;
 }
 
@@ -208,6 +209,8 @@ static void metrics_write__distance_and_buffer(void **state)
 	says("longreach_distance_differs{link=\"wakkanai\"} 1");
 	says("longreach_buffer_capacity_bytes{link=\"wakkanai\",pool=\"from_lan\"} 1099511627776");
 	says("longreach_buffer_wanted_bytes{link=\"wakkanai\"} 3400000");
+	says("longreach_busy_queue_pairs_at_once{link=\"wakkanai\"} 71");
+	says("longreach_busy_queue_pairs_in_turns{link=\"wakkanai\"} 17000");
 	says("longreach_flows_in_state{link=\"wakkanai\",state=\"stalled\"} 2");
 }
 
@@ -431,6 +434,118 @@ static void manual__names_every_state(void **state)
 	free(page);
 }
 
+/* The next name of a metric at or behind *at, which is moved behind it; false: there is none. Names of rules
+ * (longreach:link_up) and of label values are none. */
+static bool next_metric(const char **at, char name[96])
+{
+	while ((*at = strstr(*at, "longreach_")) != NULL) {
+		size_t len = strspn(*at, "abcdefghijklmnopqrstuvwxyz0123456789_");
+
+		assert_in_range(len, 1, 95);
+		snprintf(name, 96, "%.*s", (int)len, *at);
+		*at += len;
+		return true;
+	}
+	return false;
+}
+
+/* Of the edge as a whole; the scrape has those of its links. */
+#define OF_NO_LINK "longreach_stray_buffers"
+
+/* The scrape has a sample of that name. */
+static bool is_served(const char *name)
+{
+	char sample[2][100];
+
+	snprintf(sample[0], sizeof(sample[0]), "\n%s{", name);
+	snprintf(sample[1], sizeof(sample[1]), "\n%s ", name);
+	return strstr(text, sample[0]) != NULL || strstr(text, sample[1]) != NULL;
+}
+
+/* The values that a selector names, all of them if it is a plain regular expression, are in the scrape under that label.
+ * at: behind the brace. Returns how many. */
+static unsigned all_labels_served(const char *at, const char *file)
+{
+	unsigned n = 0;
+
+	for (size_t len; *at != '}' && *at != '\0'; at += *at == ',') {
+		char label[32], value[200], *rest = value, *one, pair[250];
+
+		assert_int_equal(sscanf(at, "%31[a-z_]%*[=~!]\"%199[^\"]", label, value), 2);
+		for (bool any = strpbrk(value, "$*") != NULL; !any && (one = strsep(&rest, "|")) != NULL; n++) {
+			snprintf(pair, sizeof(pair), "%s=\"%s\"", label, one);
+			if (strstr(text, pair) == NULL)
+				fail_msg("%s asks for %s, which is in no scrape", file, pair);
+		}
+		len = strcspn(strchr(at, '"') + 1, "\"");
+		at = strchr(at, '"') + len + 2;
+	}
+	return n;
+}
+
+/* Quotes are quotes, in JSON as in YAML. */
+static char *without_backslashes(const char *page)
+{
+	char *plain = strdup(page), *to = plain;
+
+	assert_non_null(plain);
+	for (const char *from = page; *from != '\0'; from++)
+		if (*from != '\\')
+			*to++ = *from;
+	*to = '\0';
+	return plain;
+}
+
+static unsigned all_served(const char *page, const char *file, unsigned *labels)
+{
+	char *plain = without_backslashes(page), name[96];
+	unsigned n = 0;
+
+	*labels = 0;
+	for (const char *at = plain; next_metric(&at, name); n++) {
+		if (!is_served(name) && strcmp(name, OF_NO_LINK) != 0)
+			fail_msg("%s asks for %s, which is in no scrape", file, name);
+		if (*at == '{')
+			*labels += all_labels_served(at + 1, file);
+	}
+	free(plain);
+	return n;
+}
+
+/* What a panel or an alert asks for is served: the same of a daemon is seen by tests/netns/test_metrics.sh. */
+static void dashboard__asks_for_what_is_served(void **state)
+{
+	char *board = slurp("etc/grafana/longreach.json"), *rules = slurp("etc/prometheus/longreach.rules.yml");
+
+	unsigned labels;
+
+	(void)state;
+	sites[0].config.npaths = snap.npaths = 1;
+	scrape();
+	assert_true(all_served(board, "the dashboard", &labels) > 60);
+	assert_true(labels >= 4);
+	assert_true(all_served(rules, "an alert rule", &labels) > 20);
+	assert_true(labels >= 8);
+	free(board);
+	free(rules);
+}
+
+/* Whoever is woken by an alert finds what it looks at on the dashboard. */
+static void dashboard__shows_what_alerts_look_at(void **state)
+{
+	char *board = slurp("etc/grafana/longreach.json"), *rules = slurp("etc/prometheus/longreach.rules.yml");
+	char name[96], asked[128];
+
+	(void)state;
+	for (const char *at = rules; next_metric(&at, name);) {
+		snprintf(asked, sizeof(asked), "%s{instance=", name);
+		if (strstr(board, asked) == NULL)
+			fail_msg("an alert looks at %s, which no panel of the dashboard shows", name);
+	}
+	free(board);
+	free(rules);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -444,6 +559,8 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(counters_page__names_all_that_metrics_count, setup, teardown),
 	    cmocka_unit_test_setup_teardown(counters_page__names_every_family, setup, teardown),
 	    cmocka_unit_test(manual__names_every_state),
+	    cmocka_unit_test_setup_teardown(dashboard__asks_for_what_is_served, setup, teardown),
+	    cmocka_unit_test(dashboard__shows_what_alerts_look_at),
 	    cmocka_unit_test_setup_teardown(metrics_write__latency, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__hostile_name, setup, teardown),
 	};

@@ -15,20 +15,52 @@
 #include "ip_port.h"
 #include "daemon/util/rtnl.h"
 
-/* In front of the tables main and default, behind local: what is for this machine gets there. */
-enum priorities { PRIORITY_ROCE = 90, PRIORITY_IP };
+/* In front of the tables main and default, behind local: what is for this machine gets there.
+ *
+ * The kernel tells a rule no port of a piece of a datagram, not even of the first one, which has it: all pieces of
+ * RoCEv2 pass PRIORITY_ROCE. A rule cannot ask for pieces either, nor for port 0. So what has a port goes past
+ * PRIORITY_PIECES:
+ *
+ *     90  from HERE to THERE ipproto udp dport 4791 blackhole
+ *     91  from HERE to THERE lookup TABLE                        with a barrier, and none of what follows
+ *     92  from HERE to THERE iif lo goto 94                      what this machine sends, and its rp_filter for itself
+ *     92  from HERE to THERE ipproto udp sport 1-65534 goto 94
+ *     92  from HERE to THERE ipproto udp dport 1-65534 goto 94
+ *     93  from HERE to THERE ipproto udp blackhole               pieces; and what is both from and to port 65535
+ *     94  from HERE to THERE nop */
+enum priorities { PRIORITY_ROCE = 90, PRIORITY_IP, PRIORITY_PORTS, PRIORITY_PIECES, PRIORITY_PASS };
 
-enum { OURS_MAX = 4096 };
+enum {
+	OURS_MAX = 16384,
+	PORT_MAX = 65534, /* the largest that a rule may name */
+};
 
 #define THIS_MACHINE "lo" /* the interface that what it sends itself comes from */
 
 /* One rule: from one prefix to another of the same family. */
 struct pair {
 	uint8_t family, from_len, to_len;
-	uint8_t proto;  /* 0: all IP; UDP: to ROCE_UDP_PORT */
-	uint32_t table; /* that such packets are looked up in; 0: they are dropped */
+	uint8_t proto;  /* 0: all IP */
+	uint8_t action; /* FR_ACT_GOTO: to PRIORITY_PASS */
+	uint32_t priority;
+	uint32_t table;                          /* FR_ACT_TO_TBL: that such packets are looked up in; else 0 */
+	struct fib_rule_port_range sport, dport; /* of UDP; zeros: any, or none */
 	struct ip_addr from, to;
 	const char *port; /* where they come in; NULL: anywhere */
+};
+
+/* The rules of two prefixes, in the order in which they are numbered. Of those about pieces the one that drops is the
+ * last to be put in force and the first to go: without the others it drops all UDP. */
+enum way {
+	ROCE_OUT,
+	ROCE_IN,
+	ALL_IP,
+	PIECES_PASS,
+	PIECES_OF_HERE,
+	PIECES_FROM_PORT,
+	PIECES_TO_PORT,
+	PIECES_DROP,
+	WAYS
 };
 
 /* from NULL: from anywhere. */
@@ -48,28 +80,72 @@ static bool make_pair(struct pair *pair, const struct ip_prefix *from, const str
 	return ip_prefix_is4(from) == v4;
 }
 
-/* The n-th rule of a link: RoCEv2 from here, RoCEv2 from there, all IP from here, and what this machine itself has to
- * say by ICMP to hosts there, errors about packets of the link among it. False: there are no more. *skip: that number
- * is none. */
+static void make_roce(struct pair *pair)
+{
+	pair->proto = IPPROTO_UDP;
+	pair->dport = (struct fib_rule_port_range){ROCE_UDP_PORT, ROCE_UDP_PORT};
+	pair->priority = PRIORITY_ROCE;
+	pair->action = FR_ACT_BLACKHOLE;
+}
+
+static void make_lookup(struct pair *pair, const struct link_config *c)
+{
+	pair->priority = PRIORITY_IP;
+	pair->action = FR_ACT_TO_TBL;
+	pair->table = ip_port_table(c->name);
+}
+
+static void make_pieces(struct pair *pair, enum way way)
+{
+	static const struct fib_rule_port_range any = {1, PORT_MAX};
+
+	pair->priority = way == PIECES_PASS ? PRIORITY_PASS : way == PIECES_DROP ? PRIORITY_PIECES : PRIORITY_PORTS;
+	pair->action = way == PIECES_PASS ? FR_ACT_NOP : way == PIECES_DROP ? FR_ACT_BLACKHOLE : FR_ACT_GOTO;
+	if (way == PIECES_OF_HERE)
+		pair->port = THIS_MACHINE;
+	else if (way != PIECES_PASS)
+		pair->proto = IPPROTO_UDP;
+	if (way == PIECES_FROM_PORT)
+		pair->sport = any;
+	if (way == PIECES_TO_PORT)
+		pair->dport = any;
+}
+
+static void make_way(struct pair *pair, const struct link_config *c, enum way way)
+{
+	if (way == ROCE_OUT || way == ROCE_IN)
+		make_roce(pair);
+	else if (way == ALL_IP)
+		make_lookup(pair, c);
+	else
+		make_pieces(pair, way);
+}
+
+static uint32_t pairs_of(const struct link_config *c)
+{
+	return c->nlocal * c->nremote;
+}
+
+/* The n-th rule of a link: way by way those of each two prefixes; and what this machine itself has to say by ICMP to
+ * hosts there, errors about packets of the link among it. False: there are no more. *skip: that number is none. */
 static bool nth_pair(const struct link_config *c, uint32_t n, struct pair *pair, bool *skip)
 {
-	uint32_t per_way = c->nlocal * c->nremote, i = per_way ? n % per_way : 0, way = per_way ? n / per_way : 0;
+	uint32_t per_way = pairs_of(c), i = per_way ? n % per_way : 0, way = per_way ? n / per_way : 0;
 	const struct ip_prefix *here, *there;
 
-	if (per_way == 0 || n >= 3 * per_way + c->nremote)
+	if (per_way == 0 || n >= WAYS * per_way + c->nremote)
 		return false;
-	if (way >= 3) {
-		*skip = !make_pair(pair, NULL, &c->remote[n - 3 * per_way]);
+	if (way >= WAYS) {
+		*skip = !make_pair(pair, NULL, &c->remote[n - WAYS * per_way]);
+		make_lookup(pair, c);
 		pair->proto = pair->family == AF_INET ? IPPROTO_ICMP : IPPROTO_ICMPV6;
-		pair->table = ip_port_table(c->name);
 		pair->port = THIS_MACHINE;
 		return true;
 	}
 	here = &c->local[i / c->nremote];
 	there = &c->remote[i % c->nremote];
-	*skip = way == 1 ? !make_pair(pair, there, here) : !make_pair(pair, here, there);
-	pair->proto = way < 2 ? IPPROTO_UDP : 0;
-	pair->table = way < 2 ? 0 : ip_port_table(c->name);
+	*skip = way == ROCE_IN ? !make_pair(pair, there, here) : !make_pair(pair, here, there);
+	make_way(pair, c, (enum way)way);
 	return true;
 }
 
@@ -77,19 +153,18 @@ static bool nth_pair(const struct link_config *c, uint32_t n, struct pair *pair,
 
 static struct nlmsghdr *build_rule(union rtnl_msg *msg, uint16_t type, uint16_t flags, const struct pair *p)
 {
-	struct fib_rule_port_range port = {.start = ROCE_UDP_PORT, .end = ROCE_UDP_PORT};
 	struct nlmsghdr *h = rtnl_begin(msg, type, flags);
 	struct fib_rule_hdr *rule = mnl_nlmsg_put_extra_header(h, sizeof(*rule));
 
 	rule->family = p->family;
 	rule->src_len = p->from_len;
 	rule->dst_len = p->to_len;
-	rule->action = p->table ? FR_ACT_TO_TBL : FR_ACT_BLACKHOLE;
+	rule->action = p->action;
 	if (p->from_len > 0)
 		rtnl_put_addr(h, FRA_SRC, &p->from);
 	if (p->to_len > 0)
 		rtnl_put_addr(h, FRA_DST, &p->to);
-	mnl_attr_put_u32(h, FRA_PRIORITY, p->table ? PRIORITY_IP : PRIORITY_ROCE);
+	mnl_attr_put_u32(h, FRA_PRIORITY, p->priority);
 	mnl_attr_put_u8(h, FRA_PROTOCOL, FIB_RULE_PROTOCOL);
 	if (p->table)
 		mnl_attr_put_u32(h, FRA_TABLE, p->table);
@@ -97,8 +172,12 @@ static struct nlmsghdr *build_rule(union rtnl_msg *msg, uint16_t type, uint16_t 
 		mnl_attr_put_strz(h, FRA_IIFNAME, p->port);
 	if (p->proto)
 		mnl_attr_put_u8(h, FRA_IP_PROTO, p->proto);
-	if (p->proto == IPPROTO_UDP)
-		mnl_attr_put(h, FRA_DPORT_RANGE, sizeof(port), &port);
+	if (p->sport.start)
+		mnl_attr_put(h, FRA_SPORT_RANGE, sizeof(p->sport), &p->sport);
+	if (p->dport.start)
+		mnl_attr_put(h, FRA_DPORT_RANGE, sizeof(p->dport), &p->dport);
+	if (p->action == FR_ACT_GOTO)
+		mnl_attr_put_u32(h, FRA_GOTO, PRIORITY_PASS);
 	return h;
 }
 
@@ -112,22 +191,56 @@ static int set(struct mnl_socket *s, const struct pair *pair, bool there)
 	return r == (there ? -EEXIST : -ENOENT) ? 0 : r;
 }
 
-int fib_rule_set(const struct link_config *c, bool roce, bool all_ip)
+/* Rules n to end - 1 of the link. 0, or the first error; all are tried all the same. */
+static int set_range(struct mnl_socket *s, const struct link_config *c, uint32_t n, uint32_t end, bool there)
 {
-	struct mnl_socket *s = rtnl_open();
 	struct pair pair;
-	int worst = s ? 0 : -errno;
+	int worst = 0;
 	bool skip;
 
-	for (uint32_t i = 0; s && nth_pair(c, i, &pair, &skip); i++) {
-		int r = skip ? 0 : set(s, &pair, pair.table ? all_ip : roce);
+	for (; n < end && nth_pair(c, n, &pair, &skip); n++) {
+		int r = skip ? 0 : set(s, &pair, there);
 
 		if (r < 0 && worst == 0)
 			worst = r;
 	}
-	if (s)
-		mnl_socket_close(s);
 	return worst;
+}
+
+static int set_pieces(struct mnl_socket *s, const struct link_config *c, bool closed)
+{
+	uint32_t first = PIECES_PASS * pairs_of(c), drop = PIECES_DROP * pairs_of(c), end = drop + pairs_of(c);
+	int r, rest;
+
+	if (!closed) {
+		r = set_range(s, c, drop, end, false);
+		rest = r == 0 ? set_range(s, c, first, drop, false) : 0;
+		return r < 0 ? r : rest;
+	}
+	r = set_range(s, c, first, drop, true);
+	return r < 0 ? r : set_range(s, c, drop, end, true);
+}
+
+int fib_rule_set(const struct link_config *c, bool roce, bool all_ip)
+{
+	struct mnl_socket *s = rtnl_open();
+	uint32_t pairs = pairs_of(c);
+	bool pieces = roce && !all_ip; /* else they take the IP port, or are nobody's affair */
+	int r[4];
+
+	if (!s)
+		return -errno;
+	r[0] = set_range(s, c, 0, ALL_IP * pairs, roce);
+	r[1] = pieces ? set_pieces(s, c, true) : 0;
+	r[2] = set_range(s, c, ALL_IP * pairs, PIECES_PASS * pairs, all_ip);
+	r[3] = set_range(s, c, WAYS * pairs, UINT32_MAX, all_ip);
+	if (!pieces)
+		r[1] = set_pieces(s, c, false);
+	mnl_socket_close(s);
+	for (unsigned i = 0; i < 4; i++)
+		if (r[i] < 0)
+			return r[i];
+	return 0;
 }
 
 int fib_rule_set_all(bool closed)
@@ -137,9 +250,11 @@ int fib_rule_set_all(bool closed)
 	int worst = s ? 0 : -errno;
 
 	for (unsigned i = 0; s && i < 2; i++) {
-		struct pair any = {.family = families[i], .proto = IPPROTO_UDP};
-		int r = set(s, &any, closed);
+		struct pair any = {.family = families[i]};
+		int r;
 
+		make_roce(&any);
+		r = set(s, &any, closed);
 		/* a kernel without IPv6 forwards none */
 		if (r < 0 && r != -EAFNOSUPPORT && worst == 0)
 			worst = r;
@@ -163,6 +278,12 @@ struct found {
 	bool is_ours;
 };
 
+static void get_range(struct fib_rule_port_range *range, const struct nlattr *attr)
+{
+	if (mnl_attr_get_payload_len(attr) >= sizeof(*range))
+		memcpy(range, mnl_attr_get_payload(attr), sizeof(*range));
+}
+
 static int on_attr(const struct nlattr *attr, void *arg)
 {
 	struct found *found = arg;
@@ -176,6 +297,15 @@ static int on_attr(const struct nlattr *attr, void *arg)
 		break;
 	case FRA_TABLE:
 		found->pair.table = mnl_attr_get_u32(attr);
+		break;
+	case FRA_PRIORITY:
+		found->pair.priority = mnl_attr_get_u32(attr);
+		break;
+	case FRA_SPORT_RANGE:
+		get_range(&found->pair.sport, attr);
+		break;
+	case FRA_DPORT_RANGE:
+		get_range(&found->pair.dport, attr);
 		break;
 	case FRA_IIFNAME:
 		snprintf(found->port, sizeof(found->port), "%.*s", (int)mnl_attr_get_payload_len(attr),
@@ -194,7 +324,9 @@ static int on_attr(const struct nlattr *attr, void *arg)
 static int on_rule(const struct nlmsghdr *h, void *arg)
 {
 	const struct fib_rule_hdr *rule = mnl_nlmsg_get_payload(h);
-	struct found found = {.pair = {.family = rule->family, .from_len = rule->src_len, .to_len = rule->dst_len}};
+	struct found found = {
+	    .pair = {
+	        .family = rule->family, .from_len = rule->src_len, .to_len = rule->dst_len, .action = rule->action}};
 	struct ours *ours = arg;
 
 	if (h->nlmsg_type != RTM_NEWRULE)
@@ -227,10 +359,16 @@ static bool same_port(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
+static bool same_range(const struct fib_rule_port_range *a, const struct fib_rule_port_range *b)
+{
+	return a->start == b->start && a->end == b->end;
+}
+
 static bool same_pair(const struct pair *a, const struct pair *b)
 {
 	return same_port(a->port, b->port) && a->family == b->family && a->from_len == b->from_len &&
-	       a->to_len == b->to_len && a->proto == b->proto && a->table == b->table &&
+	       a->to_len == b->to_len && a->proto == b->proto && a->table == b->table && a->action == b->action &&
+	       a->priority == b->priority && same_range(&a->sport, &b->sport) && same_range(&a->dport, &b->dport) &&
 	       (a->from_len == 0 || memcmp(&a->from, &b->from, sizeof(a->from)) == 0) &&
 	       (a->to_len == 0 || memcmp(&a->to, &b->to, sizeof(a->to)) == 0);
 }
@@ -254,9 +392,13 @@ int fib_rule_sweep(const struct link_config *links, uint32_t n)
 	union rtnl_msg msg;
 	int r = ours && s ? list_ours(s, ours) : -ENOMEM;
 
-	for (uint32_t i = 0; r == 0 && i < ours->n; i++)
-		if (!wanted(links, n, &ours->pair[i]))
-			r = rtnl_talk(s, build_rule(&msg, RTM_DELRULE, 0, &ours->pair[i]));
+	/* what drops goes first: see enum way */
+	for (uint32_t i = 0; r == 0 && i < 2 * ours->n; i++) {
+		const struct pair *pair = &ours->pair[i % ours->n];
+
+		if ((pair->action == FR_ACT_BLACKHOLE) == (i < ours->n) && !wanted(links, n, pair))
+			r = rtnl_talk(s, build_rule(&msg, RTM_DELRULE, 0, pair));
+	}
 	if (s)
 		mnl_socket_close(s);
 	free(ours);

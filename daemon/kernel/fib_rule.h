@@ -11,7 +11,8 @@
 #define FIB_RULE_PROTOCOL 191 /* of nobody in /etc/iproute2/rt_protos */
 
 /* Has a link's RoCEv2 dropped, both directions, or lets go of it; and has all IP from its hosts here to those there
- * looked up in ip_port_table(), or not. 0, or negative errno of the first rule that could not be set. */
+ * looked up in ip_port_table(), or not. Pieces of datagrams of UDP from here, which show rules no port, are dropped
+ * with RoCEv2 unless they are looked up there. 0, or negative errno of the first rule that could not be set. */
 int fib_rule_set(const struct link_config *c, bool roce, bool all_ip);
 
 /* Has the RoCEv2 of all addresses dropped that the kernel would forward, or lets go of it: while a link file cannot be

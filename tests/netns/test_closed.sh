@@ -138,6 +138,33 @@ pieces_known() {
 	[ -z "$WHY" ]
 }
 
+# The rules in front of the routing tables are all that is left. To them no piece has a port, not the first one either.
+pieces_stay_by_ip_rule() {
+	local to
+	lab_in ea nft flush ruleset
+	crossing datagram 20000 $B_HOST 4791
+	[ $N = 0 ] || why "$N pieces of a datagram to port 4791 crossed the line" || return
+	crossing datagram 20000 "[$B_HOST6]" 4791
+	[ $N = 0 ] || why "$N pieces of IPv6 crossed the line" || return
+	for to in "$B_HOST:9999" "[$B_HOST6]:9999" "$B_HOST:9999,sp=65535" "$B_HOST:65535"; do
+		crossing datagram 100 "${to%:*}" "${to##*:}"
+		[ $N = 1 ] || why "$N packets of a whole datagram to $to crossed the line" || return
+	done
+	crossing lab_in ha busybox ping -q -c 1 -W 1 -s 20000 $B_HOST >/dev/null
+	[ $N = 3 ] || why "$N of 3 pieces of a ping crossed the line"
+}
+
+# The way is open for all IP again, and no rule is left that nobody asks for.
+pieces_pass_without_a_link() {
+	mv "$(lab_conf_path a)" "$LAB_DIR/link.saved"
+	lab_close a || why "--close: $(tail -1 "$LAB_DIR/close.log")"
+	mv "$LAB_DIR/link.saved" "$(lab_conf_path a)"
+	[ -z "$WHY" ] || return
+	! lab_ip ea rule show | grep -E '^9[0-9]:' >"$LAB_DIR/out" || why "left: $(head -1 "$LAB_DIR/out")" || return
+	crossing datagram 20000 $B_HOST 9999
+	[ $N = 3 ] || why "$N of 3 pieces crossed the line"
+}
+
 before_any_daemon() {
 	lab_edges_stop
 	opens || return
@@ -368,6 +395,8 @@ check "pieces of a datagram do not pass a running link" pieces_stay
 check "SIGTERM" stopped TERM
 check "nor do pieces of a datagram pass" pieces_stay
 check "where the kernel joins pieces, those of other ports do" pieces_known
+check "pieces do not pass without nft, and whole datagrams do" pieces_stay_by_ip_rule
+check "pieces pass where there is no link" pieces_pass_without_a_link
 check "before any daemon: --close" before_any_daemon
 check "half a file closes all RoCE" half_a_file
 check "half a file, and a flushed ruleset" half_a_file_and_a_flush

@@ -306,13 +306,13 @@ static void fib__roce_both_ways_and_all_ip_from_here(void **state)
 	for (; nth_pair(&c, n, &pair, &skip); n++) {
 		if (skip)
 			continue;
-		roce += pair.table == 0;
+		roce += pair.dport.start == 4791;
 		all_ip += pair.table != 0 && !pair.port;
 		icmp += pair.table != 0 && pair.port;
-		assert_true(pair.port || (pair.family == AF_INET ? pair.from_len <= 32 : pair.from_len > 32));
+		assert_true(pair.table != 0 || (pair.family == AF_INET ? pair.from_len <= 32 : pair.from_len > 32));
 		assert_true(wanted(&c, 1, &pair));
 	}
-	assert_int_equal(n, 14); /* 2 x 2 prefixes, RoCE two ways and IP one; 2 for ICMP */
+	assert_int_equal(n, WAYS * 4 + 2); /* 2 x 2 prefixes, of two families; 2 for ICMP */
 	assert_int_equal(roce, 4);
 	assert_int_equal(all_ip, 2);
 	assert_int_equal(icmp, 2);
@@ -324,6 +324,50 @@ static void fib__roce_both_ways_and_all_ip_from_here(void **state)
 	assert_false(wanted(&c, 1, &pair));
 	c.nremote = 0;
 	assert_false(nth_pair(&c, 0, &pair, &skip));
+}
+
+/* What follows one rule of a kernel's list, and what it does to a packet that has a port, or none. */
+static bool takes(const struct pair *p, uint16_t sport, uint16_t dport, bool from_here)
+{
+	return (!p->port || from_here) && (!p->sport.start || (sport >= p->sport.start && sport <= p->sport.end)) &&
+	       (!p->dport.start || (dport >= p->dport.start && dport <= p->dport.end));
+}
+
+/* UDP from here to there, as the kernel goes through rules of the first two prefixes: by priority, from a goto to its
+ * target. Of pieces it knows no port. */
+static bool is_dropped(const struct link_config *c, uint16_t sport, uint16_t dport, bool from_here)
+{
+	uint32_t at = 0;
+	struct pair p;
+	bool skip;
+
+	for (uint32_t priority = PRIORITY_ROCE; priority <= PRIORITY_PASS; priority++)
+		for (uint32_t way = ROCE_OUT; way < WAYS; way++) {
+			if (way == ROCE_IN || way == ALL_IP || !nth_pair(c, way * pairs_of(c), &p, &skip) || skip ||
+			    p.priority != priority || priority < at || !takes(&p, sport, dport, from_here))
+				continue;
+			assert_true(p.proto == IPPROTO_UDP || p.action == FR_ACT_NOP || p.port);
+			if (p.action == FR_ACT_BLACKHOLE)
+				return true;
+			at = p.action == FR_ACT_GOTO ? PRIORITY_PASS : at;
+		}
+	return false;
+}
+
+static void fib__pieces_are_dropped_and_datagrams_with_a_port_are_not(void **state)
+{
+	struct link_config c = link_of();
+
+	(void)state;
+	assert_true(is_dropped(&c, 0, 0, false));
+	assert_false(is_dropped(&c, 0, 0, true));
+	assert_true(is_dropped(&c, 50000, 4791, false));
+	assert_false(is_dropped(&c, 50000, 4790, false));
+	assert_false(is_dropped(&c, 4791, 9999, false));
+	assert_false(is_dropped(&c, 65535, 53, false));
+	assert_false(is_dropped(&c, 53, 65535, false));
+	assert_true(is_dropped(&c, 65535, 65535, false)); /* no rule may name that port */
+	assert_true(PIECES_DROP == WAYS - 1);             /* put in force last */
 }
 
 /* --- the IP port --- */
@@ -375,6 +419,7 @@ int main(void)
 	    cmocka_unit_test(steer__names_cannot_leave_the_identifier),
 	    cmocka_unit_test(steer__one_family_only),
 	    cmocka_unit_test(fib__roce_both_ways_and_all_ip_from_here),
+	    cmocka_unit_test(fib__pieces_are_dropped_and_datagrams_with_a_port_are_not),
 	    cmocka_unit_test(ip_port__names_fit_and_tell_links_apart),
 	    cmocka_unit_test(ip_port__frames_are_for_the_kernel_s_end),
 	    cmocka_unit_test(eth__untagged),

@@ -146,16 +146,23 @@ static void from_edge(void *obj, struct pkt *p)
 	link_send(&port->w->down[port->site][p->host], p);
 }
 
-static void batched_lan_rx(void *obj, uint64_t arg)
-{
-	struct pkt *p = (struct pkt *)(uintptr_t)arg;
+enum { BATCH_WAN = 1, BATCH_SITE = 2 }; /* bits of an event's argument */
 
-	edge_lan_rx(obj, p->host, p);
-}
-
-static void batched_wan_rx(void *obj, uint64_t arg)
+/* The first of what waits. */
+static void batched_rx(void *obj, uint64_t port)
 {
-	edge_wan_rx(obj, (struct pkt *)(uintptr_t)arg);
+	struct world *w = obj;
+	unsigned site = (unsigned)port / BATCH_SITE;
+	bool wan = port & BATCH_WAN;
+	struct pkt *p = w->batch[site][wan].head;
+
+	w->batch[site][wan].head = p->next;
+	if (!p->next)
+		w->batch[site][wan].tail = &w->batch[site][wan].head;
+	if (wan)
+		edge_wan_rx(&w->edge[site], p);
+	else
+		edge_lan_rx(&w->edge[site], p->host, p);
 }
 
 /* When the edge looks at that port next: one after the other, all that has come to each. */
@@ -166,10 +173,18 @@ static uint64_t looks_ns(const struct world *w, unsigned site, bool wan)
 	return (w->q.now_ns / every_ns + 1) * every_ns + (wan != w->cfg.batch_wan_first[site]);
 }
 
+static void to_batch(struct world *w, unsigned site, bool wan, struct pkt *p)
+{
+	p->next = NULL;
+	*w->batch[site][wan].tail = p;
+	w->batch[site][wan].tail = &p->next;
+	eventq_at(&w->q, looks_ns(w, site, wan), batched_rx, w, site * BATCH_SITE + (wan ? BATCH_WAN : 0));
+}
+
 static void to_edge_lan(struct world *w, unsigned site, struct pkt *p)
 {
 	if (w->cfg.batch_ns[site])
-		eventq_at(&w->q, looks_ns(w, site, false), batched_lan_rx, &w->edge[site], (uintptr_t)p);
+		to_batch(w, site, false, p);
 	else
 		edge_lan_rx(&w->edge[site], p->host, p);
 }
@@ -207,7 +222,7 @@ static void deliver_wan(void *obj, struct pkt *p)
 	if (port->w->cfg.direct || p->plain)
 		route(port->w, to, p);
 	else if (port->w->cfg.batch_ns[to])
-		eventq_at(&port->w->q, looks_ns(port->w, to, true), batched_wan_rx, &port->w->edge[to], (uintptr_t)p);
+		to_batch(port->w, to, true, p);
 	else
 		edge_wan_rx(&port->w->edge[to], p);
 }
@@ -227,6 +242,8 @@ static void start_site(struct world *w, uint8_t site)
 	const struct world_cfg *c = &w->cfg;
 	uint64_t seed = rng_hash(c->seed, 1000 + site);
 
+	for (unsigned wan = 0; wan < 2; wan++)
+		w->batch[site][wan].tail = &w->batch[site][wan].head;
 	w->wan_port[site] = (struct port){w, site, PKTLOG_EDGE};
 	link_init(&w->wan[site], &c->wan, &w->q, rng_hash(seed, 1), deliver_wan, &w->wan_port[site]);
 	w->wan[site].tell = tell_wan;
@@ -530,9 +547,19 @@ void world_run(struct world *w)
 		check_end(w);
 }
 
+static void free_batch(struct pkt *p)
+{
+	for (struct pkt *next; p; p = next) {
+		next = p->next;
+		pkt_free(p);
+	}
+}
+
 void world_end(struct world *w)
 {
 	for (uint8_t site = 0; site < 2; site++) {
+		free_batch(w->batch[site][0].head);
+		free_batch(w->batch[site][1].head);
 		link_drain(&w->wan[site]);
 		link_drain(&w->in[site]);
 		link_drain(&w->out[site]);

@@ -144,6 +144,9 @@ struct world {
 	struct pktlog log;
 	bool log_packets;
 	uint64_t dropped_marked[2]; /* crowd.c */
+	struct {
+		struct pkt *head, **tail;
+	} batch[2][2]; /* what waits until the edge looks at its LAN port, and at its WAN port */
 	unsigned edge_later; /* the site that begins the session second */
 	uint32_t sessions; /* begun so far: what belongs to an earlier one begins no more */
 	uint32_t to_crash; /* index + 1 of the crash that waits for the middle of a call; 0: none does */

@@ -400,9 +400,15 @@ static void begin_turn(struct hostpair *hp, struct far_flow *f)
 	hp->doubted = false;
 	hp->interrupted = NONE;
 	hp->asked = true;
-	hp->refused_ns = 0;
+	hp->refused_ns = hp->refused_until_ns = 0;
 	hp->prober = f->idx;
 	f->probing = true;
+}
+
+/* No turn begins before then, nor while answers that a refusal has overtaken may still come. */
+static void put_off_turns(struct proxy *p, struct hostpair *hp, uint64_t until_ns)
+{
+	timer_set(&p->timers, &hp->quarantine, max_u64(until_ns, hp->refused_until_ns));
 }
 
 static void end_turn(struct proxy *p, struct hostpair *hp, struct far_flow *f)
@@ -471,16 +477,20 @@ static void turn_over(struct proxy *p, struct far_flow *f)
 	next_turn(p, hp);
 }
 
-/* The answers that a refusal has overtaken come before anybody is asked. */
+/* The answers that a refusal has overtaken come before anybody is asked. A row of refusals goes on while it is what turns
+ * wait for, also if the tick that begins the next turn is late. */
 static void wait_for_overtaken(struct proxy *p, struct hostpair *hp)
 {
+	bool turn_due = timer_armed(&hp->quarantine) && hp->quarantine.when_ns <= p->now_ns;
 	uint64_t until;
 
-	if (!timer_armed(&hp->quarantine) || !hp->refused_ns)
+	if (p->now_ns >= hp->refused_until_ns && !(turn_due && hp->refused_ns))
 		hp->refused_ns = p->now_ns;
 	until = min_u64(p->now_ns + OVERTAKEN_NS, hp->refused_ns + OVERTAKEN_MAX_NS);
-	if (until > p->now_ns && (!timer_armed(&hp->quarantine) || hp->quarantine.when_ns < until))
-		timer_set(&p->timers, &hp->quarantine, until);
+	if (until <= p->now_ns)
+		return;
+	hp->refused_until_ns = max_u64(hp->refused_until_ns, until);
+	put_off_turns(p, hp, timer_armed(&hp->quarantine) ? hp->quarantine.when_ns : until);
 }
 
 void pair_leave(struct proxy *p, struct far_flow *f)
@@ -498,7 +508,7 @@ void pair_leave(struct proxy *p, struct far_flow *f)
 	if (hp->doubted_owner == f->idx)
 		hp->doubted_owner = NONE;
 	if (asked && !FAULT(FAULT_NO_QUARANTINE)) /* its answer may be on its way */
-		timer_set(&p->timers, &hp->quarantine, p->now_ns + p->cfg.quarantine_ns);
+		put_off_turns(p, hp, p->now_ns + p->cfg.quarantine_ns);
 	else if (is_refused(f) && !FAULT(FAULT_NO_QUARANTINE))
 		wait_for_overtaken(p, hp);
 	if (hp->interrupted == f->idx)
@@ -556,7 +566,7 @@ void pair_unanswered(struct proxy *p, struct far_flow *f)
 	hp->unsent_row = 0;
 	take_turn_back(p, hp, f);
 	hp->last_prober = f->idx;
-	timer_set(&p->timers, &hp->quarantine, p->now_ns + wait);
+	put_off_turns(p, hp, p->now_ns + wait);
 	/* After the third its next try comes later and later: flows that nobody answers must not keep the others waiting.
 	 * But a responder may be late, and ConnectX has given up after 300 ms. */
 	wait <<= f->retries < 3 ? 0 : f->retries < 8 ? f->retries - 2 : 6;
@@ -585,7 +595,7 @@ void pair_unsent(struct proxy *p, struct far_flow *f)
 	f->unsent = true;
 	hp->interrupted = f->idx;
 	dlist_append(hp->waiting.next, &f->pair_node);
-	timer_set(&p->timers, &hp->quarantine, p->now_ns + (UNSENT_WAIT_NS << hp->unsent_row));
+	put_off_turns(p, hp, p->now_ns + (UNSENT_WAIT_NS << hp->unsent_row));
 	if (hp->unsent_row < UNSENT_DOUBLINGS)
 		hp->unsent_row++;
 }
@@ -890,6 +900,8 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 	if (hp->last_prober == f->idx) {
 		hp->last_prober = NONE;
 		timer_cancel(&p->timers, &hp->quarantine);
+		if (p->now_ns < hp->refused_until_ns)
+			put_off_turns(p, hp, hp->refused_until_ns);
 	}
 	turn_over(p, f);
 	next_turn(p, hp);

@@ -475,7 +475,8 @@ struct hostpair {
 	uint32_t last_prober;    /* whose probe was not answered in time: a late answer is its; NONE */
 	uint32_t prober;         /* far flow whose turn it is, NONE */
 	uint64_t since_ns;       /* when it was first heard of */
-	uint64_t refused_ns;     /* the first refusal of those that have put off turns; 0: none since the last turn */
+	uint64_t refused_ns;     /* the first refusal of those that have put off turns, ... */
+	uint64_t refused_until_ns; /* ... which begin no sooner than that; 0: no refusal since the last turn */
 	uint32_t interrupted;    /* whose turn was taken back, and is the next; NONE */
 	uint32_t doubted_owner;  /* a silent flow whose answers could be another's: it is asked before the next turn; NONE */
 	bool asked;              /* one of its flows has had a turn */

@@ -980,6 +980,69 @@ static void pair__refusals_hold_nobody_up_for_ever(void **state)
 	}
 }
 
+/* The flow to QPN0 + 3, which waits for its turn, is not tried for that long; then its responder refuses, and says so
+ * once. */
+static void expect_no_turn_before(struct core *c, uint64_t ns)
+{
+	core_forget(&c->b);
+	core_wait(c, ns - CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_wait(c, 2 * CORE_MS);
+	assert_int_equal(core_expect(&c->b, RC_WRITE_ONLY, 1)->h.dest_qpn, QPN0 + 3);
+	refuse(c, 0x200, 1);
+	assert_true(far_of(c, QPN0 + 3)->failed);
+}
+
+/* The answer to the last turn comes after all: what the refusal of another flow has overtaken still may come. */
+static void pair__late_answer_does_not_end_the_wait_after_a_refusal(void **state)
+{
+	struct core *c = given_pairs(state, 2);
+
+	send_to(c, QPN0 + 2, 1);
+	core_wait(c, c->b.cfg.lan_timeout_ns);
+	assert_int_equal(core_ctr(&c->b, CTR_PAIR_QUARANTINES), 1);
+	send_to(c, QPN0 + 3, 1);
+	core_wait(c, 90 * CORE_MS);
+	send_and_refuse(c, 0);
+	assert_int_equal(ack_to(c, 0x250, 1, 1), DROP_NONE);
+	assert_int_equal(near_of(c, QPN0 + 2)->requester_qpn, 0x250);
+	expect_no_turn_before(c, 20 * CORE_MS);
+}
+
+/* A probe has no next hop while another flow is refused: it is not tried again before that wait is over. */
+static void pair__unsent_does_not_end_the_wait_after_a_refusal(void **state)
+{
+	struct core *c = given_pairs(state, 2);
+
+	c->b.no_hop = true;
+	send_to(c, QPN0 + 3, 1);
+	send_to(c, QPN0, 1);
+	c->now_ns += 2 * CORE_MS;
+	proxy_tick(c->b.p, c->now_ns);
+	assert_true(far_of(c, QPN0 + 3)->probing);
+	refuse(c, 0x200, 1);
+	assert_false(far_of(c, QPN0 + 3)->probing);
+	c->b.no_hop = false;
+	expect_no_turn_before(c, 20 * CORE_MS);
+}
+
+/* The end of a turn that nobody answered has put off the next one for longer than a row of refusals may. A refusal at
+ * its end begins a row of its own. */
+static void pair__refusal_at_the_end_of_a_long_quarantine(void **state)
+{
+	struct core *c = given_pairs(state, 2);
+
+	c->b.p->cfg.quarantine_ns = 500 * CORE_MS;
+	send_to(c, QPN0 + 2, 500);
+	send_and_refuse(c, 1);
+	core_wait(c, c->b.cfg.lan_timeout_ns);
+	assert_int_equal(core_ctr(&c->b, CTR_PAIR_QUARANTINES), 1);
+	send_to(c, QPN0 + 3, 1);
+	core_wait(c, 490 * CORE_MS);
+	send_and_refuse(c, 0);
+	expect_no_turn_before(c, 20 * CORE_MS);
+}
+
 /* The far edge restarts after the refusal, and takes late answers for nobody's as before. */
 static void pair__late_answers_to_a_failed_flow_after_a_restart(void **state)
 {
@@ -1427,6 +1490,9 @@ int main(void)
 	    CORE_TEST(pair__answers_that_a_refusal_has_overtaken),
 	    CORE_TEST(pair__answers_that_two_refusals_have_overtaken),
 	    CORE_TEST(pair__refusals_hold_nobody_up_for_ever),
+	    CORE_TEST(pair__late_answer_does_not_end_the_wait_after_a_refusal),
+	    CORE_TEST(pair__unsent_does_not_end_the_wait_after_a_refusal),
+	    CORE_TEST(pair__refusal_at_the_end_of_a_long_quarantine),
 	    CORE_TEST(pair__late_answers_to_a_failed_flow_after_a_restart),
 	    CORE_TEST(pair__new_owner_keeps_its_qpn_over_a_restart),
 	    CORE_TEST(pair__failed_flow_tells_its_pair_after_a_restart),

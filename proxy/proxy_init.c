@@ -72,7 +72,7 @@ static uint32_t ring_len(const struct proxy_config *c)
 	return n;
 }
 
-#define NCELLS 9 /* tables of keys; the last one is of the barrier's queues */
+#define NCELLS 10 /* tables of keys; the last one is of the barrier's queues */
 
 struct blocks {
 	struct proxy *p;
@@ -233,6 +233,7 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	idx_hash_init(&p->host_by_addr, k->cells[5], size);
 	idx_hash_init(&p->near_by_requester, k->cells[6], size);
 	idx_hash_init(&p->far_by_dest, k->cells[7], size);
+	idx_hash_init(&p->unpaired.by_hosts, k->cells[8], size);
 	idx_hash_init(&p->barrier.queue_by_hosts, k->cells[NCELLS - 1], idx_hash_size(BARRIER_QUEUES));
 	barrier_init(p, k->bpairs, k->bqueues, k->held_packets, k->nheld_packets);
 	ip_pool_init(&p->barrier.ip_near, k->ip_bufs[0], k->ip_data[0], p->cfg.ip_pool_bytes / 2);

@@ -265,6 +265,8 @@ static int audit_unpaired(const struct proxy *p)
 			continue;
 		n++;
 		bytes += f->held_bytes;
+		if (dnode_on(&f->between_node) == (f->failed && !f->nak_syndrome))
+			return -104;
 	}
 	return n == p->unpaired.n && bytes == p->unpaired.bytes ? 0 : -104;
 }

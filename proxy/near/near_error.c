@@ -28,7 +28,8 @@
  * A younger flow without a pair gets one, or is closed when its requester has given up (near.c), or is given up by its
  * far edge after GiveUp. One that was given up is waited for no longer, whatever its requester's number: nobody answers
  * that requester any more. So the wait for younger flows ends soon after GiveUp, unless more and more of them begin. After
- * twice that time the operator is told instead of the requester. */
+ * twice that time the operator is told instead of the requester. The longer it lasts, the less often is looked whether
+ * it is over. */
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -38,6 +39,7 @@
 #define WAIT_NS      10000000ull /* as well: what the responder's host sent before its QP failed is under way */
 #define FIRST_GAP_NS 4000000ull  /* between tries that are not answered; doubles */
 #define TRIES        8
+#define PAIR_LOOK_MAX_NS 1000000000ull /* between two looks whether younger flows have their pairs */
 #define TELL_MAX_NS  5000000000ull /* after the failure: later than that another queue pair may have the number, ... */
 				   /* ... which no flow has shown; unless the edge has seen all that began since */
 #define PSN_JUMP     0x400000u /* a quarter of all PSNs */
@@ -130,10 +132,13 @@ void near_error_resume(struct proxy *p, struct near_flow *f, uint64_t failed_ns)
  * comes before GiveUp or never. */
 static void wait_for_pair(struct proxy *p, struct near_flow *f)
 {
-	if (p->now_ns > f->error_ns + TELL_MAX_NS + 2 * p->cfg.give_up_ns)
+	uint64_t waited_ns = p->now_ns - f->error_ns;
+
+	if (waited_ns > TELL_MAX_NS + 2 * p->cfg.give_up_ns)
 		give_up_telling(p, f);
 	else
-		timer_set(&p->timers, &f->fail_timer, p->now_ns + wait_ns(p));
+		timer_set(&p->timers, &f->fail_timer,
+		          p->now_ns + max_u64(wait_ns(p), min_u64(waited_ns / 8, PAIR_LOOK_MAX_NS)));
 }
 
 /* A host whose ACKs were lost repeats what it need not. That is refused, or meets silence as from a dead responder: it
@@ -246,6 +251,8 @@ static void fail_now(struct proxy *p, struct near_flow *f)
 	f->failed = true;
 	timer_cancel(&p->timers, &f->fail_timer);
 	near_turn_leave(p, f);
+	if (!f->nak_syndrome)
+		near_unpaired_given_up(p, f);
 	if (late)
 		near_error_begin(p, f);
 	if (!FAULT(FAULT_FAILURE_STORED_LAST)) /* after a kill nothing else would say that it has failed */

@@ -43,7 +43,9 @@ void near_unpaired_leave(struct proxy *p, struct near_flow *f);
 void near_unpaired_seen(struct proxy *p, struct near_flow *f);
 /* True if one more of that source may be opened; a quiet one may have been forgotten for it. */
 bool near_unpaired_admit(struct proxy *p, const struct ip_addr *src);
-/* True if a younger flow between the flow's hosts has no pair yet, or if there was no work left to look at them all. */
+/* Its responder has not answered until GiveUp, and never will. */
+void near_unpaired_given_up(struct proxy *p, struct near_flow *f);
+/* True if a younger flow between the flow's hosts has no pair yet, and was not given up. */
 bool near_unpaired_younger(struct proxy *p, const struct near_flow *f);
 /* Forgets the quietest of all. False: none is quiet. */
 bool near_unpaired_evict(struct proxy *p);

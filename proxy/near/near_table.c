@@ -217,6 +217,70 @@ void near_unpaired_init(struct near_unpaired *u)
 		dlist_init(&u->source[i].flows);
 }
 
+/* Its responder has not answered until GiveUp. */
+static bool is_given_up(const struct near_flow *f)
+{
+	return f->failed && !f->nak_syndrome;
+}
+
+static uint32_t hosts_hash(const struct near_flow *f)
+{
+	return near_key_hash(&f->src, &f->dst, 0, 0);
+}
+
+/* Of the ring of flows between the flow's hosts the first; NULL: there is none. */
+static struct near_flow *between_first(struct proxy *p, const struct near_flow *f)
+{
+	uint32_t h = hosts_hash(f), i = h, idx;
+
+	while ((idx = idx_hash_next(&p->unpaired.by_hosts, h, &i)) != NONE)
+		if (ip_addr_eq(&p->near[idx].src, &f->src) && ip_addr_eq(&p->near[idx].dst, &f->dst))
+			return &p->near[idx];
+	return NULL;
+}
+
+static struct near_flow *between_prev(const struct near_flow *f)
+{
+	return dlist_entry(f->between_node.prev, struct near_flow, between_node);
+}
+
+static void between_lead(struct proxy *p, struct near_flow *f)
+{
+	f->between_first = true;
+	idx_hash_put(&p->unpaired.by_hosts, hosts_hash(f), f->idx);
+}
+
+/* Each is younger than the ones before it, but that the first one of a rebuilt ring may have any age. */
+static void between_enter(struct proxy *p, struct near_flow *f)
+{
+	struct near_flow *first = between_first(p, f), *at = first;
+
+	if (!first) {
+		dlist_init(&f->between_node);
+		between_lead(p, f);
+		return;
+	}
+	while (between_prev(at) != first && between_prev(at)->born > f->born)
+		at = between_prev(at);
+	dlist_insert_before(&at->between_node, &f->between_node);
+}
+
+static void between_leave(struct proxy *p, struct near_flow *f)
+{
+	struct near_flow *next;
+
+	if (!dnode_on(&f->between_node))
+		return;
+	next = dlist_entry(f->between_node.next, struct near_flow, between_node);
+	dlist_remove(&f->between_node);
+	if (!f->between_first)
+		return;
+	f->between_first = false;
+	idx_hash_del(&p->unpaired.by_hosts, hosts_hash(f), f->idx);
+	if (next != f)
+		between_lead(p, next);
+}
+
 void near_unpaired_enter(struct proxy *p, struct near_flow *f)
 {
 	struct unpaired_source *s = source_of(p, &f->src);
@@ -226,6 +290,8 @@ void near_unpaired_enter(struct proxy *p, struct near_flow *f)
 		return;
 	}
 	dlist_append(&s->flows, &f->unpaired_node);
+	if (!is_given_up(f))
+		between_enter(p, f);
 	s->n++;
 	f->src_unknown = !*paired_of(p, &f->src);
 	s->n_unknown += f->src_unknown;
@@ -239,6 +305,7 @@ static void leave(struct proxy *p, struct near_flow *f)
 	if (!dnode_on(&f->unpaired_node))
 		return;
 	dlist_remove(&f->unpaired_node);
+	between_leave(p, f);
 	source_of(p, &f->src)->n--;
 	source_of(p, &f->src)->n_unknown -= f->src_unknown;
 	p->unpaired.n--;
@@ -269,24 +336,16 @@ void near_unpaired_seen(struct proxy *p, struct near_flow *f)
 	dlist_append(&source_of(p, &f->src)->flows, &f->unpaired_node);
 }
 
-/* Its responder has not answered until GiveUp, and never will. */
-static bool is_given_up(const struct near_flow *f)
+void near_unpaired_given_up(struct proxy *p, struct near_flow *f)
 {
-	return f->failed && !f->nak_syndrome;
+	between_leave(p, f);
 }
 
 bool near_unpaired_younger(struct proxy *p, const struct near_flow *f)
 {
-	const struct unpaired_source *s = source_of(p, &f->src);
+	const struct near_flow *first = between_first(p, f);
 
-	for (const struct dnode *n = s->flows.next; n != &s->flows; n = n->next) {
-		const struct near_flow *u = dlist_entry(n, struct near_flow, unpaired_node);
-
-		if (!work_take(p) || (u->born > f->born && !is_given_up(u) && ip_addr_eq(&u->src, &f->src) &&
-		                      ip_addr_eq(&u->dst, &f->dst)))
-			return true;
-	}
-	return false;
+	return first && max_u64(first->born, between_prev(first)->born) > f->born;
 }
 
 static uint32_t flows_of(const struct unpaired_source *s, bool unknown)

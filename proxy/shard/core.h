@@ -250,6 +250,8 @@ struct near_flow {
 
 	struct dnode unpaired_node; /* in proxy.unpaired, while PAIR_LEARNING */
 	bool src_unknown;           /* its source had no paired flow when it began */
+	struct dnode between_node;  /* those that were not given up: a ring of all between the same hosts, by age ... */
+	bool between_first;         /* ... and proxy.unpaired.by_hosts leads to this one */
 
 	/* WAN */
 	struct dnode wan_node; /* in lane.ready[SOURCE_NEAR] */
@@ -293,6 +295,7 @@ struct near_unpaired {
 	uint32_t n;                      /* of all sources */
 	uint32_t n_unknown;              /* of sources that had no paired flow */
 	uint64_t bytes;                  /* slot bytes that they hold */
+	struct idx_hash by_hosts;        /* of those between two hosts one: near_flow.between_first */
 };
 
 /* What a requester's packets look like, for those that an edge makes in its place. */

@@ -357,6 +357,57 @@ static void bounds__turns_of_lanes(void **state)
 	free(lanes);
 }
 
+/* Host A opens n flows to another host, which nobody answers. */
+static void open_unpaired(struct core *c, const struct ip_addr *src, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
+
+		h.src = *src;
+		h.dst = core_ip(2, 9);
+		h.dest_qpn = 0x1000 + i;
+		h.reth_len = 16;
+		core_in(&c->a, h, 16, 0);
+		run(c);
+	}
+}
+
+/* Another host of site 1 whose unpaired flows are in the same list. */
+static struct ip_addr neighbour_of(const struct ip_addr *src)
+{
+	struct ip_addr a = *src;
+
+	do
+		a.b[15]++, a.b[14] = (uint8_t)(a.b[14] + (a.b[15] == 0));
+	while (addr_hash(&a) % UNPAIRED_BUCKETS != addr_hash(src) % UNPAIRED_BUCKETS);
+	return a;
+}
+
+/* A late error is told, and whether it may be costs little, however many flows to other hosts have no pair. */
+static void bounds__late_error_among_unpaired_flows(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 64);
+	struct ip_addr a = core_ip(1, 2), beside = neighbour_of(&a);
+	bool told = false;
+
+	core_pair(c, 0);
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
+	assert_true(core_near(c)->failed);
+	core_forget(&c->a);
+	open_unpaired(c, &a, 200);
+	open_unpaired(c, &beside, 100);
+	assert_true(c->a.p->unpaired.n >= 250);
+	c->a.p->now_ns = c->now_ns += 150 * CORE_MS;
+	c->a.p->work_left = CALL_WORK;
+	near_fail_on_timer(c->a.p, core_near(c));
+	assert_in_range(c->a.p->work_left, CALL_WORK * 3 / 4, CALL_WORK);
+	core_pump(c);
+	for (const struct core_pkt *k; (k = core_take(&c->a));)
+		told |= k->h.opcode == RC_SEND_MIDDLE || k->h.opcode == RC_WRITE_MIDDLE;
+	assert_true(told);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -371,6 +422,7 @@ int main(void)
 	    cmocka_unit_test(bounds__losses_in_a_row),
 	    CORE_TEST(bounds__lost_requests_to_read_again),
 	    CORE_TEST(bounds__responses_of_many_reads),
+	    CORE_TEST(bounds__late_error_among_unpaired_flows),
 	    CORE_TEST(bounds__turns_of_lanes),
 	};
 

@@ -323,7 +323,7 @@ static void near_error__waits_for_a_late_pair(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 	assert_false(core_event(&c->a, EV_REQUESTER_UNREACHABLE));
 	answer_younger(c, 0x99, 0x77);
-	core_wait(c, WAIT);
+	core_wait(c, 1000 * CORE_MS + WAIT);
 	expect_impossible(c, &op);
 }
 
@@ -380,6 +380,26 @@ static void near_error__never_to_another_queue_pair(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 }
 
+/* What waits for long is looked at seldom. */
+static void near_error__looks_less_and_less_often(void **state)
+{
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
+	uint32_t looks = 0;
+	uint64_t when;
+
+	younger_asks_again(c, 0x99, 20);
+	when = core_near(c)->fail_timer.when_ns;
+	for (int i = 0; i < 800; i++) {
+		if (i % 200 == 0)
+			begin_younger(c, 0x99);
+		core_wait(c, 5 * CORE_MS);
+		core_forget(&c->b);
+		looks += core_near(c)->fail_timer.when_ns != when;
+		when = core_near(c)->fail_timer.when_ns;
+	}
+	assert_in_range(looks, 3, 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -401,6 +421,7 @@ int main(void)
 	    CORE_TEST(near_error__younger_flows_without_end),
 	    CORE_TEST(near_error__ends_with_a_word),
 	    CORE_TEST(near_error__never_to_another_queue_pair),
+	    CORE_TEST(near_error__looks_less_and_less_often),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -893,6 +893,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 	f->resumed |= is_ahead_within(f, pkt);
 	f->pairing = FAULT(FAULT_FIRST_DECIDES) ? PAIR_CONFIRMED : PAIR_PROVISIONAL;
 	pair_enter(p, f, pkt->dest_qpn);
+	near_requester_answered(p, &f->dst, f->dest_qpn, &f->src);
 	asked_forget(hp, f);
 	f->asked[0] = f->asked[1] = 0;
 	hp->unsent_row = 0;

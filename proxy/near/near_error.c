@@ -20,10 +20,11 @@
  * within a message that its peer never finished may take one kind of MIDDLE, so SEND and WRITE take turns. Neither has
  * a payload: whatever the host thinks of it, no byte of its memory changes.
  *
- * It must not meet a queue pair that has got the number meanwhile: nothing is sent once another flow between the two
- * hosts has it, nor while a younger flow between them has no pair yet and may have it; the tries are over after a
- * second; an edge that was down for longer than TELL_MAX_NS does not begin to; and the first PSN is not one that queue
- * pairs are likely to begin at.
+ * It must not meet a queue pair that has got the number meanwhile. Nothing is sent once another flow between the two
+ * hosts has it, nor while a younger flow between them has no pair yet and may have it. Nor is anything sent once the
+ * number was seen in a connection with another host: the operator is told instead of the requester then. The tries
+ * are over after a second, and are not taken up again later than TRIES_NS. An edge that was down for longer than
+ * TELL_MAX_NS does not begin to tell. The first PSN is not one that queue pairs are likely to begin at.
  *
  * A younger flow without a pair gets one, or is closed when its requester has given up (near.c), or is given up by its
  * far edge after GiveUp. One that was given up is waited for no longer, whatever its requester's number: nobody answers
@@ -39,6 +40,7 @@
 #define WAIT_NS      10000000ull /* as well: what the responder's host sent before its QP failed is under way */
 #define FIRST_GAP_NS 4000000ull  /* between tries that are not answered; doubles */
 #define TRIES        8
+#define TRIES_NS     2000000000ull /* all of them are over by then */
 #define PAIR_LOOK_MAX_NS 1000000000ull /* between two looks whether younger flows have their pairs */
 #define TELL_MAX_NS  5000000000ull /* after the failure: later than that another queue pair may have the number, ... */
 				   /* ... which no flow has shown; unless the edge has seen all that began since */
@@ -70,14 +72,13 @@ static bool more_comes(const struct proxy *p, const struct far_flow *r)
 	return p->now_ns - r->last_progress_ns < wait_ns(p) || (r->pos_acked < r->pos_rx_max && !is_stuck(p, r));
 }
 
-/* Whether the requester's QPN has been seen in another connection between the two hosts since the flow failed. */
-static bool qpn_taken(struct proxy *p, const struct near_flow *f)
+/* Whether the other direction of another connection between the two hosts was used with the requester's QPN since the flow
+ * failed. */
+static bool qpn_answers(struct proxy *p, const struct near_flow *f)
 {
 	uint32_t i = far_dest_hash(&f->dst, &f->src, f->requester_qpn);
 	const struct far_flow *r;
 
-	if (near_requester_younger(p, f))
-		return true;
 	while ((r = far_by_dest(p, &f->dst, &f->src, f->requester_qpn, &i)))
 		if (r->requester_qpn != f->dest_qpn && r->last_progress_ns > f->error_ns)
 			return true;
@@ -97,6 +98,37 @@ static void give_up_telling(struct proxy *p, struct near_flow *f)
 {
 	proxy_event_push(p, EV_REQUESTER_UNREACHABLE, f, NULL, f->fail_pos, 0);
 	error_delivered(p, f);
+}
+
+/* A younger flow between the two hosts may have the requester's QPN. Its responder's answer says whether it has, and
+ * comes before GiveUp or never. */
+static void wait_for_pair(struct proxy *p, struct near_flow *f)
+{
+	uint64_t waited_ns = p->now_ns - f->error_ns;
+
+	if (waited_ns > TELL_MAX_NS + 2 * p->cfg.give_up_ns)
+		give_up_telling(p, f);
+	else
+		timer_set(&p->timers, &f->fail_timer,
+		          p->now_ns + max_u64(wait_ns(p), min_u64(waited_ns / 8, PAIR_LOOK_MAX_NS)));
+}
+
+/* Whether the host may be asked now. If not, what is to be done instead is done. A host that asks for something is
+ * refused that, and one whose queue pair has begun another connection to the same host knows of the failure: both need
+ * not be told. */
+static bool may_ask(struct proxy *p, struct near_flow *f)
+{
+	enum requester_owner owner = near_requester_owner(p, f);
+
+	if (f->newer || f->pos_max > f->fail_pos || owner == REQUESTER_YOUNGER || qpn_answers(p, f))
+		error_delivered(p, f);
+	else if (owner == REQUESTER_ELSEWHERE || (f->tell == TELL_ASKED && p->now_ns > f->asked_ns + TRIES_NS))
+		give_up_telling(p, f);
+	else if (near_unpaired_younger(p, f))
+		wait_for_pair(p, f);
+	else
+		return true;
+	return false;
 }
 
 static void ask(struct proxy *p, struct near_flow *f)
@@ -128,19 +160,6 @@ void near_error_resume(struct proxy *p, struct near_flow *f, uint64_t failed_ns)
 		give_up_telling(p, f);
 }
 
-/* A younger flow between the two hosts may have the requester's QPN. Its responder's answer says whether it has, and
- * comes before GiveUp or never. */
-static void wait_for_pair(struct proxy *p, struct near_flow *f)
-{
-	uint64_t waited_ns = p->now_ns - f->error_ns;
-
-	if (waited_ns > TELL_MAX_NS + 2 * p->cfg.give_up_ns)
-		give_up_telling(p, f);
-	else
-		timer_set(&p->timers, &f->fail_timer,
-		          p->now_ns + max_u64(wait_ns(p), min_u64(waited_ns / 8, PAIR_LOOK_MAX_NS)));
-}
-
 /* A host whose ACKs were lost repeats what it need not. That is refused, or meets silence as from a dead responder: it
  * comes to its own end then. */
 void near_error_later(struct proxy *p, struct near_flow *f)
@@ -160,20 +179,15 @@ void near_error_on_timer(struct proxy *p, struct near_flow *f)
 {
 	const struct far_flow *r = reverse_of(p, f);
 
-	if (f->newer || f->pos_max > f->fail_pos || qpn_taken(p, f)) { /* it has asked for something: that is refused */
-		error_delivered(p, f);
+	if (!may_ask(p, f))
 		return;
-	}
-	if (near_unpaired_younger(p, f)) {
-		wait_for_pair(p, f);
-		return;
-	}
 	if (f->tell == TELL_LATER && r && more_comes(p, r)) {
 		timer_set(&p->timers, &f->fail_timer, p->now_ns + wait_ns(p));
 		return;
 	}
 	if (f->tell == TELL_LATER) {
 		f->tell = TELL_ASKED;
+		f->asked_ns = p->now_ns;
 		f->error_hint = NONE;
 		f->error_psn = r ? pos_psn(r->pos_acked) : (uint32_t)hash_mix(f->born) & ROCE_PSN_MASK;
 		p->telling++;
@@ -208,7 +222,8 @@ bool near_error_answered(struct proxy *p, const struct roce_pkt *pkt, uint16_t v
 		return true;
 	}
 	f->error_psn = (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK ? psn_after_ack(f, pkt->psn) : pkt->psn;
-	ask(p, f);
+	if (may_ask(p, f))
+		ask(p, f);
 	return true;
 }
 

@@ -20,8 +20,15 @@
  * queue pair that has the number now. */
 void near_requester_enter(struct proxy *p, struct near_flow *f);
 void near_requester_leave(struct proxy *p, struct near_flow *f);
-/* True if the requester's QPN was seen in a younger connection between the same hosts. */
-bool near_requester_younger(struct proxy *p, const struct near_flow *f);
+/* Whose the requester's QPN is, as far as it shows. */
+enum requester_owner {
+	REQUESTER_ITS_OWN,
+	REQUESTER_YOUNGER,   /* it was seen in a younger connection between the same hosts */
+	REQUESTER_ELSEWHERE, /* or in one with another host that is younger, or was used since the flow failed; or it has too
+	                        many flows to say */
+};
+
+enum requester_owner near_requester_owner(struct proxy *p, const struct near_flow *f);
 /* Makes place idx an empty flow: lists and timers initialised, retries as configured. */
 void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx);
 /* A place for a new flow of that source, with a new incarnation, not in the table of keys yet; an idle flow may have to

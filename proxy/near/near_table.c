@@ -47,18 +47,24 @@ void near_requester_enter(struct proxy *p, struct near_flow *f)
 	f->requester_known = true;
 }
 
-bool near_requester_younger(struct proxy *p, const struct near_flow *f)
+enum requester_owner near_requester_owner(struct proxy *p, const struct near_flow *f)
 {
-	uint32_t h = requester_hash(f), i = h, idx;
+	uint32_t h = requester_hash(f), i = h, idx, n = 0;
+	bool elsewhere = f->elsewhere_ns > f->last_rx_ns;
 
 	while ((idx = idx_hash_next(&p->near_by_requester, h, &i)) != NONE) {
-		const struct near_flow *n = &p->near[idx];
+		const struct near_flow *o = &p->near[idx];
 
-		if (n->born > f->born && n->pairing != PAIR_LEARNING && n->requester_qpn == f->requester_qpn &&
-		    ip_addr_eq(&n->src, &f->src) && ip_addr_eq(&n->dst, &f->dst))
-			return true;
+		if (++n > REQUESTER_LOOKS)
+			return REQUESTER_ELSEWHERE;
+		if (o->pairing == PAIR_LEARNING || o->requester_qpn != f->requester_qpn || !ip_addr_eq(&o->src, &f->src))
+			continue;
+		if (!ip_addr_eq(&o->dst, &f->dst))
+			elsewhere |= o->born > f->born || o->last_rx_ns > f->error_ns;
+		else if (o->born > f->born)
+			return REQUESTER_YOUNGER;
 	}
-	return false;
+	return elsewhere ? REQUESTER_ELSEWHERE : REQUESTER_ITS_OWN;
 }
 
 void near_requester_leave(struct proxy *p, struct near_flow *f)

@@ -210,6 +210,8 @@ struct near_flow {
 	uint32_t error_psn;               /* ... at this PSN, 24 bits */
 	uint32_t error_hint;              /* what its last ACK said that it expects; NONE: nothing yet */
 	uint64_t error_ns;                /* since when */
+	uint64_t asked_ns;                /* TELL_ASKED: when the first such request went */
+	uint64_t elsewhere_ns;            /* when the host last answered another one than dst on the requester's QPN; 0: never */
 	uint64_t slow_look_ns, slow_held; /* when to look next whether the buffer fills, and what was held last time */
 	uint8_t nak_syndrome;             /* failed: what the responder said, 0: nothing */
 	bool ack_owed;                    /* something was kept back until repeated responses are out */

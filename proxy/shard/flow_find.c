@@ -67,6 +67,18 @@ bool near_awaits(struct proxy *p, const struct ip_addr *requester, const struct 
 	return false;
 }
 
+void near_requester_answered(struct proxy *p, const struct ip_addr *host, uint32_t qpn, const struct ip_addr *peer)
+{
+	uint32_t h = near_key_hash(host, host, qpn, 0), i = h, idx;
+
+	for (int n = 0; n < REQUESTER_LOOKS && (idx = idx_hash_next(&p->near_by_requester, h, &i)) != NONE; n++) {
+		struct near_flow *f = &p->near[idx];
+
+		if (f->requester_qpn == qpn && ip_addr_eq(&f->src, host) && !ip_addr_eq(&f->dst, peer))
+			f->elsewhere_ns = p->now_ns;
+	}
+}
+
 uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f)
 {
 	return (uint32_t)p->cfg.shard << 24 | f->idx;

@@ -19,6 +19,8 @@ void near_key_del(struct proxy *p, const struct near_flow *f);
 
 /* True if a flow of that requester's QPN to that responder has something that was not answered: it answers that itself. */
 bool near_awaits(struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder, uint32_t qpn);
+/* The host has answered a request of `peer` on that QPN: what it asked other hosts for on it is of a queue pair before. */
+void near_requester_answered(struct proxy *p, const struct ip_addr *host, uint32_t qpn, const struct ip_addr *peer);
 
 /* How the flow is called on the WAN: shard and place. */
 uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f);

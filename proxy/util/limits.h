@@ -6,6 +6,7 @@
 enum proxy_limits {
 	CALL_WORK = 256, /* packets and positions that one call looks at beyond its own: more waits for the next tick.
 	                    Each takes up to 150 steps, a microsecond if nothing of it is in the cache */
+	REQUESTER_LOOKS = 64, /* flows of one requester's QPN that are looked at for a late error: more are nobody's */
 	/* LAN */
 	LAN_PKT_MAX = 4224, /* PMTU 4096 + IPv6 40 + UDP 8 + BTH 12 + RETH 16 + ImmDt 4 + ICRC 4, to the largest slot */
 	LAN_MTU_PAYLOAD_MAX = 4096, /* largest IB path MTU */

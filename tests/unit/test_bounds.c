@@ -383,6 +383,30 @@ static struct ip_addr neighbour_of(const struct ip_addr *src)
 	return a;
 }
 
+/* The requester's number was in very many connections before: which of them it is in now is not sought for long. */
+static void bounds__late_error_of_a_number_used_often(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 64);
+
+	for (uint32_t i = 0; i < 1000; i++)
+		near_cm_open(c->a.p, &(struct near_cm_info){.src = core_ip(1, 2),
+		                                            .dst = core_ip(2, 9),
+		                                            .dest_qpn = 0x1000 + i,
+		                                            .requester_qpn = CORE_QPN,
+		                                            .pmtu = CORE_PMTU,
+		                                            .pkey = 0xffff,
+		                                            .rnr_retry = 7});
+	core_pair(c, 0);
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
+	assert_true(core_near(c)->failed);
+	c->a.p->now_ns = c->now_ns += 150 * CORE_MS;
+	steps_begin();
+	near_fail_on_timer(c->a.p, core_near(c));
+	assert_in_range(steps_end("near_fail_on_timer"), 1, STEPS_MAX / 32); /* a tick may have as many timers */
+	assert_true(core_event(&c->a, EV_REQUESTER_UNREACHABLE));
+}
+
 /* A late error is told, and whether it may be costs little, however many flows to other hosts have no pair. */
 static void bounds__late_error_among_unpaired_flows(void **state)
 {
@@ -423,6 +447,7 @@ int main(void)
 	    CORE_TEST(bounds__lost_requests_to_read_again),
 	    CORE_TEST(bounds__responses_of_many_reads),
 	    CORE_TEST(bounds__late_error_among_unpaired_flows),
+	    CORE_TEST(bounds__late_error_of_a_number_used_often),
 	    CORE_TEST(bounds__turns_of_lanes),
 	};
 

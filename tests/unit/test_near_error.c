@@ -380,6 +380,111 @@ static void near_error__never_to_another_queue_pair(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 }
 
+/* A host of the other site sends a request to host A's queue pair of that number, which answers it, or not. */
+static void third_host_asks(struct core *c, bool answered)
+{
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 900);
+
+	h.src = core_ip(2, 3);
+	h.dst = core_ip(1, 2);
+	core_in(&c->b, h, CORE_PMTU, 0);
+	core_pump(c);
+	core_expect(&c->a, RC_WRITE_ONLY, 900);
+	h = core_answer(RC_ACK, 0x55, 900, AETH_ACK_NO_CREDITS, 1);
+	h.src = core_ip(1, 2);
+	h.dst = core_ip(2, 3);
+	if (answered)
+		assert_int_equal(core_in(&c->a, h, 0, 0), DROP_NONE);
+	core_pump(c);
+}
+
+/* The number has gone to a queue pair that another host talks to, and that asks for nothing itself. */
+static void near_error__never_to_a_responder_of_another_host(void **state)
+{
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
+
+	younger_asks_again(c, 0x99, 10);
+	third_host_asks(c, true);
+	answer_younger(c, 0x99, 0x77);
+	core_wait(c, 5000 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_true(core_event(&c->a, EV_REQUESTER_UNREACHABLE));
+	assert_int_equal(c->a.p->telling, 0);
+}
+
+/* Anybody may send a request to that number. */
+static void near_error__a_request_of_another_host_is_no_answer(void **state)
+{
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
+	bool told = false;
+
+	younger_asks_again(c, 0x99, 10);
+	answer_younger(c, 0x99, 0x77);
+	third_host_asks(c, false);
+	core_wait(c, 1500 * CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c->a));)
+		told |= k->h.opcode == RC_SEND_MIDDLE || k->h.opcode == RC_WRITE_MIDDLE;
+	assert_true(told);
+}
+
+/* Host A writes PSN 0 to a third host, whose answer names the number of the requester that failed. */
+static void third_host_is_asked(struct core *c)
+{
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
+
+	h.dst = core_ip(2, 3);
+	h.dest_qpn = 0x40;
+	core_in(&c->a, h, CORE_PMTU, 0);
+	core_pump(c);
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	h = core_answer(RC_ACK, CORE_QPN, 0, AETH_ACK_NO_CREDITS, 1);
+	h.src = core_ip(2, 3);
+	core_in(&c->b, h, 0, 0);
+	core_pump(c);
+	core_expect_aeth(&c->a, 0, AETH_ACK_NO_CREDITS);
+}
+
+static void near_error__never_to_a_requester_of_another_host(void **state)
+{
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
+
+	third_host_is_asked(c);
+	core_wait(c, 5000 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_true(core_event(&c->a, EV_REQUESTER_UNREACHABLE));
+}
+
+/* Younger flows came when the host had been asked once. Its queue pair may be another one by now. */
+static void near_error__is_not_resumed_after_a_long_wait(void **state)
+{
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
+	uint8_t op;
+
+	core_wait(c, WAIT);
+	expect_impossible(c, &op);
+	younger_asks_again(c, 0x99, 10);
+	answer_younger(c, 0x99, 0x77);
+	core_wait(c, 5000 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_true(core_event(&c->a, EV_REQUESTER_UNREACHABLE));
+	assert_int_equal(c->a.p->telling, 0);
+}
+
+/* The same if the edge has stood still, and what the host answered meanwhile is taken first. */
+static void near_error__is_not_resumed_after_a_standstill(void **state)
+{
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
+	uint8_t op;
+
+	core_wait(c, WAIT);
+	expect_impossible(c, &op);
+	c->now_ns += 10000 * CORE_MS;
+	answer(c, 0x123456, AETH_NAK_PSN_SEQ);
+	core_wait(c, 5000 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_true(core_event(&c->a, EV_REQUESTER_UNREACHABLE));
+}
+
 /* What waits for long is looked at seldom. */
 static void near_error__looks_less_and_less_often(void **state)
 {
@@ -421,6 +526,11 @@ int main(void)
 	    CORE_TEST(near_error__younger_flows_without_end),
 	    CORE_TEST(near_error__ends_with_a_word),
 	    CORE_TEST(near_error__never_to_another_queue_pair),
+	    CORE_TEST(near_error__never_to_a_responder_of_another_host),
+	    CORE_TEST(near_error__a_request_of_another_host_is_no_answer),
+	    CORE_TEST(near_error__never_to_a_requester_of_another_host),
+	    CORE_TEST(near_error__is_not_resumed_after_a_long_wait),
+	    CORE_TEST(near_error__is_not_resumed_after_a_standstill),
 	    CORE_TEST(near_error__looks_less_and_less_often),
 	};
 

@@ -21,14 +21,18 @@
  * RoCEv2 pass PRIORITY_ROCE. A rule cannot ask for pieces either, nor for port 0. So what has a port goes past
  * PRIORITY_PIECES:
  *
+ *     89  ipproto udp dport 4791 blackhole                       while a link file cannot be understood
  *     90  from HERE to THERE ipproto udp dport 4791 blackhole
  *     91  from HERE to THERE lookup TABLE                        with a barrier, and none of what follows
  *     92  from HERE to THERE iif lo goto 94                      what this machine sends, and its rp_filter for itself
  *     92  from HERE to THERE ipproto udp sport 1-65534 goto 94
  *     92  from HERE to THERE ipproto udp dport 1-65534 goto 94
  *     93  from HERE to THERE ipproto udp blackhole               pieces; and what is both from and to port 65535
- *     94  from HERE to THERE nop */
-enum priorities { PRIORITY_ROCE = 90, PRIORITY_IP, PRIORITY_PORTS, PRIORITY_PIECES, PRIORITY_PASS };
+ *     94  from HERE to THERE nop
+ *
+ * To the kernel a rule without prefixes is the same as any of its priority that has some: it would not be added beside
+ * a link's at 90, and removing it would remove one of those. */
+enum priorities { PRIORITY_ALL = 89, PRIORITY_ROCE, PRIORITY_IP, PRIORITY_PORTS, PRIORITY_PIECES, PRIORITY_PASS };
 
 enum {
 	OURS_MAX = 16384,
@@ -254,6 +258,7 @@ int fib_rule_set_all(bool closed)
 		int r;
 
 		make_roce(&any);
+		any.priority = PRIORITY_ALL;
 		r = set(s, &any, closed);
 		/* a kernel without IPv6 forwards none */
 		if (r < 0 && r != -EAFNOSUPPORT && worst == 0)
@@ -389,7 +394,6 @@ int fib_rule_sweep(const struct link_config *links, uint32_t n)
 {
 	struct ours *ours = calloc(1, sizeof(*ours));
 	struct mnl_socket *s = rtnl_open();
-	union rtnl_msg msg;
 	int r = ours && s ? list_ours(s, ours) : -ENOMEM;
 
 	/* what drops goes first: see enum way */
@@ -397,7 +401,7 @@ int fib_rule_sweep(const struct link_config *links, uint32_t n)
 		const struct pair *pair = &ours->pair[i % ours->n];
 
 		if ((pair->action == FR_ACT_BLACKHOLE) == (i < ours->n) && !wanted(links, n, pair))
-			r = rtnl_talk(s, build_rule(&msg, RTM_DELRULE, 0, pair));
+			r = set(s, pair, false);
 	}
 	if (s)
 		mnl_socket_close(s);

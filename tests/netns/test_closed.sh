@@ -207,6 +207,30 @@ half_a_file_and_a_flush() {
 	! lab_ip ea rule show | grep -q 'from all ipproto udp dport 4791' || why "all RoCE is still closed" || return
 }
 
+# Of each two prefixes RoCE is closed both ways: a rule that is gone is one without its counterpart.
+rules_both_ways() {
+	local rules
+	rules=$(lab_ip ea rule show; lab_ip ea -6 rule show)
+	sed -n 's/^90:.*from \([^ ]*\) to \([^ ]*\) ipproto.*/\1 \2/p' <<<"$rules" | sort >"$LAB_DIR/out"
+	[ -s "$LAB_DIR/out" ] || why "no rule of the link is left" || return
+	awk '{ print $2, $1 }' "$LAB_DIR/out" | sort | cmp -s - "$LAB_DIR/out" || why "a rule of the link is gone: $rules"
+}
+
+# To the kernel the rule that closes all RoCE could be one of the link's.
+all_is_not_one_of_the_links() {
+	local i
+	for i in 1 2 3; do
+		lab_close a || why "--close: $(tail -1 "$LAB_DIR/close.log")" || return
+		rules_both_ways || return
+	done
+	head -c 60 "$(lab_conf_path a)" >"$(dirname "$(lab_conf_path a)")/half.conf"
+	! lab_close a || why "--close is content with half a file beside a link" || return
+	lab_ip ea rule show | grep -q 'from all ipproto udp dport 4791 blackhole' || why "half a file beside a link closes nothing" || return
+	rules_both_ways || return
+	rm "$(dirname "$(lab_conf_path a)")/half.conf"
+	lab_close a && rules_both_ways
+}
+
 # What is not known to be gone is not opened.
 no_directory() {
 	lab_close a || why "--close: $(tail -1 "$LAB_DIR/close.log")" || return
@@ -400,6 +424,7 @@ check "pieces pass where there is no link" pieces_pass_without_a_link
 check "before any daemon: --close" before_any_daemon
 check "half a file closes all RoCE" half_a_file
 check "half a file, and a flushed ruleset" half_a_file_and_a_flush
+check "what closes all RoCE is no rule of a link" all_is_not_one_of_the_links
 check "a directory that cannot be read opens nothing" no_directory
 check "nor does a full /tmp" no_space
 check "a file that is gone opens the way" file_gone

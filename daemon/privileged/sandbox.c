@@ -351,8 +351,9 @@ static const unsigned long requests[] = {FIONBIO,      FIONREAD,      TCGETS,   
 /* prctl(2): its names and timers, and whose death is its own. */
 static const scmp_datum_t settings[] = {PR_SET_NAME, PR_SET_PDEATHSIG, PR_SET_TIMERSLACK, PR_SET_VMA};
 
-/* fcntl(2): not who is sent a signal about a descriptor (F_SETOWN), which needs no right to send one. */
-static const int commands[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL};
+/* fcntl(2): not who is sent a signal about a descriptor (F_SETOWN), which needs no right to send one. Seals tell the relay
+ * what is memory, and so always answers. */
+static const int commands[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GET_SEALS};
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -362,7 +362,7 @@ static void write_over(struct relay_thread *r, struct relay_io *io, int result)
 {
 	struct relay_write *w = &io->write;
 
-	w->status = result == 0 ? LR_OK : w->is_get ? LR_IO_LOCAL : LR_IO_REMOTE;
+	w->status = result == -ESTALE ? LR_NO_REGION : result == 0 ? LR_OK : w->is_get ? LR_IO_LOCAL : LR_IO_REMOTE;
 	dlist_remove(&io->node);
 	dlist_append(&r->files.over, &io->node);
 }
@@ -375,7 +375,9 @@ static void run_writes(struct relay_thread *r, struct relay_mount *m)
 		struct relay_io *io = dlist_entry(n, struct relay_io, node);
 		const struct relay_write *w = &io->write;
 
-		if (io_ask(io, FILE_WRITE, w->offset, w->data, w->len))
+		if (io->file->withdrawn && !w->is_get)
+			write_over(r, io, -ESTALE);
+		else if (io_ask(io, FILE_WRITE, w->offset, w->data, w->len))
 			m->nwrites++;
 		else
 			write_over(r, io, -ENOMEM);
@@ -392,7 +394,7 @@ static bool finish_writes(struct relay_thread *r)
 		const struct relay_write *w = &io->write;
 
 		if (!relay_port_has_room(r->port[r->channel[w->chunk.channel].worker]) ||
-		    r->channel[w->chunk.channel | 1].nmessages >= RELAY_MESSAGES)
+		    (!w->is_get && r->channel[w->chunk.channel | 1].nmessages >= RELAY_MESSAGES))
 			return false;
 		dlist_remove(n);
 		if (w->status == LR_OK)
@@ -676,7 +678,7 @@ void relay_files_init(struct relay_thread *r)
 bool relay_files_turn(struct relay_thread *r)
 {
 	for (uint32_t i = 0; i < RELAY_MOUNTS; i++)
-		if (r->files.mount[i].mount && !is_idle(&r->files.mount[i]))
+		if (r->files.mount[i].mount && (!is_idle(&r->files.mount[i]) || r->files.mount[i].silent))
 			look_at_mount(r, &r->files.mount[i]);
 	run_readers(r);
 	return !finish_writes(r);

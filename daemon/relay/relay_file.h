@@ -62,6 +62,7 @@ struct relay_file {
 	uint32_t refs;
 	struct relay_mount *mount;   /* NULL: memory */
 	struct relay_region *region; /* that it is; NULL: none, or it has gone */
+	bool withdrawn;              /* it was a region: nothing is written to it any more */
 	bool is_read;                /* by an operation of this site, else written; of no region */
 	char name[LR_NAME_MAX];      /* of the region: its own, or the other site's that the operation is for */
 };

@@ -41,8 +41,7 @@ struct relay_memory *relay_memory_ref(struct relay_memory *mem)
 /* It holds the program's allocation: not longer than it is needed. */
 static void close_descriptor(struct relay_memory *mem)
 {
-	if (mem->gpu.fd >= 0)
-		close(mem->gpu.fd);
+	relay_file_close(mem->gpu.fd); /* a program may say that any file is GPU memory */
 	mem->gpu.fd = -1;
 }
 
@@ -466,7 +465,7 @@ static bool finish_written(struct relay_thread *r)
 		struct relay_write *w = dlist_entry(n, struct relay_write, node);
 
 		if (!relay_port_has_room(r->port[r->channel[w->chunk.channel].worker]) ||
-		    r->channel[w->chunk.channel | 1].nmessages >= RELAY_MESSAGES)
+		    (!w->is_get && r->channel[w->chunk.channel | 1].nmessages >= RELAY_MESSAGES))
 			return false;
 		dlist_remove(n);
 		relay_execute_written(r, w);

@@ -88,6 +88,7 @@ static void remove_region(struct relay_thread *r, struct relay_region *g, struct
 		relay_gpu_forget(r, g->memory, client, serial);
 	if (g->file) {
 		g->file->region = NULL;
+		g->file->withdrawn = true;
 		relay_file_unref(g->file);
 	}
 	while (r->nregions > 0 && !r->region[r->nregions - 1].used)

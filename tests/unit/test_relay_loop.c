@@ -613,6 +613,28 @@ static void file__that_does_not_answer_fails_alone(void **state)
 	still_teardown(&s);
 }
 
+/* Nor is it called silent for ever when nobody has a file there any more. */
+static void file__that_answers_again_is_silent_no_more(void **state)
+{
+	struct relay_counts counts;
+	struct still s;
+
+	(void)state;
+	relay_silent_ns = 400000000ull;
+	if (!still_setup(&s))
+		skip();
+	fuse->still = true;
+	wait_for(s.a, put(&s, "still", s.from_fd, STILL_BYTES), LR_IO_REMOTE);
+	assert_int_equal(lr_unexport(s.b, "still"), 0);
+	relay_counts(relay, &counts);
+	assert_string_equal(counts.silent_file, "region still");
+	fuse->still = false;
+	usleep(1300000);
+	relay_counts(relay, &counts);
+	assert_string_equal(counts.silent_file, "");
+	still_teardown(&s);
+}
+
 /* Regions in memory go on at once while a mount stands still, and is not given up yet. */
 static void file__that_does_not_answer_keeps_nobody_waiting(void **state)
 {
@@ -642,6 +664,7 @@ int main(void)
 	    TEST(relay_stop__leaves_a_file_that_does_not_answer),
 	    TEST(file__that_does_not_answer_keeps_nobody_waiting),
 	    TEST(file__that_does_not_answer_fails_alone),
+	    TEST(file__that_answers_again_is_silent_no_more),
 	};
 
 	if (!still_namespace())

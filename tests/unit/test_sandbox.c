@@ -13,6 +13,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "daemon/privileged/sandbox.c"
@@ -76,6 +77,25 @@ static int at_others(void)
 	if (!refused(sched_setscheduler(other, SCHED_OTHER, &idle)))
 		return 4;
 	return refused(set_attr(other)) ? 0 : 5;
+}
+
+static int memory = -1; /* a program's */
+
+static int look_at_memory(void)
+{
+	return fcntl(memory, F_GET_SEALS) >= 0 ? 0 : 1;
+}
+
+/* The relay tells by it what always answers from what a server is behind. */
+static void filter__lets_memory_be_told_from_files(void **state)
+{
+	(void)state;
+	if (SANITIZED)
+		skip();
+	memory = memfd_create("memory", MFD_CLOEXEC);
+	assert_true(memory >= 0);
+	assert_int_equal(behind_filter(look_at_memory), 0);
+	close(memory);
 }
 
 static void filter__lets_a_thread_set_its_own(void **state)
@@ -322,6 +342,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(sandbox__holds_for_threads_that_are_there),
+	    cmocka_unit_test(filter__lets_memory_be_told_from_files),
 	    cmocka_unit_test(filter__lets_a_thread_set_its_own),
 	    cmocka_unit_test(filter__refuses_those_of_others),
 	    cmocka_unit_test(filter__is_what_the_documentation_says),

@@ -261,7 +261,7 @@ static uint32_t chunk_for(struct arena *a, enum arena_pool pool, uint8_t class)
 uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len)
 {
 	uint8_t class = arena_class_of(len);
-	enum arena_pool pool = arena_pool_of((uint8_t)kind);
+	enum arena_pool pool = arena_pool_of(kind);
 	uint32_t chunk, slot;
 	struct slot_hdr *h;
 

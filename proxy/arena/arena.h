@@ -55,7 +55,8 @@ enum slot_kind {
 	SLOT_KINDS
 };
 
-static inline enum arena_pool arena_pool_of(uint8_t kind)
+/* Of an enum slot_kind, or of what a file says is one. */
+static inline enum arena_pool arena_pool_of(unsigned kind)
 {
 	return kind <= SLOT_RAW_LAN || kind == SLOT_RELAY_OUT ? POOL_LAN : POOL_WAN;
 }

@@ -242,8 +242,10 @@ static void start_site(struct world *w, uint8_t site)
 	const struct world_cfg *c = &w->cfg;
 	uint64_t seed = rng_hash(c->seed, 1000 + site);
 
-	for (unsigned wan = 0; wan < 2; wan++)
+	for (unsigned wan = 0; wan < 2; wan++) {
+		w->batch[site][wan].head = NULL; /* the world before may have ended with some */
 		w->batch[site][wan].tail = &w->batch[site][wan].head;
+	}
 	w->wan_port[site] = (struct port){w, site, PKTLOG_EDGE};
 	link_init(&w->wan[site], &c->wan, &w->q, rng_hash(seed, 1), deliver_wan, &w->wan_port[site]);
 	w->wan[site].tell = tell_wan;

@@ -214,15 +214,11 @@ static int set_range(struct mnl_socket *s, const struct link_config *c, uint32_t
 static int set_pieces(struct mnl_socket *s, const struct link_config *c, bool closed)
 {
 	uint32_t first = PIECES_PASS * pairs_of(c), drop = PIECES_DROP * pairs_of(c), end = drop + pairs_of(c);
-	int r, rest;
+	int r = closed ? set_range(s, c, first, drop, true) : set_range(s, c, drop, end, false);
 
-	if (!closed) {
-		r = set_range(s, c, drop, end, false);
-		rest = r == 0 ? set_range(s, c, first, drop, false) : 0;
-		return r < 0 ? r : rest;
-	}
-	r = set_range(s, c, first, drop, true);
-	return r < 0 ? r : set_range(s, c, drop, end, true);
+	if (r < 0)
+		return r;
+	return closed ? set_range(s, c, drop, end, true) : set_range(s, c, first, drop, false);
 }
 
 int fib_rule_set(const struct link_config *c, bool roce, bool all_ip)

@@ -151,8 +151,6 @@ void far_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	struct far_flow *f;
 
 	while ((f = far_by_dest(p, &ci->src, &ci->dst, ci->dest_qpn, &i))) {
-		if (f->failed)
-			continue;
 		f->replaced_by = ci->tag;
 		far_look_replaced(p, f, false);
 	}

@@ -185,8 +185,11 @@ static void note_loss(struct world *w, struct qp *q, bool near_lost, bool far_lo
 		r->gone_for_good = true;
 	if (far_lost)
 		r->only_near = true;
-	if (near_lost)
+	if (near_lost) {
 		r->completed_at_loss = r->msg_completed;
+		r->executed_at_loss = q->peer->resp.msg;
+		r->loss_ns = w->q.now_ns;
+	}
 }
 
 void check_crash(struct world *w, uint8_t sites, bool lost)
@@ -214,10 +217,20 @@ bool check_relies(const struct conn *c, int side)
 	       !host_is_dead(c->qp[!side]->host);
 }
 
-/* Its program takes messages so slowly that they are still on their way to it. */
-static bool takes_its_time(const struct qp *q, uint64_t missing)
+/* Its program takes messages so slowly that they are still on their way to it: what is missing takes it longer than
+ * that, or what was missing at the loss did, and it took one after the other until its connection was given up. */
+static bool takes_its_time(const struct requester *r, const struct qp *q)
 {
-	return missing * q->resp.receive_every_ns > 1000000000;
+	const struct conn *c = q->conn;
+	uint64_t receive_ns = q->resp.receive_every_ns;
+	uint64_t each_ns = receive_ns + roce_rnr_timer_ns(c->cfg.rnr_timer); /* the RNR NAK that it waits behind */
+	uint64_t until_ns = c->abandoned_ns ? c->abandoned_ns : c->w->q.now_ns;
+	uint64_t had_ns = until_ns > r->loss_ns ? until_ns - r->loss_ns : 0;
+
+	if ((r->completed_at_loss - q->resp.msg) * receive_ns > 1000000000)
+		return true;
+	return receive_ns && (r->completed_at_loss - r->executed_at_loss) * each_ns > had_ns &&
+	       (q->resp.msg - r->executed_at_loss) * each_ns > had_ns / 2;
 }
 
 void check_outlived(struct conn *c)
@@ -228,7 +241,7 @@ void check_outlived(struct conn *c)
 
 		if (c->w->cfg.mode == ACK_MODE_FAR && !r->gone_for_good && !c->refused_ns &&
 		    !host_is_dead(peer->host) && r->completed_at_loss > peer->resp.msg &&
-		    !takes_its_time(peer, r->completed_at_loss - peer->resp.msg))
+		    !takes_its_time(r, peer))
 			check_fail(
 			    c->w, "far-promise",
 			    "connection %u from %c: %llu messages were completed when the near edge was lost, %llu "

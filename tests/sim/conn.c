@@ -329,6 +329,7 @@ void conn_abandon(struct conn *c)
 	if (c->state == CONN_OVER)
 		return;
 	c->excused = true;
+	c->abandoned_ns = now_of(c);
 	if (c->qp[0])
 		end_round(c);
 	else

@@ -76,6 +76,7 @@ struct conn {
 	uint64_t opening_ns, opened_ns; /* of this round; the second 0: not open yet */
 	struct evtimer step;            /* what the state waits for */
 	bool excused;                   /* an end died or may fail: no promise about it */
+	uint64_t abandoned_ns;          /* 0: it was not */
 	bool given_up_later;            /* at a time that is set, whatever becomes of it */
 	uint64_t refused_ns;            /* when side 1 refused; 0: not */
 	uint32_t take_qpn[2];           /* heir: these; 0: any */

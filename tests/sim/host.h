@@ -91,6 +91,7 @@ struct requester {
 	uint64_t pos_at_far;                 /* everything before is, or was, committed at the far edge */
 	uint64_t post_ns;                    /* when the next message may be posted */
 	uint64_t completed_at_loss;          /* messages, when the near edge lost its arena */
+	uint64_t executed_at_loss, loss_ns;  /* what its responder had executed of them then, and when that was */
 	bool only_near;                      /* the far edge has lost its arena: what it had must come again */
 	bool gone_for_good;                  /* and the near edge before it had */
 	uint64_t bytes_completed;

@@ -92,7 +92,8 @@ $(O)/daemon/gpu/%.o $(O)/tests/unit/test_cuda_api.o: CFLAGS_ALL += $(CUDA_H)
 # Objects stay, so that a second `make` makes only what changed.
 .SECONDARY:
 
-# The first target, for a bare `make`.
+# What a bare `make` makes, whichever target is named first.
+.DEFAULT_GOAL := all
 .PHONY: all
 all: $(O)/longreachd $(O)/longreach tools
 

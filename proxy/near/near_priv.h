@@ -128,6 +128,9 @@ enum near_life near_reset_below(struct proxy *p, struct near_flow *f, uint64_t p
 /* A packet beyond pos_next, or too far from it to be anything. */
 enum near_life near_reset_ahead(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
                                 uint32_t fp);
+/* A packet at pos_next whose opcode cannot follow the one before it. True if the host has come with it round after round:
+ * it is not confused for a moment, and wants an answer. */
+bool near_reset_wrong_opcode(const struct proxy *p, struct near_flow *f, uint32_t fp);
 /* The host has come back to pos_next or below: it is the life that is known. */
 void near_reset_came_back(struct near_flow *f);
 /* Any packet while f->reset.waits. */

@@ -10,7 +10,9 @@
  *   - Linux rxe (6.1), when a timeout overtakes the completion of a message, sends what is left of that message: a
  *     WRITE or SEND of no bytes at the PSN of the next message, and everything behind it numbered one too high. Its next
  *     round is right again. A reset that is believed then loses the bytes that were ACKed before; an ACK of that packet
- *     completes the wrong messages; taking what comes at pos_next breaks the responder's order of opcodes.
+ *     completes the wrong messages; taking what comes at pos_next breaks the responder's order of opcodes. An ACK that
+ *     was on its way before leaves the host one too high for ever: it comes to pos_next in the middle of a message, and
+ *     as no responder takes that, it is refused (near_reset_wrong_opcode()).
  *   - A packet may have forged addresses.
  *
  * A new incarnation comes again, round after round. So after such a packet the flow takes and says nothing until the host
@@ -43,6 +45,7 @@
 #define SILENCE_NS       1000000000ull  /* a host with something outstanding repeats sooner */
 #define WINDOW_REACH     512 /* positions below what was ACKed; rxe, which gets confused, has 129 outstanding */
 #define SUSPECT_ROUNDS   3
+#define WRONG_ROUNDS     3
 #define AHEAD_ROUNDS     3
 #define AHEAD_ROUNDS_AWAY 6 /* of a host that was sent away: 97 ms of a ConnectX, which gives up after 300 */
 
@@ -130,6 +133,25 @@ enum near_life near_reset_ahead(struct proxy *p, struct near_flow *f, const stru
 	 * the LAN loses one packet in twenty the refused one is lost twice in a row, and the life was taken for over. The
 	 * next one waited in silence for the end of the first, and its host gave up. */
 	return s->ahead_rounds >= (f->rnr_back_pressure ? AHEAD_ROUNDS_AWAY : AHEAD_ROUNDS) ? LIFE_NEW : LIFE_SAME;
+}
+
+bool near_reset_wrong_opcode(const struct proxy *p, struct near_flow *f, uint32_t fp)
+{
+	struct near_reset *s = &f->reset;
+
+	if (s->wrong_pos != f->pos_next || s->wrong_fp != fp) {
+		s->wrong_pos = f->pos_next;
+		s->wrong_fp = fp;
+		s->wrong_rounds = 1;
+		s->wrong_ns = p->now_ns;
+		return false;
+	}
+	if (p->now_ns < s->wrong_ns + ROUND_NS)
+		return false;
+	s->wrong_ns = p->now_ns;
+	if (s->wrong_rounds < WRONG_ROUNDS)
+		s->wrong_rounds++;
+	return s->wrong_rounds == WRONG_ROUNDS;
 }
 
 void near_reset_came_back(struct near_flow *f)

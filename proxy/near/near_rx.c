@@ -272,6 +272,23 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 	return begin_anew(p, f, l3, pkt, vlan_tci, fp);
 }
 
+/* An opcode at pos_next that cannot follow the one before it. A host that is confused for a moment is right again in its
+ * next round. One that insists has had its QP reset in the middle of a message, or has lost count for ever: that is
+ * refused as a responder would (IBTA 9.7.4.1.2), after all before it is done. */
+static enum proxy_drop rx_wrong_opcode(struct proxy *p, struct near_flow *f, const uint8_t *l3,
+                                       const struct roce_pkt *pkt, uint16_t vlan_tci, uint32_t fp)
+{
+	if (!near_reset_wrong_opcode(p, f, fp) || f->failing)
+		return drop(p, DROP_LAN_SEQUENCE);
+	if (near_starts_message(pkt))
+		return begin_anew(p, f, l3, pkt, vlan_tci, fp);
+	if (f->pairing != PAIR_LEARNING && f->pos_settled == f->pos_next) {
+		f->pos_max = max_u64(f->pos_max, f->pos_next + 1);
+		near_refused(p, f, f->pos_next, AETH_NAK_INV_REQ);
+	}
+	return drop(p, DROP_LAN_SEQUENCE);
+}
+
 /* --- of a QP that failed nothing more is taken. Its own packets are refused as the first one was. That NAK acknowledges
  * all before fail_pos, so it must not meet a new life: a packet unlike what was at its place begins one, one that may be
  * of either goes to the responder, and one that says nothing of itself gets no answer. A packet that was never there
@@ -364,6 +381,8 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 		return drop(p, DROP_LAN_READ_RETRY);
 	if (pos == f->pos_next) {
 		f->pos_last_rx = pos;
+		if (!f->absorbing && !near_in_sequence(f, pkt->opcode))
+			return rx_wrong_opcode(p, f, l3, pkt, vlan_tci, fp);
 		return near_take_next(p, f, l3, pkt, vlan_tci, fp);
 	}
 	if (pos > f->pos_next)

@@ -109,6 +109,10 @@ struct near_reset {
 	uint32_t ahead_fp;
 	uint8_t ahead_rounds; /* so many in a row */
 	uint64_t ahead_ns;    /* the last one */
+	uint64_t wrong_pos;   /* here rounds have brought an opcode that cannot follow the one before */
+	uint32_t wrong_fp;    /* in this packet */
+	uint8_t wrong_rounds; /* so many in a row */
+	uint64_t wrong_ns;    /* the last one */
 };
 
 /* One direction of an RC connection, seen beside its requester. Positions: base <= settled <= next <= max. */

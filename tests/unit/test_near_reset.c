@@ -70,6 +70,73 @@ static void near_reset__confused_window_counts_for_nothing(void **state)
 	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
 }
 
+/* What rxe does if an ACK reaches it in the middle of that: it stays one too high, and comes to what is expected with the
+ * last packet of a message that is over. No responder takes that; without an answer it would repeat for ever. */
+static void near_reset__host_that_lost_count_is_refused(void **state)
+{
+	struct core *c = given_two_messages(state);
+
+	core_ack(c, 6, AETH_ACK_NO_CREDITS, 2);
+	for (int round = 0; round < 2; round++) {
+		core_wait(c, 70 * CORE_MS);
+		assert_int_equal(part(c, 7, 2), DROP_LAN_SEQUENCE);
+		part(c, 8, 0); /* held behind the gap */
+		assert_int_equal(part(c, 7, 2), DROP_LAN_SEQUENCE); /* a copy made on the LAN is no round */
+		core_pump(c);
+		assert_false(core_near(c)->failed);
+		core_forget(&c->a);
+	}
+	core_wait(c, 70 * CORE_MS);
+	assert_int_equal(part(c, 7, 2), DROP_LAN_SEQUENCE);
+	core_pump(c);
+	core_expect_aeth(&c->a, 7, AETH_NAK_INV_REQ);
+	assert_true(core_near(c)->failed);
+	assert_int_equal(core_pending(&c->b), 0); /* and its responder sees nothing of it */
+}
+
+/* Nothing is refused before all in front of it is done: that NAK acknowledges it. */
+static void near_reset__host_that_lost_count_hears_of_the_rest_first(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_HOST);
+
+	messages(c, 1, 1);
+	for (int round = 0; round < 5; round++) {
+		core_wait(c, 70 * CORE_MS);
+		assert_int_equal(part(c, 4, 2), DROP_LAN_SEQUENCE);
+	}
+	core_pump(c);
+	assert_false(core_near(c)->failed || core_near(c)->failing);
+	core_ack(c, 3, AETH_ACK_NO_CREDITS, 1);
+	core_forget(&c->a);
+	core_wait(c, 70 * CORE_MS);
+	assert_int_equal(part(c, 4, 2), DROP_LAN_SEQUENCE);
+	core_pump(c);
+	core_expect_aeth(&c->a, 4, AETH_NAK_INV_REQ);
+}
+
+/* A queue pair that was reset in the middle of a message may begin where that one stopped. */
+static void near_reset__in_the_middle_of_a_message_at_its_place(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_long_life(c);
+	for (uint32_t psn = 1; psn < 3; psn++)
+		assert_int_equal(part(c, psn, psn - 1), DROP_NONE);
+	core_pump(c);
+	core_ack(c, 2, AETH_ACK_NO_CREDITS, 0);
+	core_wait(c, 20 * CORE_MS);
+	core_forget(&c->b);
+	for (int round = 0; round < 2; round++) {
+		core_wait(c, 70 * CORE_MS);
+		assert_int_equal(part(c, 3, 0), DROP_LAN_SEQUENCE);
+	}
+	core_wait(c, 70 * CORE_MS);
+	assert_int_equal(part(c, 3, 0), DROP_NONE);
+	core_pump(c);
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 1);
+	core_expect(&c->b, RC_WRITE_FIRST, 3); /* the responder knows whether its queue pair was reset */
+}
+
 /* It has heard of all ACKs meanwhile and goes on at once. */
 static void near_reset__host_goes_on_behind_it(void **state)
 {
@@ -565,6 +632,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(near_reset__confused_window_counts_for_nothing),
+	    CORE_TEST(near_reset__host_that_lost_count_is_refused),
+	    CORE_TEST(near_reset__host_that_lost_count_hears_of_the_rest_first),
+	    CORE_TEST(near_reset__in_the_middle_of_a_message_at_its_place),
 	    CORE_TEST(near_reset__host_goes_on_behind_it),
 	    CORE_TEST(near_reset__suspicion_does_not_last),
 	    CORE_TEST(near_reset__that_insists_is_a_new_life),

@@ -151,7 +151,7 @@ bool near_reset_wrong_opcode(const struct proxy *p, struct near_flow *f, uint32_
 	s->wrong_ns = p->now_ns;
 	if (s->wrong_rounds < WRONG_ROUNDS)
 		s->wrong_rounds++;
-	return s->wrong_rounds == WRONG_ROUNDS;
+	return s->wrong_rounds == WRONG_ROUNDS && !FAULT(FAULT_WRONG_OPCODE_UNSAID);
 }
 
 void near_reset_came_back(struct near_flow *f)

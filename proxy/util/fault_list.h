@@ -119,6 +119,7 @@ X(REFUSAL_UNTOLD,     "what the responder refuses the requester is told", "a ref
 X(RNR_WAITED_FOR,     "a word does not wait for a responder in RNR",     "it does, until BarrierMax")
 X(WORK_UNBOUNDED,     "no call does unbounded work",                     "a call works off all that there is")
 X(ANY_LAYOUT,         "an unknown layout of the arena is refused",       "it is taken for the known one")
+X(WRONG_OPCODE_UNSAID, "a host that insists on a wrong opcode is answered", "it is met with silence for ever")
 X(RELAY_FENCE_EARLY,  "a fence is handed over when all before it is done", "it is handed over when it comes")
 X(RELAY_DONE_UNSTORED, "done is stored before it is told",                "the sender frees what a restart asks for")
 X(RELAY_HOLES_LEFT,   "positions taken and not committed become void",    "the receiver waits for them for ever")

@@ -38,6 +38,7 @@ struct conn_cfg {
 	uint8_t rnr_retry;         /* 7: for ever */
 	bool ignores_cnps;         /* its queue pairs do not slow down */
 	double confuse;            /* share of completions that a confused retry follows, where the model has those */
+	bool loses_count;          /* and in the next round it is not right again, nor ever */
 	uint64_t post_every_ns;    /* one message so often; 0: as many as the depth allows */
 	uint64_t post_from_ns;     /* the first one at once, all others from then on */
 	uint64_t receive_every_ns; /* 0: receives are always posted */

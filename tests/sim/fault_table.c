@@ -88,6 +88,8 @@ static const struct untold {
      "no host gives a wrong first answer, and a forged one RC itself believes"},
     {FAULT_LOST_UNTOLD, "ack_mode__near_arena_lost_fails_by_name",
      "model hosts meet silence without it as well, and what is said of a failure no check reads"},
+    {FAULT_WRONG_OPCODE_UNSAID, "near_reset__host_that_lost_count_is_refused",
+     "no host loses count, but in worlds of --hard lost-count, where its connection never ends"},
     {FAULT_UNASKED_UNHEARD, "pair__answers_to_what_went_past_the_edges",
      "no host talks past the edges, but in worlds of --hard late-edges, of which some fail without it"},
 };

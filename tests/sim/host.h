@@ -84,6 +84,8 @@ struct requester {
 	uint64_t confused_until; /* all before is sent again one PSN too high; 0: in its right mind */
 	bool confused_start;     /* and first the one that began it */
 	uint32_t confusions;
+	bool lost_count; /* and it is never right again */
+	uint32_t wrong_rounds;
 	uint64_t implied_at; /* pos_una + 1 of the last implied NAK that was heeded; 0: none since the timer */
 	/* what an observer of the wire knows */
 	uint64_t pos_at_edge;                /* everything before has reached the near edge */

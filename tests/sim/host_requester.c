@@ -64,6 +64,7 @@ static void requester_fail(struct qp *q, const char *why)
 {
 	q->req.failed = true;
 	q->req.failed_ns = now_of(q);
+	q->conn->excused |= q->req.wrong_rounds > 0;
 	q->req.flushed = q->req.msg_posted - q->req.msg_completed;
 	q->state = QP_ERROR;
 	evtimer_cancel(&q->req.retry);
@@ -92,6 +93,22 @@ static bool use_retry(struct qp *q, const char *why)
 	return false;
 }
 
+/* Numbered one too high for ever: an ACK met it in a confused round, and ended a message of that round's numbers. It
+ * repeats, as rxe does, until it is refused. */
+static void begin_wrong_round(struct qp *q)
+{
+	struct requester *r = &q->req;
+
+	r->wrong_rounds++;
+	r->timeouts++;
+	r->confused_until = r->pos_sent;
+	r->confused_start = true;
+	r->pos_next = r->pos_una;
+	r->msg_next = r->msg_completed;
+	evtimer_set(&r->retry, now_of(q) + q->model->timeout_ns);
+	qp_activate(q);
+}
+
 static void on_retry_timer(void *obj)
 {
 	struct qp *q = obj;
@@ -100,6 +117,10 @@ static void on_retry_timer(void *obj)
 		return;
 	if (host_is_frozen(q->host)) {
 		evtimer_set(&q->req.retry, q->host->frozen_until_ns + retry_after_ns(q));
+		return;
+	}
+	if (q->req.lost_count) {
+		begin_wrong_round(q);
 		return;
 	}
 	q->req.confused_until = 0;
@@ -137,6 +158,7 @@ static void confuse(struct qp *q, const struct wqe *done)
 	r->confusions++;
 	r->confused_until = r->pos_sent;
 	r->confused_start = true;
+	r->lost_count = q->conn->cfg.loses_count && done->pos_last > done->pos_first;
 	r->pos_next = r->pos_una;
 	r->msg_next = r->msg_completed;
 	evtimer_set(&r->retry, now_of(q) + q->model->timeout_ns);
@@ -263,16 +285,16 @@ static enum roce_opcode data_opcode(const struct msg *m, bool first, bool last)
 	return imm ? (first ? RC_WRITE_ONLY_IMM : RC_WRITE_LAST_IMM) : write[which];
 }
 
-static struct pkt *build_data(struct qp *q, const struct wqe *w)
+/* The packet of pos, with the number of pos + shift. */
+static struct pkt *build_data(struct qp *q, const struct wqe *w, uint64_t pos, uint32_t shift)
 {
 	struct requester *r = &q->req;
-	uint64_t index = r->pos_next - w->pos_first;
+	uint64_t index = pos - w->pos_first;
 	uint32_t off = (uint32_t)index * q->pmtu, left = w->msg.len - off, len = left < q->pmtu ? left : q->pmtu;
-	bool last = r->pos_next == w->pos_last;
+	bool last = pos == w->pos_last;
 	struct roce_pkt pkt;
 
-	qp_packet(q, &pkt, data_opcode(&w->msg, index == 0, last),
-	          (uint32_t)(r->psn_start + r->pos_next + (r->confused_until != 0)));
+	qp_packet(q, &pkt, data_opcode(&w->msg, index == 0, last), (uint32_t)(r->psn_start + pos) + shift);
 	pkt.ack_req = last || (index + 1) % q->model->ack_req_every == 0;
 	pkt.solicited = last && w->msg.op == OP_SEND;
 	pkt.reth_va = w->msg.va;
@@ -351,10 +373,12 @@ static struct pkt *next_confused(struct qp *q)
 	struct pkt *p;
 
 	if (r->confused_start) {
+		const struct wqe *before = wqe_at(r, r->msg_next - 1);
+
 		r->confused_start = false;
-		p = build_nothing(q);
+		p = r->wrong_rounds ? build_data(q, before, before->pos_last, 1) : build_nothing(q);
 	} else {
-		p = build_data(q, w);
+		p = build_data(q, w, r->pos_next, 1);
 		if (++r->pos_next > w->pos_last)
 			r->msg_next++;
 	}
@@ -380,7 +404,7 @@ struct pkt *requester_next(struct qp *q)
 	} else {
 		p = msg_empty_response(&w->msg) ? build_flush_or_atomic_write(q, w)
 		    : w->msg.op > OP_READ       ? build_atomic(q, w)
-		                                : build_data(q, w);
+		                                : build_data(q, w, r->pos_next, 0);
 		r->pos_next++;
 	}
 	if (r->pos_next > w->pos_last)
@@ -569,6 +593,8 @@ static void on_aeth(struct qp *q, const struct roce_pkt *pkt)
 	int64_t pos = requester_pos(&q->req, pkt->psn);
 	bool is_ack = (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK;
 
+	if (q->req.wrong_rounds && pkt->aeth_syndrome == AETH_NAK_INV_REQ && pos >= (int64_t)q->req.pos_una)
+		requester_fail(q, "lost count, and was refused");
 	if (pos + is_ack < (int64_t)q->req.pos_una || pos < 0 || q->req.confused_until)
 		return;
 	if (!msn_fits(q, (uint64_t)pos + is_ack, pkt))

@@ -126,6 +126,20 @@ void scenario_lives(struct scenario *s, struct rng *r)
 	 * those that went past it; and where none is in the way yet the responder executes it: rxe harms itself. */
 	for (uint32_t i = 0; i < c->nconns && (c->arena_chunks || c->wan.ncuts || c->ncrashes || c->edges_from_ns); i++)
 		s->conn[i].confuse = 0;
+	if (scenario_is_hard("lost-count") && !c->direct && c->lan_clean && !c->arena_chunks && !c->wan.ncuts &&
+	    !c->ncrashes && !c->edges_from_ns)
+		for (uint32_t i = 0; i < c->nconns; i++) {
+			struct conn_cfg *k = &s->conn[i];
+
+			k->loses_count = rng_chance(r, 0.5);
+			k->confuse = k->loses_count ? 0.05 : 0;
+			for (int side = 0; side < 2 && k->loses_count; side++) { /* what is one too high must not fit by chance */
+				memset(k->plan[side].weight, 0, sizeof(k->plan[side].weight));
+				k->plan[side].weight[OP_WRITE] = 1;
+				k->plan[side].len_min = k->plan[side].len_max = (uint32_t)rng_range(r, 2, 8) * k->pmtu;
+				k->plan[side].workload = WORK_CHANCE;
+			}
+		}
 	c->recycle = c->lan_clean && c->ncrashes == 0 && rng_chance(r, 0.15);
 	for (uint32_t i = 0; i < c->nconns && c->recycle; i++) {
 		struct conn_cfg *k = &s->conn[i];

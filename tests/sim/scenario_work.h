@@ -9,7 +9,8 @@
 /* Programs instead of chance; in some worlds. Returns their name, "" for none. */
 const char *scenario_programs(struct scenario *s, struct rng *r);
 /* Also these, in some worlds: first-lost (the first packet of a life), old-cm (old CM messages come again), late-edges
- * (the edges come when the hosts have begun), failed (what scenario_failed.c says is open). */
+ * (the edges come when the hosts have begun), failed (what scenario_failed.c says is open), lost-count (a host that is
+ * one PSN too high for ever, as rxe can be). */
 void scenario_hard(const char *names);
 /* Whether that one is asked for. */
 bool scenario_is_hard(const char *name);

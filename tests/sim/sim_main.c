@@ -30,7 +30,7 @@
 static const char usage[] =
     "usage: lrsim --seeds A[-B] [--jobs N] [--direct] [--keep-going] [--fault NAME "
     "[--expect-failure]] [-v] [--log FILE]\n"
-    "                         [--ignore INVARIANT,...] [--hard first-lost,old-cm,late-edges,failed] [--where TEXT]\n"
+    "                         [--ignore INVARIANT,...] [--hard first-lost,old-cm,late-edges,failed,lost-count] [--where TEXT]\n"
     "       lrsim --full NAME      full scale: 400 Gbit/s x 1000 km; `--full list` lists them\n"
     "       lrsim --fec NAME       what FEC is worth there; `--fec list` lists the runs\n"
     "       lrsim --many-qps N     N queue pairs from PSN 0 with equal QPNs at both ends\n"

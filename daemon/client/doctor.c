@@ -278,9 +278,9 @@ static int look_at_files(struct doctor *d, const struct request *r, struct docto
 	            "longreachd does not run: nobody answers at %s\n`systemctl start longreachd`, and look at "
 	            "`journalctl -u longreachd`",
 	            r->control_path);
-	look_at_lsm(d);
 	if (site_paths_read(&sources, &paths, report) < 0)
 		doctor_cannot(d, "%s", report);
+	look_at_lsm(d);
 	for (uint32_t i = 0; i < paths.n; i++) {
 		name_of(paths.path[i], l->name);
 		if (r->link != NULL && strcmp(r->link, l->name) != 0)

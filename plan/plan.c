@@ -101,6 +101,7 @@ static void fill(double *value, double otherwise)
 
 void plan_use_model(struct plan_in *in, const struct plan_model *m)
 {
+	in->model = m;
 	fill(&in->params, m->params);
 	fill(&in->active, m->active);
 	fill(&in->expert_params, m->expert_params);

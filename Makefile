@@ -226,7 +226,8 @@ CLIENT_JSON := $(call objs,daemon/client/client_json.c)
 $(O)/unit/test_client_json $(O)/unit/test_trace $(O)/unit/test_top_model: $(CLIENT_JSON)
 $(O)/unit/test_client_json $(O)/unit/test_headroom_tool $(O)/unit/test_headroom_apply: $(call objs,daemon/util/json.c)
 $(O)/unit/test_plan: $(call objs,daemon/util/json.c)
-$(O)/unit/test_explain: $(CLIENT_JSON)
+$(O)/unit/test_explain $(O)/unit/test_client_status: $(CLIENT_JSON)
+$(O)/unit/test_client_status: $(call objs,daemon/util/units.c)
 $(O)/unit/test_explain $(O)/unit/test_flow_filter: $(call objs,daemon/util/units.c)
 $(O)/unit/test_worker_command: $(call objs,daemon/util/flow_filter.c daemon/util/addr.c daemon/util/units.c)
 $(O)/unit/test_worker_command $(O)/unit/test_flow_trace: $(call objs,daemon/worker/flow_trace.c)
@@ -315,7 +316,7 @@ check-docs: $(O)/longreach
 		echo "check-docs: longreach(1) has no $$c, which longreach help has" >&2; exit 1; }; done
 	$(Q)tests/list_files.sh | diff docs/FILES.md - >/dev/null || { \
 		echo "check-docs: docs/FILES.md is not what the files say of themselves: make docs" >&2; exit 1; }
-	$(Q)$< plan --models --km 300 --rate 400G | while read -r row; do grep -qxF -- "$$row" docs/PLAN.md || { \
+	$(Q)$< plan --models --km 300 --rate 400G | grep '^|' | while read -r row; do grep -qxF -- "$$row" docs/PLAN.md || { \
 		echo "check-docs: docs/PLAN.md lacks what longreach plan --models says: $$row" >&2; exit 1; }; done
 
 # --- probes are documented ---

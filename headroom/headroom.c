@@ -118,6 +118,14 @@ static int check(bool ok, char *why, const char *sentence)
 	return -EINVAL;
 }
 
+static int check_rate(uint64_t bps, char *why)
+{
+	if (bps >= HEADROOM_RATE_MIN_BPS && bps <= HEADROOM_RATE_MAX_BPS)
+		return 0;
+	snprintf(why, HEADROOM_ERROR_MAX, "the rate must be from 1M to 10T, like 100G, not %" PRIu64 " bit/s", bps);
+	return -EINVAL;
+}
+
 static int check_line(const struct headroom_in *in, char *why)
 {
 	int r = check(in->length_m > 0 || in->rtt_ns > 0, why, "a distance or a round trip is needed, above 0");
@@ -128,8 +136,7 @@ static int check_line(const struct headroom_in *in, char *why)
 	if (r == 0)
 		r = check(in->rtt_ns <= HEADROOM_RTT_MAX_NS, why, "the round trip is more than 10s");
 	if (r == 0)
-		r = check(in->rate_bps >= HEADROOM_RATE_MIN_BPS && in->rate_bps <= HEADROOM_RATE_MAX_BPS, why,
-		          "the rate must be from 1M to 10T");
+		r = check_rate(in->rate_bps, why);
 	if (r == 0)
 		r = check(in->drain_bps <= HEADROOM_RATE_MAX_BPS, why, "the drain rate must be at most 10T");
 	if (r == 0)

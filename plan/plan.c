@@ -32,11 +32,11 @@ static const struct plan_model models[] = {
      .pipeline = 12,
      .flops = 141e12},
     {.name = "llama-3-405b",
-     .source = "arXiv:2407.21783, tables 3 and 4",
+     .source = "arXiv:2407.21783, tables 3 and 4: 128 copies, each with 16 sequences of 8192",
      .params = 405e9,
      .layers = 126,
      .hidden = 16384,
-     .tokens = 16e6,
+     .tokens = 128.0 * 16 * 8192,
      .gpus = 16384,
      .tensor = 8,
      .pipeline = 16,
@@ -101,6 +101,7 @@ static void fill(double *value, double otherwise)
 
 void plan_use_model(struct plan_in *in, const struct plan_model *m)
 {
+	in->model = m;
 	fill(&in->params, m->params);
 	fill(&in->active, m->active);
 	fill(&in->expert_params, m->expert_params);

@@ -50,6 +50,7 @@ struct plan_model {
 
 /* Numbers are doubles, and 0 means "not said" or what the comment says. */
 struct plan_in {
+	const struct plan_model *model; /* whose figures stand where nothing was said; NULL: no published one's */
 	double params, active;         /* active 0: params */
 	double expert_params;          /* of all experts */
 	double gradient_bytes;         /* per parameter, on the wire */

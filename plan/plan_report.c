@@ -111,9 +111,12 @@ static void text_job(const struct plan *p, FILE *out)
 	const struct plan_in *in = &p->in;
 	char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX], c[UNITS_TEXT_MAX];
 
+	fputs("The job\n", out);
+	if (in->model != NULL)
+		fprintf(out, "  %s: what is not said, of %s\n", in->model->name, in->model->source);
 	fprintf(
 	    out,
-	    "The job\n  %.4g billion parameters, %.0f byte%s each on the wire\n  %.0f GPUs: data %.0f x tensor %.0f x "
+	    "  %.4g billion parameters, %.0f byte%s each on the wire\n  %.0f GPUs: data %.0f x tensor %.0f x "
 	    "pipeline %.0f\n",
 	    in->params / 1e9, in->gradient_bytes, in->gradient_bytes == 1 ? "" : "s", in->gpus, in->data, in->tensor,
 	    in->pipeline);
@@ -382,4 +385,7 @@ void plan_table(const struct plan_in *in, FILE *out)
 		else
 			table_row(m, &p, out);
 	}
+	fputc('\n', out);
+	for (const struct plan_model *m = plan_models(); m->name != NULL; m++)
+		fprintf(out, "%s: %s\n", m->name, m->source);
 }

@@ -21,6 +21,7 @@
 #define NUMBER_MAX 1e18 /* of parameters, tokens, bytes: what doubles count exactly enough */
 #define FIBRE_NS_M 5.0  /* as headroom/physics.c */
 #define RTT_MAX_S  10.0 /* HEADROOM_RTT_MAX_NS */
+#define RATE_MIN   1e6  /* HEADROOM_RATE_MIN_BPS */
 #define RATE_MAX   1e13 /* HEADROOM_RATE_MAX_BPS */
 
 enum exit_codes {
@@ -50,7 +51,7 @@ static const struct {
     [KIND_NUMBER] = {"N", "a number above 0, like 7B, 1e9 or 4M"},
     [KIND_SIZE] = {"N", "a whole number from 1, like 8"},
     [KIND_TIME] = {"TIME", "a time, like 2s, 800ms or 3ms"},
-    [KIND_RATE] = {"RATE", "a rate, like 100G or 1.6T"},
+    [KIND_RATE] = {"RATE", "a rate from 1M, like 100G or 1.6T"},
     [KIND_BYTES] = {"BYTES", "an amount of bytes, like 800GB, 15TB or 64GiB"},
     [KIND_KM] = {"N", "kilometres, like 300 or 1.5"},
     [KIND_FLOPS] = {"N", "10^12 operations per second, like 400"},
@@ -203,7 +204,7 @@ static int take_value(struct plan_options *o, size_t i, const char *text)
 	case KIND_TIME:
 		return read_unit(units_read_time, text, 1e-9, to == &o->in.rtt_s ? RTT_MAX_S : 1e9, to);
 	case KIND_RATE:
-		return read_unit(units_read_rate, text, 1, RATE_MAX, to);
+		return read_unit(units_read_rate, text, 1, RATE_MAX, to) == 0 && *to >= RATE_MIN ? 0 : -1;
 	case KIND_BYTES:
 		return read_unit(units_read_bytes, text, 1, NUMBER_MAX, to);
 	case KIND_FLOPS:

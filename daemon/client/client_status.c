@@ -151,10 +151,11 @@ static void show_path(FILE *out, const struct json_object *p)
 		fprintf(out, ", stale: measured %s ago", units_show_time(t[0], j_number(p, "rtt_age_ns")));
 	fprintf(out, ", MTU %" PRIu64 ", delivers %s of %s\n", j_uint(p, "mtu"),
 	        units_show_rate(t[3], j_number(p, "delivery_bps")), units_show_rate(t[4], j_number(p, "rate_bps")));
+	fprintf(out, "            the line loses %.3g %%", j_number(p, "line_loss") * 100);
+	if (j_number(p, "line_loss") > 0 && j_get(p, "line_loss_burst") != NULL)
+		fprintf(out, ", in bursts of %.1f", j_number(p, "line_loss_burst"));
 	fprintf(out,
-	        "            the line loses %.3g %%, in bursts of %.1f; lost %.0f in %.0f bursts, longest %" PRIu64
-	        "; reordered %" PRIu64 "; repaired %" PRIu64 ", by FEC %" PRIu64,
-	        j_number(p, "line_loss") * 100, j_get(p, "line_loss_burst") ? j_number(p, "line_loss_burst") : 1.0,
+	        "; lost %.0f in %.0f bursts, longest %" PRIu64 "; reordered %" PRIu64 "; repaired %" PRIu64 ", by FEC %" PRIu64,
 	        lost > 0 ? lost : 0, bursts, j_uint(p, "loss_burst_longest"), j_uint(p, "reordered"),
 	        j_uint(p, "repaired_by_retransmission"), j_uint(p, "repaired_by_fec"));
 	if (j_bool(p, "loss_stale"))

@@ -169,7 +169,8 @@ static void draw_help(void)
 	    "RNR heard  the responder itself says that it is not ready",
 	    "stalled    the responder makes no progress",
 	    "learning   the requester's queue pair is not known yet: nothing is acknowledged early",
-	    "burst      the fullest bin of 1 ms and 100 us of a second, of RoCEv2 from hosts",
+	    "burst      the fullest bin of 1 ms and of 100 us of the last minute, of RoCEv2 from hosts",
+	    "prio       the same of each priority: the PCP of the VLAN tag, without a tag DSCP / 8",
 	    "",
 	    "any key goes back",
 	};
@@ -214,7 +215,27 @@ static const struct json_object *bursts_of_link(const struct json_object *link)
 	return all;
 }
 
-static void draw_bursts(const struct ui *u, int y, const struct json_object *link)
+/* A row for priorities, as many of them as there is room for: of each the fullest bin of 1 ms and of 100 us. */
+static void draw_priorities(int y, const struct json_object *list)
+{
+	char t[2][UNITS_TEXT_MAX], text[64];
+	const struct json_object *p;
+	int x = 8, len;
+
+	put(y, 0, 0, "prio");
+	for (size_t i = 0; (p = j_at(list, i)) != NULL; i++, x += len) {
+		len = snprintf(text, sizeof(text), "%" PRIu64 ": %s, %s   ", j_uint(p, "priority"),
+		               units_show_rate(t[0], j_number(p, "most_1ms_bps")),
+		               units_show_rate(t[1], j_number(p, "most_100us_bps")));
+		if (x + len > COLS) {
+			put(y, x, 0, "...");
+			return;
+		}
+		put(y, x, 0, "%s", text);
+	}
+}
+
+static void draw_bursts(const struct ui *u, int *y, const struct json_object *link)
 {
 	const struct json_object *all = bursts_of_link(link), *history = j_get(all, "history"), *s;
 	struct top_series ms = {0};
@@ -222,9 +243,11 @@ static void draw_bursts(const struct ui *u, int y, const struct json_object *lin
 
 	for (size_t i = 0; (s = j_at(history, i)) != NULL && i < 3600; i++)
 		top_series_put(&ms, j_number(s, "most_1ms_bps"));
-	put(y, 0, 0, "burst   1 ms %11s, 100 us %11s  at %s", units_show_rate(t[0], j_number(all, "most_1ms_bps")),
+	put(*y, 0, 0, "burst   1 ms %11s, 100 us %11s  at %s", units_show_rate(t[0], j_number(all, "most_1ms_bps")),
 	    units_show_rate(t[1], j_number(all, "most_100us_bps")), clock_text(at, j_uint(all, "most_100us_time_ns")));
-	put_spark(u, y, 64, &ms, (unsigned)(COLS > 64 ? COLS - 64 : 0), 0);
+	put_spark(u, (*y)++, 64, &ms, (unsigned)(COLS > 64 ? COLS - 64 : 0), 0);
+	if (j_at(j_get(all, "priorities"), 0) != NULL)
+		draw_priorities((*y)++, j_get(all, "priorities"));
 }
 
 /* [#####.....|..]: fill, and where XOFF is. */
@@ -311,7 +334,7 @@ static void draw_links(struct ui *u)
 	}
 	draw_buffer(y++, l->json);
 	draw_way(y++, l->json);
-	draw_bursts(u, y++, l->json);
+	draw_bursts(u, &y, l->json);
 	draw_paths(&y, l->json, LINES - 1);
 }
 
@@ -406,7 +429,7 @@ static void draw_link(struct ui *u)
 	draw_traffic(u, y++, "inward", j_number(rates, "lan_tx_bps"), &l->in);
 	draw_buffer(y++, j);
 	draw_way(y++, j);
-	draw_bursts(u, y++, j);
+	draw_bursts(u, &y, j);
 	draw_paths(&y, j, LINES > 20 ? y + 4 : y + 2);
 	draw_flows(u, y + 1);
 }

@@ -215,6 +215,12 @@ static void look_at_strays(struct doctor *d, const struct answer *a)
 		            j_text(s, "text"));
 }
 
+static void look_at_lsm(struct doctor *d)
+{
+	d->check = "lsm";
+	doctor_lsm(d, NULL);
+}
+
 static int look_at_running(struct doctor *d, const struct request *r, struct doctor_link *l,
                            const struct answer *before, const struct answer *now)
 {
@@ -244,6 +250,7 @@ static int look_at_running(struct doctor *d, const struct request *r, struct doc
 	}
 	if (r->link == NULL)
 		look_at_strays(d, now);
+	look_at_lsm(d);
 	return EXIT_HEALTHY;
 }
 
@@ -273,6 +280,7 @@ static int look_at_files(struct doctor *d, const struct request *r, struct docto
 	            r->control_path);
 	if (site_paths_read(&sources, &paths, report) < 0)
 		doctor_cannot(d, "%s", report);
+	look_at_lsm(d);
 	for (uint32_t i = 0; i < paths.n; i++) {
 		name_of(paths.path[i], l->name);
 		if (r->link != NULL && strcmp(r->link, l->name) != 0)
@@ -336,6 +344,7 @@ static int list_checks(void)
 	puts("no_link: the daemon runs and has no link");
 	for (uint32_t i = 0; i < doctor_nchecks; i++)
 		printf("%s: %s\n", doctor_checks[i].name, doctor_checks[i].text);
+	puts("lsm: what SELinux or AppArmor refused longreachd, as the audit log or the kernel's says");
 	puts("stray_buffer: a buffer that no link will drain, with bytes that hosts believe delivered");
 	return EXIT_HEALTHY;
 }

@@ -80,6 +80,8 @@ void doctor_pfc(struct doctor *d, const struct doctor_link *l);
 void doctor_offloads(struct doctor *d, const struct doctor_link *l);
 void doctor_enable_roce(struct doctor *d, const struct doctor_link *l);
 void doctor_relay(struct doctor *d, const struct doctor_link *l);
+/* Of the daemon as a whole: l is not looked at. */
+void doctor_lsm(struct doctor *d, const struct doctor_link *l);
 
 /* doctor_net.c: routes and neighbours. */
 void doctor_local_route(struct doctor *d, const struct doctor_link *l);

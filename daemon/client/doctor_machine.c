@@ -20,6 +20,7 @@
 
 #include "daemon/config/link_plan.h"
 #include "daemon/machine/config_machine.h"
+#include "daemon/machine/lsm.h"
 #include "daemon/machine/machine.h"
 #include "daemon/util/units.h"
 #include "headroom/audit.h"
@@ -443,6 +444,45 @@ void doctor_enable_roce(struct doctor *d, const struct doctor_link *l)
 			    "reload "
 			    "pci/...`",
 			    l->config.lan_ports[i]);
+}
+
+/* --- SELinux and AppArmor --- */
+
+static void tell_denial(struct doctor *d, const struct lsm_denial *n, const char *label)
+{
+	char last[32];
+	time_t t = (time_t)n->last_unix_s;
+	struct tm utc;
+
+	gmtime_r(&t, &utc);
+	strftime(last, sizeof(last), "%Y-%m-%d %H:%M:%S UTC", &utc);
+	if (n->selinux)
+		doctor_find(d,
+		            "SELinux refused longreachd: %s, %u times, last at %s; it was %s%s%s\n"
+		            "`ausearch -m avc -c longreachd | audit2allow -w` says which rule is missing; a module with it, or "
+		            "`restorecon -v` of a file whose label is wrong, and restart longreachd",
+		            n->what, n->times, last, n->whose, label[0] != '\0' ? " and is " : "", label);
+	else
+		doctor_find(d,
+		            "AppArmor refused longreachd: %s, %u times, last at %s; by profile %s%s%s\n"
+		            "allow it in the profile, in /etc/apparmor.d, `apparmor_parser -r` that file, and restart longreachd",
+		            n->what, n->times, last, n->whose, label[0] != '\0' ? "; it runs as " : "", label);
+}
+
+void doctor_lsm(struct doctor *d, const struct doctor_link *l)
+{
+	static struct lsm_report r;
+
+	(void)l;
+	lsm_read(&r, "", doctor_daemon(d), (uint64_t)time(NULL));
+	for (unsigned i = 0; i < r.n; i++)
+		tell_denial(d, &r.denial[i], r.label);
+	if (r.others > 0)
+		doctor_find(d, "and %u more that %s refused longreachd\n`ausearch -m avc`, or `journalctl -k -g denied`", r.others,
+		            r.selinux ? "SELinux" : "AppArmor");
+	if (r.unread[0] != '\0')
+		doctor_cannot(d, "%s: what %s refuses longreachd stands there: run it as root", r.unread,
+		              r.selinux ? "SELinux" : "AppArmor");
 }
 
 /* --- the relay --- */

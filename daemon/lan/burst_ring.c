@@ -16,17 +16,22 @@ void burst_ring_free(struct burst_ring *r)
 }
 
 /* Who sees the word of cell n sees head n as well, and so knows that cell n - BURST_CELLS is gone. */
-void burst_ring_flush(struct burst_ring *r)
+static void write_cell(struct burst_ring *r, unsigned priority)
 {
 	uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
-	uint64_t bytes = r->bytes < BURST_BYTES_MAX ? r->bytes : BURST_BYTES_MAX;
+	uint64_t bytes = r->bytes[priority] < BURST_BYTES_MAX ? r->bytes[priority] : BURST_BYTES_MAX;
+	uint64_t whose = r->begin_ns / BURST_BIN_NS << BURST_PRIORITY_BITS | priority;
 
-	if (bytes == 0)
-		return;
-	atomic_store_explicit(&r->cells[head % BURST_CELLS],
-	                      r->begin_ns / BURST_BIN_NS << BURST_BYTES_BITS | bytes, memory_order_release);
+	atomic_store_explicit(&r->cells[head % BURST_CELLS], whose << BURST_BYTES_BITS | bytes, memory_order_release);
 	atomic_store_explicit(&r->head, head + 1, memory_order_release);
-	r->bytes = 0;
+	r->bytes[priority] = 0;
+}
+
+void burst_ring_flush(struct burst_ring *r)
+{
+	for (unsigned i = 0; i < BURST_PRIORITIES; i++)
+		if (r->bytes[i] != 0)
+			write_cell(r, i);
 }
 
 void burst_ring_next(struct burst_ring *r, uint64_t ns)
@@ -48,7 +53,8 @@ bool burst_ring_read(const struct burst_ring *r, uint64_t *cursor, uint64_t *mis
 		word = atomic_load_explicit(&r->cells[*cursor % BURST_CELLS], memory_order_acquire);
 		head = burst_ring_end(r);
 		if (head - *cursor < BURST_CELLS) {
-			c->index = word >> BURST_BYTES_BITS;
+			c->index = word >> (64 - BURST_INDEX_BITS);
+			c->priority = (unsigned)(word >> BURST_BYTES_BITS) % BURST_PRIORITIES;
 			c->bytes = (uint32_t)(word & BURST_BYTES_MAX);
 			++*cursor;
 			return true;

@@ -428,7 +428,8 @@ static void on_frame(void *arg, const uint8_t *frame, size_t len, uint16_t strip
 	case LAN_OURS:
 		if (p->looked.tv_sec == 0)
 			clock_gettime(CLOCK_REALTIME, &p->looked);
-		burst_ring_add(&p->bursts, (uint32_t)p->looked.tv_sec, (uint32_t)p->looked.tv_nsec, (uint32_t)len);
+		burst_ring_add(&p->bursts, (uint32_t)p->looked.tv_sec, (uint32_t)p->looked.tv_nsec,
+		               burst_priority(m.l3, m.vlan_tci), (uint32_t)len);
 		if (place)
 			on_landed(p, &m, place);
 		else

@@ -241,6 +241,7 @@ static int packet_fd(const struct lan_port *p)
 static void take_frame(struct lan_port *p, struct tpacket2_hdr *h, uint32_t status, lan_rx_fn fn, void *arg)
 {
 	uint8_t *l3 = (uint8_t *)h + h->tp_net;
+	uint16_t tci = status & TP_STATUS_VLAN_VALID ? h->tp_vlan_tci : 0;
 	size_t len;
 
 	if (h->tp_snaplen < h->tp_len) {
@@ -250,11 +251,11 @@ static void take_frame(struct lan_port *p, struct tpacket2_hdr *h, uint32_t stat
 	if (h->tp_net < h->tp_mac || (size_t)(h->tp_net - h->tp_mac) > h->tp_snaplen)
 		return;
 	len = h->tp_snaplen - (size_t)(h->tp_net - h->tp_mac);
-	burst_ring_add(&p->bursts, h->tp_sec, h->tp_nsec, h->tp_len);
+	burst_ring_add(&p->bursts, h->tp_sec, h->tp_nsec, burst_priority(l3, tci), h->tp_len);
 	/* from a socket of this very machine (containers): the checksum was left to hardware that is not there */
 	if (status & TP_STATUS_CSUMNOTREADY)
 		l4_csum_fill(l3, len);
-	fn(arg, l3, len, status & TP_STATUS_VLAN_VALID ? h->tp_vlan_tci : 0);
+	fn(arg, l3, len, tci);
 }
 
 static struct tpacket2_hdr *frame_at(const struct lan_port *p, uint32_t block, uint32_t frame)

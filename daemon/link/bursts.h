@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bursts.h - the greatest ingress of each LAN port and of the link, below a millisecond: history and histogram.
+/* bursts.h - the greatest ingress of each LAN port and of the link, below a millisecond: history, histogram, priorities.
  *
  * Theory of operation
  *
  * Workers write bins of 100 us (lan/burst_ring.h). With each snapshot of the link the main thread adds the bins of all
- * workers, bin by bin, for each port and for all ports together, and sums up ten of them to a bin of 1 ms. It does that
+ * workers, bin by bin, for each port and for all ports together, and sums up ten of them to a bin of 1 ms; all that for
+ * each priority and for all priorities together, but for the histogram, which is of all. It does that
  * up to BURSTS_MARGIN_NS before now: until then a frame may still wait in a receive ring. What comes later than that,
  * or was overwritten because nobody asked for 3 s, is not in the sums but is counted as missed.
  *
@@ -56,21 +57,28 @@ enum burst_bin { BURST_BINS(X) BURST_BIN_COUNT };
 
 const char *burst_bin_name(enum burst_bin bin);
 
-/* One second by the wall clock. */
-struct burst_second {
-	uint64_t unix_s; /* 0: there is none */
-	uint64_t bytes;  /* in all */
+#define BURST_ALL  BURST_PRIORITIES /* behind the priorities: all together */
+#define BURST_SUMS (BURST_PRIORITIES + 1)
+
+struct burst_sum {
+	uint64_t bytes;
 	/* of the bin with most: its bytes and when it began */
 	uint64_t most_bytes[BURST_BIN_COUNT];
 	uint64_t most_ns[BURST_BIN_COUNT];
+};
+
+/* One second by the wall clock. */
+struct burst_second {
+	uint64_t unix_s; /* 0: there is none */
+	struct burst_sum sum[BURST_SUMS];
 };
 
 struct burst_series {
 	struct burst_second history[BURSTS_HISTORY]; /* a ring; `seconds` were ever written */
 	uint64_t seconds;
 	uint64_t histogram[BURST_BIN_COUNT][BURST_BOUND_COUNT + 1]; /* bins ever seen, the last: above all bounds */
-	uint64_t bytes;
-	uint64_t ms_bytes; /* of the millisecond that is not over */
+	uint64_t bytes[BURST_SUMS];    /* of a priority 0: no frame has ever had it */
+	uint64_t ms_bytes[BURST_SUMS]; /* of the millisecond that is not over */
 };
 
 struct bursts {
@@ -89,8 +97,8 @@ void bursts_look(struct bursts *b, const struct burst_ring *const *ring, uint64_
 
 /* The i-th second kept, from the oldest; NULL: there are no more. The last one may not be over. */
 const struct burst_second *burst_second_at(const struct burst_series *s, uint32_t i);
-/* Of the seconds kept, the one with the greatest bin; NULL: none. */
-const struct burst_second *burst_second_most(const struct burst_series *s, enum burst_bin bin);
+/* Of the seconds kept, that priority's sum with the greatest bin; NULL: none. priority: or BURST_ALL. */
+const struct burst_sum *burst_sum_most(const struct burst_series *s, unsigned priority, enum burst_bin bin);
 uint64_t burst_bps(uint64_t bytes, enum burst_bin bin);
 
 #endif

@@ -141,6 +141,8 @@
 	  "inward: of a packet from the WAN, until the responder here had it, so long it is in the inward buffer.")                                      \
 	X(INGRESS_MOST, "ingress_most_bits_per_second", "", "gauge",                                                   \
 	  "Greatest bin of the last 60 s. Near the port's rate while the mean is low: hosts send in bursts.")          \
+	X(INGRESS_PRIORITY, "ingress_priority_most_bits_per_second", "", "gauge",                                      \
+	  "The same of each priority that frames have had: the PCP of their VLAN tag, without a tag their DSCP / 8.")  \
 	X(EVENTS, "events", "_total", "counter", "What the log tells, also where it was kept short.")                  \
 	X(STRAYS, "stray_buffers", "", "gauge", "Buffers on this machine that no link will drain, by kind.")
 

@@ -292,17 +292,33 @@ static void put_burst_histogram(struct evbuffer *out, const struct view *v, uint
 	begin_burst(out, "ingress_bits_per_second", "_bucket", v, port, bin);
 	evbuffer_add_printf(out, ",le=\"+Inf\"} %" PRIu64 "\n", n);
 	begin_burst(out, "ingress_bits_per_second", "_sum", v, port, bin);
-	evbuffer_add_printf(out, "} %.15g\n", (double)s->bytes * (double)burst_bps(1, (enum burst_bin)bin));
+	evbuffer_add_printf(out, "} %.15g\n", (double)s->bytes[BURST_ALL] * (double)burst_bps(1, (enum burst_bin)bin));
 	begin_burst(out, "ingress_bits_per_second", "_count", v, port, bin);
 	evbuffer_add_printf(out, "} %" PRIu64 "\n", n);
 }
 
 static void put_burst_most(struct evbuffer *out, const struct view *v, uint32_t port, unsigned bin)
 {
-	const struct burst_second *most = burst_second_most(&v->bursts->port[port], (enum burst_bin)bin);
+	const struct burst_sum *most = burst_sum_most(&v->bursts->port[port], BURST_ALL, (enum burst_bin)bin);
 
 	begin_burst(out, "ingress_most_bits_per_second", "", v, port, bin);
 	evbuffer_add_printf(out, "} %" PRIu64 "\n", most ? burst_bps(most->most_bytes[bin], (enum burst_bin)bin) : 0);
+}
+
+/* Only of priorities that frames have had since the link started: on most links one or two. */
+static void put_priority_most(struct evbuffer *out, const struct view *v, uint32_t port, unsigned bin)
+{
+	const struct burst_series *s = &v->bursts->port[port];
+
+	for (unsigned p = 0; p < BURST_PRIORITIES; p++) {
+		const struct burst_sum *most = burst_sum_most(s, p, (enum burst_bin)bin);
+
+		if (s->bytes[p] == 0)
+			continue;
+		begin_burst(out, "ingress_priority_most_bits_per_second", "", v, port, bin);
+		evbuffer_add_printf(out, ",priority=\"%u\"} %" PRIu64 "\n", p,
+		                    most ? burst_bps(most->most_bytes[bin], (enum burst_bin)bin) : 0);
+	}
 }
 
 static void each_burst(struct evbuffer *out, const struct view *views, uint32_t n,
@@ -320,6 +336,8 @@ static void put_bursts(struct evbuffer *out, const struct view *views, uint32_t 
 	each_burst(out, views, n, put_burst_histogram);
 	put_other_head(out, OTHER_INGRESS_MOST);
 	each_burst(out, views, n, put_burst_most);
+	put_other_head(out, OTHER_INGRESS_PRIORITY);
+	each_burst(out, views, n, put_priority_most);
 }
 
 /* longreach_latency_secondsSUFFIX{link="NAME",stage="STAGE" and no closing brace */

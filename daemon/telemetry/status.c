@@ -388,12 +388,12 @@ static void write_snapshot(struct json *j, const struct site *s, const struct li
 }
 
 /* Greatest of the seconds that are kept. */
-static void write_burst_most(struct json *j, const struct burst_series *s)
+static void write_burst_most(struct json *j, const struct burst_series *s, unsigned priority)
 {
 	char key[48];
 
 	for (unsigned b = 0; b < BURST_BIN_COUNT; b++) {
-		const struct burst_second *most = burst_second_most(s, (enum burst_bin)b);
+		const struct burst_sum *most = burst_sum_most(s, priority, (enum burst_bin)b);
 
 		snprintf(key, sizeof(key), "most_%s_bps", burst_bin_name((enum burst_bin)b));
 		json_uint(j, key, most ? burst_bps(most->most_bytes[b], (enum burst_bin)b) : 0);
@@ -402,18 +402,39 @@ static void write_burst_most(struct json *j, const struct burst_series *s)
 	}
 }
 
-static void write_burst_second(struct json *j, const struct burst_second *s)
+static void write_burst_second(struct json *j, const struct burst_second *sec)
 {
+	const struct burst_sum *s = &sec->sum[BURST_ALL];
 	char key[48];
 
 	json_object(j, NULL);
-	json_uint(j, "unix_s", s->unix_s);
+	json_uint(j, "unix_s", sec->unix_s);
 	json_uint(j, "bytes", s->bytes);
 	for (unsigned b = 0; b < BURST_BIN_COUNT; b++) {
 		snprintf(key, sizeof(key), "most_%s_bps", burst_bin_name((enum burst_bin)b));
 		json_uint(j, key, burst_bps(s->most_bytes[b], (enum burst_bin)b));
 		snprintf(key, sizeof(key), "most_%s_time_ns", burst_bin_name((enum burst_bin)b));
 		json_uint(j, key, s->most_ns[b]);
+	}
+	json_object_end(j);
+}
+
+/* Bare numbers: one for each second of the history. */
+static void write_priority(struct json *j, const struct burst_series *s, unsigned priority)
+{
+	const struct burst_second *sec;
+	char key[48];
+
+	json_object(j, NULL);
+	json_uint(j, "priority", priority);
+	json_uint(j, "bytes", s->bytes[priority]);
+	write_burst_most(j, s, priority);
+	for (unsigned b = 0; b < BURST_BIN_COUNT; b++) {
+		snprintf(key, sizeof(key), "history_%s_bps", burst_bin_name((enum burst_bin)b));
+		json_array(j, key);
+		for (uint32_t i = 0; (sec = burst_second_at(s, i)) != NULL; i++)
+			json_uint(j, NULL, burst_bps(sec->sum[priority].most_bytes[b], (enum burst_bin)b));
+		json_array_end(j);
 	}
 	json_object_end(j);
 }
@@ -425,8 +446,8 @@ static void write_burst_series(struct json *j, const char *port, const struct bu
 
 	json_object(j, NULL);
 	json_string(j, "port", port);
-	json_uint(j, "bytes", s->bytes);
-	write_burst_most(j, s);
+	json_uint(j, "bytes", s->bytes[BURST_ALL]);
+	write_burst_most(j, s, BURST_ALL);
 	for (unsigned b = 0; b < BURST_BIN_COUNT; b++) {
 		snprintf(key, sizeof(key), "histogram_%s", burst_bin_name((enum burst_bin)b));
 		json_array(j, key);
@@ -437,6 +458,11 @@ static void write_burst_series(struct json *j, const char *port, const struct bu
 	json_array(j, "history");
 	for (uint32_t i = 0; (sec = burst_second_at(s, i)) != NULL; i++)
 		write_burst_second(j, sec);
+	json_array_end(j);
+	json_array(j, "priorities");
+	for (unsigned p = 0; p < BURST_PRIORITIES; p++)
+		if (s->bytes[p] != 0)
+			write_priority(j, s, p);
 	json_array_end(j);
 	json_object_end(j);
 }

@@ -66,10 +66,15 @@ bursts() {
 		why "a mean above its greatest: $(jq -c '.ports[0].history[-2]' <<<"$j")" || return
 	jq -e '.ports[0] | ((.histogram_100us | add) / 10 - (.histogram_1ms | add)) | fabs <= 2' <<<"$j" >/dev/null ||
 		why "bins are missing" || return
+	jq -e '.ports[0] | ([.priorities[].bytes] | add) as $b | $b > 0 and ($b - .bytes | fabs) < 1 and
+		(.history | length) as $n | all(.priorities[]; (.history_1ms_bps | length) == $n)' <<<"$j" >/dev/null ||
+		why "priorities are not all of it: $(jq -c '.ports[0] | [.bytes, .priorities[].bytes]' <<<"$j")" || return
 	jq -e '.ports[0] | .most_100us_time_ns / 1e9 - now | fabs < 62' <<<"$j" >/dev/null || why "another time" || return
 	ask 3 'GET /metrics HTTP/1.1' 'Host: edge'
 	grep -qE '^longreach_ingress_most_bits_per_second\{link="link",port="lan0",bin="1ms"\} [1-9]' "$LAB_DIR/answer" ||
 		why "not in the metrics" || return
+	grep -qE '^longreach_ingress_priority_most_bits_per_second\{link="link",port="lan0",bin="1ms",priority="[0-7]"\} [1-9]' "$LAB_DIR/answer" ||
+		why "no priority in the metrics" || return
 	NOTE="1 ms $(jq '.ports[0].most_1ms_bps / 1e6 | floor' <<<"$j") Mbit/s, 100 us $(jq '.ports[0].most_100us_bps / 1e6 | floor' <<<"$j") Mbit/s"
 }
 

@@ -48,6 +48,7 @@ all_links() {
 	wants 5 '^buffer  \[[#.|]{30}\].*XOFF' || return
 	wants 5 'at most 3[0-9]{2} km' || return
 	wants 5 '^burst   1 ms +[0-9.]+ [MG]bit/s, 100 us +[0-9.]+ [MG]bit/s' || return
+	wants 5 '^prio    [0-7]: [0-9.]+ [MG]bit/s, [0-9.]+ [MG]bit/s' || return
 	wants 5 '^the path +up' || return
 	# the marks of the sparkline stand behind the fill
 	wants 8 '% .*[▁▂▃▄▅▆▇█]' || return

@@ -283,6 +283,7 @@ static void tool_run__nonsense_is_refused(void **state)
 	refuses("--length 0.5m --rate 1G", 2, "finer");
 	refuses("--length 40 --rate 1G", 2, "like 300km or 40m");
 	refuses("--length 40m --rate 0", 2, "the rate must be");
+	refuses("--length 40m --rate 100", 2, "not 100 bit/s"); /* the G was forgotten */
 	refuses("--length 40m --rate fast", 2, "like 100G");
 	refuses("--length 40m --rate 1G --mtu 63", 2, "port MTU");
 	refuses("--length 40m --rate 1G --mtu 65536", 2, "--port-mtu");

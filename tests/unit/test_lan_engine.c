@@ -433,6 +433,32 @@ static void engine__takes_ours_and_counts_the_rest(void **state)
 	lan_engine_ops.close(p);
 }
 
+/* By the DSCP, as these frames have no tag. */
+static void engine__counts_bursts_by_priority(void **state)
+{
+	uint64_t cursor = 0, missed = 0, bytes[BURST_PRIORITIES] = {0};
+	struct lan_port_stats s;
+	struct burst_cell c;
+	struct lan_port *p;
+
+	(void)state;
+	start_with(ENGINE_DPDK, "net_null0");
+	assert_int_equal(open_port(&p, "eth1", "net_null0"), 0);
+	frame_waits(true, 2);
+	nic.frame[15] = 26 << 2;
+	lan_engine_ops.rx_batch(p, 64, on_packet, &heard);
+	frame_waits(true, 1);
+	nic.frame[15] = 48 << 2;
+	lan_engine_ops.rx_batch(p, 64, on_packet, &heard);
+	lan_engine_ops.stats(p, &s);
+	while (burst_ring_read(lan_engine_ops.bursts(p), &cursor, &missed, &c))
+		bytes[c.priority] += c.bytes;
+	assert_int_equal(bytes[3], 180);
+	assert_int_equal(bytes[6], 90);
+	assert_int_equal(bytes[0], 0);
+	lan_engine_ops.close(p);
+}
+
 static void engine__sends_whole_frames(void **state)
 {
 	static const uint8_t body[40] = {3}, trailer[4] = {4};
@@ -653,6 +679,7 @@ int main(void)
 	    cmocka_unit_test_setup(engine__a_device_has_one_link, begin),
 	    cmocka_unit_test_setup(engine__a_device_that_does_not_open, begin),
 	    cmocka_unit_test_setup(engine__takes_ours_and_counts_the_rest, begin),
+	    cmocka_unit_test_setup(engine__counts_bursts_by_priority, begin),
 	    cmocka_unit_test_setup(engine__sends_whole_frames, begin),
 	    cmocka_unit_test_setup(engine__lands_in_blanks, begin),
 	    cmocka_unit_test_setup(engine__sends_large_bodies_from_where_they_are, begin),

@@ -166,6 +166,31 @@ static void lan_packet__refused_frames_are_passed_over(void **state)
 	assert_int_equal(p->stats.tx_errors, 3);
 }
 
+static void no_packet(void *arg, const uint8_t *l3, size_t len, uint16_t vlan_tci)
+{
+	(void)arg, (void)l3, (void)len, (void)vlan_tci;
+}
+
+/* The kernel has taken the tag out of the frame: it is in the ring's header, if the status says so. */
+static void lan_packet__counts_bursts_by_priority(void **state)
+{
+	static union {
+		struct tpacket2_hdr h;
+		uint8_t bytes[128];
+	} frame = {.h = {.tp_len = 64, .tp_snaplen = 64, .tp_mac = 50, .tp_net = 64, .tp_sec = 1, .tp_vlan_tci = 5 << 13 | 7}};
+	struct lan_port *p = given_port(state);
+
+	assert_true(burst_ring_init(&p->bursts));
+	frame.bytes[64] = 0x45;
+	frame.bytes[65] = 26 << 2;
+	take_frame(p, &frame.h, TP_STATUS_USER | TP_STATUS_VLAN_VALID, no_packet, NULL);
+	assert_int_equal(p->bursts.bytes[5], 64);
+	take_frame(p, &frame.h, TP_STATUS_USER, no_packet, NULL);
+	assert_int_equal(p->bursts.bytes[3], 64);
+	assert_int_equal(p->bursts.bytes[5], 64);
+	burst_ring_free(&p->bursts);
+}
+
 int main(void)
 {
 #define TEST(t) cmocka_unit_test_teardown(t, done)
@@ -173,6 +198,7 @@ int main(void)
 	    TEST(lan_packet__each_frame_once_over_many_retries),
 	    TEST(lan_packet__full_batches_follow_each_other),
 	    TEST(lan_packet__refused_frames_are_passed_over),
+	    TEST(lan_packet__counts_bursts_by_priority),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -307,10 +307,11 @@ static void metrics_write__bursts_of_each_port(void **state)
 	sites[0].config.nlan_ports = 1;
 	snprintf(sites[0].config.lan_ports[0], sizeof(sites[0].config.lan_ports[0]), "lan0");
 	bursts.port[0].seconds = 1;
-	bursts.port[0].history[0] = (struct burst_second){.unix_s = 1, .most_bytes = {1250000, 1250000}};
+	bursts.port[0].history[0] = (struct burst_second){.unix_s = 1};
+	bursts.port[0].history[0].sum[BURST_ALL] = (struct burst_sum){.most_bytes = {1250000, 1250000}};
 	bursts.port[0].histogram[BURST_100US][0] = 9999;
 	bursts.port[0].histogram[BURST_100US][11] = 1;
-	bursts.port[0].bytes = 1250000;
+	bursts.port[0].bytes[BURST_ALL] = 1250000;
 	scrape();
 	says("# TYPE longreach_ingress_bits_per_second histogram");
 	says("longreach_ingress_bits_per_second_bucket{link=\"wakkanai\",port=\"lan0\",bin=\"100us\",le=\"0\"} 9999");
@@ -326,6 +327,34 @@ static void metrics_write__bursts_of_each_port(void **state)
 	says("longreach_ingress_bits_per_second_count{link=\"wakkanai\",port=\"\",bin=\"1ms\"} 0");
 	says("longreach_ingress_bins_missed_total{link=\"wakkanai\"} 4");
 	assert_null(strstr(text, "longreach_ingress_most_bits_per_second{link=\"kushiro\""));
+}
+
+/* Those that frames have had and no other: eight labels for each port and bin would be mostly zeros. */
+static void metrics_write__bursts_of_each_priority(void **state)
+{
+	struct burst_second *sec = &bursts.port[0].history[0];
+
+	(void)state;
+	bursts = (struct bursts){.nports = 1};
+	sites[0].config.nlan_ports = 1;
+	snprintf(sites[0].config.lan_ports[0], sizeof(sites[0].config.lan_ports[0]), "lan0");
+	bursts.port[0].seconds = 2;
+	sec[0].unix_s = 1;
+	sec[0].sum[3].most_bytes[BURST_100US] = 1250000;
+	sec[1].unix_s = 2;
+	sec[1].sum[3].most_bytes[BURST_1MS] = 1250000;
+	bursts.port[0].bytes[3] = 2500000;
+	bursts.port[0].bytes[6] = 64; /* more than a minute ago */
+	bursts.port[0].bytes[BURST_ALL] = 2500064;
+	scrape();
+	says("# TYPE longreach_ingress_priority_most_bits_per_second gauge");
+	says("longreach_ingress_priority_most_bits_per_second{link=\"wakkanai\",port=\"lan0\",bin=\"100us\",priority=\"3\"} "
+	     "100000000000");
+	says("longreach_ingress_priority_most_bits_per_second{link=\"wakkanai\",port=\"lan0\",bin=\"1ms\",priority=\"3\"} "
+	     "10000000000");
+	says("longreach_ingress_priority_most_bits_per_second{link=\"wakkanai\",port=\"lan0\",bin=\"1ms\",priority=\"6\"} 0");
+	assert_null(strstr(text, "priority=\"0\""));
+	assert_null(strstr(text, "port=\"\",bin=\"1ms\",priority"));
 }
 
 /* Whether the page has an entry of that name, or one with it in parentheses. */
@@ -521,6 +550,7 @@ static void dashboard__asks_for_what_is_served(void **state)
 
 	(void)state;
 	sites[0].config.npaths = snap.npaths = 1;
+	bursts.port[bursts.nports].bytes[3] = 1; /* series of a priority begin with its first frame */
 	scrape();
 	assert_true(all_served(board, "the dashboard", &labels) > 60);
 	assert_true(labels >= 4);
@@ -554,6 +584,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(metrics_write__reauthentication, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__each_path, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__bursts_of_each_port, setup, teardown),
+	    cmocka_unit_test_setup_teardown(metrics_write__bursts_of_each_priority, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__a_link_that_does_not_run, setup, teardown),
 	    cmocka_unit_test(metrics_write__stray_buffers),
 	    cmocka_unit_test_setup_teardown(counters_page__names_all_that_metrics_count, setup, teardown),

@@ -300,6 +300,7 @@ static void plan_tool__says_it(void **state)
 	prints("  NCCL_BUFFSIZE=8388608\n");
 	prints("  UCX_RNDV_SCHEME=put_zcopy\n");
 	runs("--model llama-3-405b --rtt 3ms --rate 400G");
+	prints("The job\n  llama-3-405b: what is not said, of arXiv:2407.21783, tables 3 and 4");
 	prints("no: each step waits ");
 	prints("DiLoCo over 1 Gbit/s do instead? no\n");
 	runs("--model deepseek-v3 --across expert --km 300 --rate 400G");
@@ -334,8 +335,10 @@ static void plan_tool__csv_and_models(void **state)
 	prints("\n20000,200.000,");
 	runs("--models --km 300 --rate 400G");
 	prints("| gpt-3-175b | 1536 = 16 x 8 x 12 |");
-	prints("| llama-3-405b | 16384 = 128 x 8 x 16 |");
+	/* 128 copies, each 16 sequences of 8192: the table's 16M are 2^24; 6 x 405e9 x 2^24 / (16384 x 400e12) */
+	prints("| llama-3-405b | 16384 = 128 x 8 x 16 | 6.22 s | 12.6 GB | 1.6 TB, ");
 	prints("| deepseek-v3 | 2048 = 128 x 1 x 16 |");
+	prints("\nllama-3-405b: arXiv:2407.21783, tables 3 and 4");
 }
 
 static void plan_tool__nonsense_is_refused(void **state)
@@ -346,6 +349,7 @@ static void plan_tool__nonsense_is_refused(void **state)
 	} bad[] = {
 	    {"", "how large is the model"},
 	    {"--params 0", "--params 0: expected a number above 0"},
+	    {"--params 7B --step 2s --gpus 16 --km 300 --rate 100", "--rate 100: expected a rate from 1M"}, /* the G was forgotten */
 	    {"--params -1", "expected a number"},
 	    {"--params nan", "expected a number"},
 	    {"--params 1e99", "expected a number"},

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The daemon's status in words. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/client/client_status.c"
+
+static char *text;
+
+static int teardown(void **state)
+{
+	(void)state;
+	free(text);
+	text = NULL;
+	return 0;
+}
+
+static void path(const char *json)
+{
+	struct json_object *doc;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	assert_non_null(out);
+	assert_int_equal(jdoc_parse(&doc, json), 0);
+	show_path(out, doc);
+	fclose(out);
+	jdoc_free(&doc);
+}
+
+static void says(const char *what)
+{
+	if (strstr(text, what) == NULL)
+		fail_msg("\"%s\" is missing in:\n%s", what, text);
+}
+
+static void status__a_line_that_loses_nothing_has_no_bursts(void **state)
+{
+	(void)state;
+	path("{\"state\":\"up\",\"in_use\":true,\"rate_control\":\"fixed\",\"line_loss\":0,\"reordered\":3}");
+	says("\n            the line loses 0 %; lost 0 in 0 bursts, longest 0; reordered 3; repaired 0, by FEC 0\n");
+	assert_null(strstr(text, "in bursts of"));
+}
+
+static void status__a_line_that_loses(void **state)
+{
+	(void)state;
+	path("{\"state\":\"up\",\"in_use\":true,\"rate_control\":\"fixed\",\"line_loss\":0.01,\"line_loss_burst\":2.5,\"lost\":12,"
+	     "\"lost_spuriously\":2,\"loss_bursts\":4,\"loss_burst_longest\":5,\"repaired_by_retransmission\":10}");
+	says("the line loses 1 %, in bursts of 2.5; lost 10 in 4 bursts, longest 5; reordered 0; repaired 10, by FEC 0\n");
+	teardown(NULL);
+	path("{\"state\":\"up\",\"in_use\":true,\"rate_control\":\"fixed\",\"line_loss\":0.01}"); /* too few to tell */
+	says("the line loses 1 %; lost 0");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_teardown(status__a_line_that_loses_nothing_has_no_bursts, teardown),
+	    cmocka_unit_test_teardown(status__a_line_that_loses, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -7,7 +7,8 @@
  * packet sockets, VFIO groups and huge pages. Nothing here opens anything later. One queue of each direction per device.
  *
  * Frames are copied, out of an mbuf by the core, into an mbuf by fill_mbuf(), but for those that nic_lend.c receives into
- * a link's buffer and sends out of it. Threads of longreachd are none of the EAL's; use_caches() makes each that comes here
+ * a link's buffer and sends out of it, and for those of a WAN port, which reads and builds them in mbufs (struct nic_own).
+ * Threads of longreachd are none of the EAL's; use_caches() makes each that comes here
  * known to it, so that it has a cache of mbufs of its own.
  *
  * What the device does not take stays here as mbufs until tx_retry(). A device whose link is down takes nothing for ever,
@@ -43,6 +44,7 @@ enum dpdk_limits {
 	FRAME_OVERHEAD = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN,
 	/* A net_af_packet device wants its whole ring frame in one buffer. */
 	MBUF_BYTES = 8192,
+	MBUF_SLACK = 1024, /* of a ring frame beyond the MTU, where that does not fit the above */
 	PLACE_MTU = NIC_PLACE_BYTES - NIC_PLACE_HEADROOM - FRAME_OVERHEAD - RTE_VLAN_HLEN,
 };
 
@@ -164,18 +166,19 @@ static void hide_chunk(struct rte_mempool *pool, void *opaque, struct rte_mempoo
 	madvise((void *)at, end - at, MADV_DONTDUMP); /* huge pages refuse what is not theirs: no harm */
 }
 
-static int make_pool(struct nic_device *d, uint16_t nrx, uint16_t ntx)
+static int make_pool(struct nic_device *d, const struct nic_wanted *w, uint16_t nrx, uint16_t ntx)
 {
 	char name[32];
 	/* both rings full, a burst on its way each way, what does not get sent, and the caches of two threads */
 	unsigned n = (unsigned)nrx + ntx + 2 * RX_BURST + 2 * NIC_TX_BATCH + 4 * MBUF_CACHE;
+	unsigned bytes = RTE_MAX((unsigned)MBUF_BYTES, w->mtu + MBUF_SLACK);
 
 	snprintf(name, sizeof(name), "longreach%u", ndevices);
-	if (nic_lend_pools(&d->lend, d->port, name, nrx, ntx) == 0) {
+	if (w->lends && nic_lend_pools(&d->lend, d->port, name, nrx, ntx) == 0) {
 		rte_mempool_mem_iter(d->lend.landing, hide_chunk, NULL);
 		rte_mempool_mem_iter(d->lend.parts, hide_chunk, NULL);
 	}
-	d->pool = rte_pktmbuf_pool_create(name, n, MBUF_CACHE, 0, RTE_PKTMBUF_HEADROOM + MBUF_BYTES,
+	d->pool = rte_pktmbuf_pool_create(name, n, MBUF_CACHE, 0, (uint16_t)(RTE_PKTMBUF_HEADROOM + bytes),
 	                                  rte_eth_dev_socket_id(d->port));
 	if (!d->pool)
 		return -rte_errno;
@@ -193,7 +196,7 @@ static int set_up_rx(struct nic_device *d, uint16_t nrx)
 	return rte_eth_rx_queue_setup(d->port, 0, nrx, (unsigned)SOCKET_ID_ANY, NULL, d->pool);
 }
 
-static int configure(struct nic_device *d, unsigned mtu)
+static int configure(struct nic_device *d, const struct nic_wanted *w)
 {
 	struct rte_eth_conf conf = {.rxmode.mq_mode = RTE_ETH_MQ_RX_NONE};
 	struct rte_eth_dev_info info;
@@ -204,19 +207,19 @@ static int configure(struct nic_device *d, unsigned mtu)
 	if (r < 0)
 		return r;
 	/* net_af_packet says 1,514 and takes what its ring's frames hold */
-	most = info.max_rx_pktlen > FRAME_OVERHEAD ? info.max_rx_pktlen - FRAME_OVERHEAD : mtu;
+	most = info.max_rx_pktlen > FRAME_OVERHEAD ? info.max_rx_pktlen - FRAME_OVERHEAD : w->mtu;
 	if (info.max_mtu != 0 && info.max_mtu < most)
 		most = info.max_mtu;
-	if (mtu < most)
-		most = mtu;
-	conf.rxmode.mtu = most < PLACE_MTU ? most : PLACE_MTU;
+	if (w->mtu < most)
+		most = w->mtu;
+	conf.rxmode.mtu = most < PLACE_MTU || !w->lends ? most : PLACE_MTU;
 	d->lend.chains = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
 	conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 	r = rte_eth_dev_configure(d->port, 1, 1, &conf);
 	if (r == 0)
 		r = rte_eth_dev_adjust_nb_rx_tx_desc(d->port, &nrx, &ntx);
 	if (r == 0)
-		r = make_pool(d, nrx, ntx);
+		r = make_pool(d, w, nrx, ntx);
 	if (r == 0)
 		r = set_up_rx(d, nrx);
 	if (r == 0)
@@ -242,21 +245,21 @@ static int find_port(const char *devargs, uint16_t *port, char *err, size_t errl
 	return r;
 }
 
-static int dpdk_open(struct nic_device **out, const char *devargs, unsigned mtu, char *err, size_t errlen)
+static int dpdk_open(struct nic_device **out, const struct nic_wanted *w, char *err, size_t errlen)
 {
 	struct nic_device *d = &devices[ndevices];
 	int r;
 
 	if (ndevices == DEVICES_MAX) {
-		snprintf(err, errlen, "%s: more than %d devices", devargs, DEVICES_MAX);
+		snprintf(err, errlen, "%s: more than %d devices", w->devargs, DEVICES_MAX);
 		return -ENOSPC;
 	}
-	r = find_port(devargs, &d->port, err, errlen);
+	r = find_port(w->devargs, &d->port, err, errlen);
 	if (r < 0)
 		return r;
-	r = configure(d, mtu);
+	r = configure(d, w);
 	if (r < 0) {
-		snprintf(err, errlen, "%s: cannot configure this device: %s", devargs, rte_strerror(-r));
+		snprintf(err, errlen, "%s: cannot configure this device: %s", w->devargs, rte_strerror(-r));
 		rte_eth_dev_close(d->port);
 		return r;
 	}
@@ -320,17 +323,23 @@ static bool link_is_down(const struct nic_device *d)
 	return rte_eth_link_get_nowait(d->port, &link) == 0 && link.link_status == RTE_ETH_LINK_DOWN;
 }
 
+static void dpdk_tx_drop(struct nic_device *d)
+{
+	uint16_t left = (uint16_t)(d->nunsent - d->unsent_next);
+
+	rte_pktmbuf_free_bulk(d->unsent + d->unsent_next, left);
+	d->stats.tx_errors += left;
+	d->unsent_next = d->nunsent;
+}
+
 static void send_mbufs(struct nic_device *d)
 {
 	uint16_t left = (uint16_t)(d->nunsent - d->unsent_next);
 
 	d->unsent_next = (uint16_t)(d->unsent_next + rte_eth_tx_burst(d->port, 0, d->unsent + d->unsent_next, left));
 	left = (uint16_t)(d->nunsent - d->unsent_next);
-	if (left == 0 || !link_is_down(d))
-		return;
-	rte_pktmbuf_free_bulk(d->unsent + d->unsent_next, left);
-	d->stats.tx_errors += left;
-	d->unsent_next = d->nunsent;
+	if (left > 0 && link_is_down(d))
+		dpdk_tx_drop(d);
 }
 
 static struct rte_mbuf *copy_frame(struct nic_device *d, const struct nic_frame *f)
@@ -388,9 +397,67 @@ static void dpdk_stats(struct nic_device *d, struct nic_stats *s)
 {
 	struct rte_eth_stats eth;
 
-	if (rte_eth_stats_get(d->port, &eth) == 0)
+	if (rte_eth_stats_get(d->port, &eth) == 0) {
 		d->stats.rx_missed = eth.imissed + eth.rx_nombuf;
+		d->stats.tx_lost = eth.oerrors;
+	}
 	*s = d->stats;
+}
+
+/* --- frames in mbufs --- */
+
+static unsigned dpdk_rx_own(struct nic_device *d, struct nic_own *frames, unsigned n)
+{
+	struct rte_mbuf *got[RX_BURST];
+	unsigned taken = 0;
+	uint16_t came;
+
+	use_caches();
+	came = rte_eth_rx_burst(d->port, 0, got, (uint16_t)(n < RX_BURST ? n : RX_BURST));
+	for (uint16_t i = 0; i < came; i++) {
+		if (got[i]->nb_segs != 1) {
+			d->stats.rx_split++;
+			rte_pktmbuf_free(got[i]);
+			continue;
+		}
+		frames[taken++] = (struct nic_own){
+		    .at = rte_pktmbuf_mtod(got[i], uint8_t *), .len = got[i]->data_len, .handle = got[i]};
+	}
+	return taken;
+}
+
+static bool dpdk_own(struct nic_device *d, struct nic_own *room)
+{
+	struct rte_mbuf *m;
+
+	use_caches();
+	m = rte_pktmbuf_alloc(d->pool);
+	if (m)
+		*room = (struct nic_own){.at = m->buf_addr, .len = m->buf_len, .handle = m};
+	return m != NULL;
+}
+
+static void dpdk_own_back(struct nic_device *d, const struct nic_own *frames, unsigned n)
+{
+	(void)d;
+	for (unsigned i = 0; i < n; i++)
+		rte_pktmbuf_free(frames[i].handle);
+}
+
+static void dpdk_tx_own(struct nic_device *d, const struct nic_own *frames, unsigned n)
+{
+	use_caches();
+	d->nunsent = d->unsent_next = 0;
+	for (unsigned i = 0; i < n; i++) {
+		struct rte_mbuf *m = frames[i].handle;
+
+		m->data_off = (uint16_t)(frames[i].at - (uint8_t *)m->buf_addr);
+		m->data_len = (uint16_t)frames[i].len;
+		m->pkt_len = m->data_len;
+		d->unsent[d->nunsent++] = m;
+	}
+	if (d->nunsent)
+		send_mbufs(d);
 }
 
 static int dpdk_lend(struct nic_device *d, const struct nic_lender *l, char *err, size_t errlen)
@@ -422,6 +489,11 @@ const struct nic_engine *nic_engine_table(void)
 	    .tx = dpdk_tx,
 	    .tx_pending = dpdk_tx_pending,
 	    .tx_retry = dpdk_tx_retry,
+	    .tx_drop = dpdk_tx_drop,
+	    .rx_own = dpdk_rx_own,
+	    .own = dpdk_own,
+	    .own_back = dpdk_own_back,
+	    .tx_own = dpdk_tx_own,
 	    .stats = dpdk_stats,
 	    .lend = dpdk_lend,
 	    .take_back = dpdk_take_back,

@@ -289,10 +289,10 @@ static bool open_pair(unsigned i, const char *dir)
 	bool ok;
 
 	snprintf(devargs, sizeof(devargs), "net_vhost%u,iface=%s/%u", i, dir, i);
-	ok = engine->open(&vhost[i], devargs, 4224, err, sizeof(err)) == 0;
+	ok = engine->open(&vhost[i], &(struct nic_wanted){devargs, 4224, true}, err, sizeof(err)) == 0;
 	snprintf(devargs, sizeof(devargs), "net_virtio_user%u,path=%s/%u,queue_size=1024,mrg_rxbuf=0,in_order=1", i,
 	         dir, i);
-	ok = ok && engine->open(&virtio[i], devargs, 4224, err, sizeof(err)) == 0;
+	ok = ok && engine->open(&virtio[i], &(struct nic_wanted){devargs, 4224, true}, err, sizeof(err)) == 0;
 	if (!ok)
 		fprintf(stderr, "%s\n", err);
 	snprintf(devargs, sizeof(devargs), "net_vhost%u", i);

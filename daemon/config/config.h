@@ -115,6 +115,8 @@ struct link_config {
 	enum lan_engine_kind engine;
 	char lan_devices[LAN_PORTS_MAX][LAN_DEVICE_MAX]; /* of each port, unless the engine is ENGINE_PACKET */
 	uint32_t nlan_devices;
+	char wan_devices[PATHS_MAX][LAN_DEVICE_MAX]; /* of each path; nwan_devices 0: the kernel's UDP sockets */
+	uint32_t nwan_devices;
 	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];
 	uint32_t nlocal, nremote;
 	enum ack_mode ack_mode;
@@ -206,6 +208,25 @@ void config_blame(struct config_reading *r, const struct link_config *c, const c
                   ...) __attribute__((format(printf, 5, 6)));
 /* Whether the key's value in c is one that the file gives, or its default. */
 bool config_is_sound(const struct config_reading *r, const char *key);
+
+/* What the driver of a device is told as "WORD=VALUE" behind a comma (LanDevice=, WanDevice=). False if it is not, or if
+ * the value does not fit into `cap` bytes. */
+static inline bool config_device_word(const char *device, const char *word, char *value, size_t cap)
+{
+	size_t len = strlen(word), n;
+
+	for (const char *at = strchr(device, ','); at; at = strchr(at + 1, ',')) {
+		if (strncmp(at + 1, word, len) != 0 || at[1 + len] != '=')
+			continue;
+		n = strcspn(at + len + 2, ",");
+		if (n == 0 || n >= cap)
+			return false;
+		memcpy(value, at + len + 2, n);
+		value[n] = '\0';
+		return true;
+	}
+	return false;
+}
 
 /* Rules that a file is not refused for, as there may be some that have run without them: prefixes that contain the
  * addresses of the WAN. */

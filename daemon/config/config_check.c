@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* config_check.c - the rules between the keys of a link file, and between link files. */
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/util/addr.h"
@@ -92,6 +94,72 @@ static void check_engine(struct check *ck)
 		blame(ck, "Workers", "is %u: Engine=dpdk has one queue for each device: expected 1", c->workers);
 	if (c->pfc != 0)
 		blame(ck, "Pfc", "pauses hosts before a ring of Engine=packet runs over: expected off");
+}
+
+#define WAN_DRIVER        "net_af_packet"
+#define RING_FRAME        2048 /* bytes, if framesz= is not given */
+#define RING_FRAME_OFFSET 66   /* of the Ethernet frame in a frame of a TPACKET_V2 ring, bytes */
+#define RING_FRAME_ALIGN  16   /* TPACKET_ALIGNMENT */
+#define ETH_HDR           14
+
+static bool is_driver(const char *device, const char *driver)
+{
+	size_t len = strlen(driver);
+
+	return strncmp(device, driver, len) == 0 && isdigit((unsigned char)device[len]);
+}
+
+/* The driver drops what its ring's frames do not hold, and says nothing. */
+static void check_ring_frame(struct check *ck, const char *device, uint32_t mtu)
+{
+	uint32_t least = (mtu + ETH_HDR + RING_FRAME_OFFSET + RING_FRAME_ALIGN - 1) / RING_FRAME_ALIGN * RING_FRAME_ALIGN;
+	unsigned long bytes = RING_FRAME;
+	char value[16];
+
+	if (config_device_word(device, "framesz", value, sizeof(value)))
+		bytes = strtoul(value, NULL, 10);
+	if (bytes < least)
+		blame(ck, "WanDevice", "%.60s: frames of %lu bytes do not hold packets of MTU=%u: expected framesz=%u or more",
+		      device, bytes, mtu, least);
+}
+
+static void check_wan_device(struct check *ck, uint32_t path)
+{
+	const char *device = ck->c->wan_devices[path];
+	char ifname[IF_NAMESIZE];
+
+	if (!is_driver(device, WAN_DRIVER)) {
+		blame(ck, "WanDevice",
+		      "%.60s: the kernel would hear neither ARP nor the control channel beside this device: expected "
+		      "net_af_packet and a number",
+		      device);
+		return;
+	}
+	if (!config_device_word(device, "iface", ifname, sizeof(ifname)))
+		blame(ck, "WanDevice", "%.60s: expected iface= and the interface that has LocalAddress=", device);
+	for (uint32_t i = 0; i < ck->c->nlan_devices; i++)
+		if (strcmp(device, ck->c->lan_devices[i]) == 0)
+			blame(ck, "WanDevice", "%.60s is that of LanDevice=: expected another number behind " WAN_DRIVER,
+			      device);
+	check_ring_frame(ck, device, ck->c->paths[path].mtu);
+}
+
+static void check_wan_devices(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+
+	if (c->nwan_devices == 0)
+		return;
+	if (c->engine == ENGINE_PACKET) {
+		blame(ck, "WanDevice", "is for Engine=dpdk: expected Engine=dpdk too");
+		return;
+	}
+	if (c->nwan_devices != c->npaths) {
+		blame(ck, "WanDevice", "names %u devices for %u paths: expected one for each", c->nwan_devices, c->npaths);
+		return;
+	}
+	for (uint32_t i = 0; i < c->nwan_devices; i++)
+		check_wan_device(ck, i);
 }
 
 /* Every prefix of both lists against every other. */
@@ -297,6 +365,7 @@ void config_check(const struct link_config *c, bool bad[CONFIG_KEYS_MAX], config
 	    {check_ports, {"LanPort"}},
 	    {check_prefixes, {"LocalPrefix", "RemotePrefix"}},
 	    {check_engine, {"Engine", "LanDevice", "LanPort", "Workers", "Pfc"}},
+	    {check_wan_devices, {"Engine", "WanDevice", "LanDevice", "MTU"}},
 	    {check_pair_modes, {"PairAckMode", "LocalPrefix", "RemotePrefix"}},
 	    {check_host_groups, {"Group", "LocalPrefix", "RemotePrefix"}},
 	    {check_paths, {"LocalAddress", "RemoteAddress", "Port", "PathMTU", "MTU"}},

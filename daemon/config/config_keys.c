@@ -33,10 +33,16 @@ const struct config_key config_keys[] = {
     {"Link", "Engine", &type_engine, ONE(engine), .fallback = "packet",
      .help = "How packets of hosts are taken and sent. packet: packet sockets of the kernel. dpdk: devices of DPDK, by\n"
              "longreach-dpdk.so, while the kernel keeps the interfaces of LanPort= for addresses and next hops. Needs\n"
-             "LanDevice=, Workers=1, and processor time even when nothing comes. The WAN stays with the kernel.\n"},
+             "LanDevice=, Workers=1, and processor time even when nothing comes. See WanDevice= for the WAN.\n"},
     {"Link", "LanDevice", &type_device, MANY(lan_devices, nlan_devices, LAN_PORTS_MAX), .flags = KEY_LIST,
      .help = "With Engine=dpdk: for each interface of LanPort=, in that order, the device of DPDK that leads to the same\n"
              "hosts. Such as 0000:3b:00.0, or net_af_packet0,iface=eth2,framesz=4288,blocksz=274432\n"},
+    {"Link", "WanDevice", &type_device, MANY(wan_devices, nwan_devices, PATHS_MAX), .flags = KEY_LIST,
+     .help = "With Engine=dpdk: for each path, in the order of their names, the device of DPDK that its datagrams are\n"
+             "sent and taken by. Only net_af_packet, beside which the kernel still hears ARP and the control channel,\n"
+             "with iface= of the interface that has LocalAddress=. Such as\n"
+             "net_af_packet1,iface=eth3,framesz=9216,blocksz=36864,framecnt=1024\n"
+             "Not given: by UDP sockets of the kernel.\n"},
     {"Link", "AckMode", &type_ack_mode, ONE(ack_mode), .fallback = "host", .flags = KEY_RELOADABLE,
      .help = "What an ACK to a requester promises. host: the responder itself has acknowledged; as RC promises.\n"
              "far: the bytes are committed in the other edge's buffer, too; they survive the loss of one edge.\n"

@@ -39,23 +39,23 @@ static void read_link(const char *path, char *name, size_t size)
 	snprintf(name, size, "%.*s", (int)size - 1, slash ? slash + 1 : to);
 }
 
-static int check_pci(const char *root, const char *address, char *err, size_t errlen)
+static int check_pci(const char *root, const char *key, const char *address, char *err, size_t errlen)
 {
 	char path[PATH_LEN], link[PATH_LEN + 16], driver[64], group[64];
 
 	snprintf(path, sizeof(path), "%s/sys/bus/pci/devices/%s", root, address);
 	if (access(path, F_OK) < 0) {
-		snprintf(err, errlen, "LanDevice=%s: no PCI device has this address: `lspci -D` lists them", address);
+		snprintf(err, errlen, "%s=%s: no PCI device has this address: `lspci -D` lists them", key, address);
 		return -ENOENT;
 	}
 	snprintf(link, sizeof(link), "%s/driver", path);
 	read_link(link, driver, sizeof(driver));
 	if (!leaves_device_to_dpdk(driver)) {
 		snprintf(err, errlen,
-		         "LanDevice=%s: %s%s has it: expected vfio-pci (`dpdk-devbind.py --bind=vfio-pci %s`; its "
+		         "%s=%s: %s%s has it: expected vfio-pci (`dpdk-devbind.py --bind=vfio-pci %s`; its "
 		         "interface then "
 		         "leaves the kernel), or mlx5_core",
-		         address, driver[0] ? "the kernel's driver " : "no driver", driver, address);
+		         key, address, driver[0] ? "the kernel's driver " : "no driver", driver, address);
 		return -ENOENT;
 	}
 	snprintf(link, sizeof(link), "%s/iommu_group", path);
@@ -63,15 +63,15 @@ static int check_pci(const char *root, const char *address, char *err, size_t er
 	if (strcmp(driver, "vfio-pci") != 0 || group[0])
 		return 0;
 	snprintf(err, errlen,
-	         "LanDevice=%s: it has no IOMMU group: expected an IOMMU that is on, in the firmware and on the "
+	         "%s=%s: it has no IOMMU group: expected an IOMMU that is on, in the firmware and on the "
 	         "kernel's command "
 	         "line (intel_iommu=on; AMD: nothing more)",
-	         address);
+	         key, address);
 	return -ENOENT;
 }
 
 /* Debian has each driver in a library of its own. Where none is at all, DPDK was built otherwise. */
-static int check_driver(const char *root, const char *device, char *err, size_t errlen)
+static int check_driver(const char *root, const char *key, const char *device, char *err, size_t errlen)
 {
 	size_t len = strcspn(device, "0123456789,");
 	char all[PATH_LEN], one[PATH_LEN];
@@ -87,19 +87,19 @@ static int check_driver(const char *root, const char *device, char *err, size_t 
 	}
 	if (r < 0)
 		snprintf(err, errlen,
-		         "LanDevice=%s: DPDK's driver %.*s is not installed: `apt-cache search librte-net` lists the "
+		         "%s=%s: DPDK's driver %.*s is not installed: `apt-cache search librte-net` lists the "
 		         "packages, and "
 		         "longreach.conf(5), ENGINE=DPDK, what else a device may be",
-		         device, (int)len, device);
+		         key, device, (int)len, device);
 	return r;
 }
 
-int lan_device_check(const char *root, const char *device, char *err, size_t errlen)
+int lan_device_check(const char *root, const char *key, const char *device, char *err, size_t errlen)
 {
 	char address[64];
 
 	if (!lan_device_is_pci(device))
-		return check_driver(root, device, err, errlen);
+		return check_driver(root, key, device, err, errlen);
 	snprintf(address, sizeof(address), "%.*s", (int)strcspn(device, ","), device);
-	return check_pci(root, address, err, errlen);
+	return check_pci(root, key, address, err, errlen);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lan_device.h - what a device of LanDevice= needs of this machine, looked at without opening it. */
+/* lan_device.h - what a device of LanDevice= or WanDevice= needs of this machine, looked at without opening it. */
 #ifndef DAEMON_LAN_DEVICE_H
 #define DAEMON_LAN_DEVICE_H
 
@@ -9,8 +9,8 @@
 /* On the PCI bus a device is named by its address. */
 bool lan_device_is_pci(const char *device);
 
-/* root: "", or a folder that stands for / (tests). 0; or -ENOENT with err a sentence that says what is missing: the
+/* root: "", or a folder that stands for / (tests); key: which of the two keys names the device. 0; or -ENOENT with err a sentence that says what is missing: the
  * device, a driver that DPDK can use, an IOMMU, the library of DPDK's driver. */
-int lan_device_check(const char *root, const char *device, char *err, size_t errlen);
+int lan_device_check(const char *root, const char *key, const char *device, char *err, size_t errlen);
 
 #endif

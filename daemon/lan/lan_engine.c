@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <net/if.h>
 #include <net/if_arp.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -46,6 +47,8 @@ struct device {
 	char name[LAN_DEVICE_MAX];
 	struct nic_device *nic; /* NULL: err says why */
 	char err[LAN_ENGINE_ERR_MAX];
+	unsigned mtu;
+	bool lends; /* it is of LanDevice= */
 	bool taken;
 };
 
@@ -135,13 +138,33 @@ static struct device *find_device(const char *name)
 }
 
 /* Named by two links it is one device, and the link that comes second is told so. */
+static struct device *list_device(const char *name, unsigned *npci)
+{
+	struct device *d = find_device(name);
+
+	if (d || engine.ndevices == DEVICES_MAX)
+		return d;
+	d = &engine.device[engine.ndevices++];
+	snprintf(d->name, sizeof(d->name), "%s", name);
+	*npci += lan_device_is_pci(name);
+	return d;
+}
+
 static void list_devices(const struct link_config *c, unsigned *npci)
 {
-	for (uint32_t i = 0; i < c->nlan_devices && engine.ndevices < DEVICES_MAX; i++) {
-		if (find_device(c->lan_devices[i]))
-			continue;
-		snprintf(engine.device[engine.ndevices++].name, LAN_DEVICE_MAX, "%s", c->lan_devices[i]);
-		*npci += lan_device_is_pci(c->lan_devices[i]);
+	for (uint32_t i = 0; i < c->nlan_devices; i++) {
+		struct device *d = list_device(c->lan_devices[i], npci);
+
+		if (d)
+			d->lends = true;
+		if (d && d->mtu < LAN_PKT_MAX)
+			d->mtu = LAN_PKT_MAX;
+	}
+	for (uint32_t i = 0; i < c->nwan_devices; i++) {
+		struct device *d = list_device(c->wan_devices[i], npci);
+
+		if (d && d->mtu < c->paths[i].mtu)
+			d->mtu = c->paths[i].mtu;
 	}
 }
 
@@ -149,8 +172,9 @@ static void open_devices(const struct nic_engine *nic)
 {
 	for (uint32_t i = 0; i < engine.ndevices; i++) {
 		struct device *d = &engine.device[i];
+		const struct nic_wanted w = {.devargs = d->name, .mtu = d->mtu, .lends = d->lends};
 
-		if (nic->open(&d->nic, d->name, LAN_PKT_MAX, d->err, sizeof(d->err)) == 0) {
+		if (nic->open(&d->nic, &w, d->err, sizeof(d->err)) == 0) {
 			log_notice("%s: device %s is open", nic->name(), d->name);
 			continue;
 		}
@@ -180,6 +204,18 @@ void lan_engine_start(const struct lan_engine_options *o, const struct link_conf
 		log_err("%s", engine.err);
 }
 
+/* Any other driver is refused before (config_check.c). */
+static int check_wan_device(const char *device, char *err)
+{
+	char ifname[IF_NAMESIZE];
+	int r = lan_device_check("", "WanDevice", device, err, LAN_ENGINE_ERR_MAX);
+
+	if (r < 0 || !config_device_word(device, "iface", ifname, sizeof(ifname)) || if_nametoindex(ifname) != 0)
+		return r;
+	snprintf(err, LAN_ENGINE_ERR_MAX, "WanDevice=%s: no such interface: %s", device, ifname);
+	return -ENOENT;
+}
+
 int lan_engine_check(const struct lan_engine_options *o, const struct link_config *c, char *err)
 {
 	int r;
@@ -188,9 +224,11 @@ int lan_engine_check(const struct lan_engine_options *o, const struct link_confi
 		return 0;
 	if (!load_plugin(o, err, LAN_ENGINE_ERR_MAX))
 		return -ENOENT;
-	r = check_memory(o, c->nlan_devices, err, LAN_ENGINE_ERR_MAX);
+	r = check_memory(o, c->nlan_devices + c->nwan_devices, err, LAN_ENGINE_ERR_MAX);
 	for (uint32_t i = 0; r == 0 && i < c->nlan_devices; i++)
-		r = lan_device_check("", c->lan_devices[i], err, LAN_ENGINE_ERR_MAX);
+		r = lan_device_check("", "LanDevice", c->lan_devices[i], err, LAN_ENGINE_ERR_MAX);
+	for (uint32_t i = 0; r == 0 && i < c->nwan_devices; i++)
+		r = check_wan_device(c->wan_devices[i], err);
 	return r;
 }
 
@@ -199,6 +237,56 @@ void lan_engine_stop(void)
 	if (engine.nic)
 		engine.nic->stop();
 	engine.nic = NULL;
+}
+
+/* --- who has a device --- */
+
+static void forget_frame(void *arg, const uint8_t *frame, size_t len, uint16_t stripped_tci, struct nic_place *place)
+{
+	(void)arg;
+	(void)place;
+	(void)frame;
+	(void)len;
+	(void)stripped_tci;
+}
+
+int lan_engine_take(const char *key, const char *device, const struct nic_engine **nic_engine, struct nic_device **nic,
+                    char *err, size_t errlen)
+{
+	struct device *d = find_device(device);
+
+	if (!engine.nic) {
+		snprintf(err, errlen, "%s", engine.err);
+		return -ENODEV;
+	}
+	if (!d) {
+		snprintf(err, errlen, "%s=%s was in no link file when longreachd started, and it has no right to open it any "
+		         "more: restart it",
+		         key, device);
+		return -ENODEV;
+	}
+	if (!d->nic) {
+		snprintf(err, errlen, "%s", d->err);
+		return -ENODEV;
+	}
+	if (d->taken) {
+		snprintf(err, errlen, "its %s= is that of another link", key);
+		return -EBUSY;
+	}
+	d->taken = true;
+	*nic_engine = engine.nic;
+	*nic = d->nic;
+	for (unsigned n = 0, got = 1; got && n < STALE_MAX; n += got)
+		got = engine.nic->rx(d->nic, LAN_TX_BATCH, forget_frame, NULL);
+	return 0;
+}
+
+void lan_engine_give_back(const char *device)
+{
+	struct device *d = find_device(device);
+
+	if (d)
+		d->taken = false;
 }
 
 /* --- a port --- */
@@ -243,40 +331,18 @@ static int read_interface(struct lan_port *p, const char *ifname)
 	return 0;
 }
 
-static void forget_frame(void *arg, const uint8_t *frame, size_t len, uint16_t stripped_tci, struct nic_place *place)
-{
-	(void)arg;
-	(void)place;
-	(void)frame;
-	(void)len;
-	(void)stripped_tci;
-}
-
 static int take_device(struct lan_port *p, const struct lan_port_params *params, char *err, size_t errlen)
 {
-	struct device *d = params->device ? find_device(params->device) : NULL;
+	const char *name = params->device ? params->device : "";
+	const struct nic_engine *nic;
+	char why[LAN_ENGINE_ERR_MAX];
+	int r = lan_engine_take("LanDevice", name, &nic, &p->nic, why, sizeof(why));
 
-	if (!engine.nic) {
-		snprintf(err, errlen, "LAN port %s: %s", params->ifname, engine.err);
-		return -ENODEV;
-	}
-	if (!d) {
-		snprintf(err, errlen, "LAN port %s: LanDevice=%s was in no link file when longreachd started, and it has no "
-		         "right to open it any more: restart it",
-		         params->ifname, params->device ? params->device : "");
-		return -ENODEV;
-	}
-	if (!d->nic || d->taken) {
-		snprintf(err, errlen, "LAN port %s: %s", params->ifname,
-		         d->nic ? "its LanDevice= is that of another link" : d->err);
-		return d->nic ? -EBUSY : -ENODEV;
-	}
-	p->device = d;
-	p->nic = d->nic;
-	d->taken = true;
-	for (unsigned n = 0, got = 1; got && n < STALE_MAX; n += got)
-		got = engine.nic->rx(p->nic, LAN_TX_BATCH, forget_frame, NULL);
-	return 0;
+	if (r < 0)
+		snprintf(err, errlen, "LAN port %s: %s", params->ifname, why);
+	else
+		p->device = find_device(name);
+	return r;
 }
 
 /* --- what is lent --- */

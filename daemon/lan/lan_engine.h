@@ -2,7 +2,8 @@
 /* lan_engine.h - LAN ports on the devices of a plugin (nic_engine.h): Engine=dpdk.
  *
  * Devices are opened once, by lan_engine_start(), before the process gives its rights away (sandbox.h), and stay started
- * until it ends. A link that starts takes its devices, and gives them back when it stops: lan_engine_ops.
+ * until it ends. A link that starts takes its devices, and gives them back when it stops: lan_engine_ops. So does a WAN
+ * port (wan_engine.h): lan_engine_take(), lan_engine_give_back().
  *
  * The interface of LanPort= stays with the kernel, and the port's MAC address, next hops, MTU and nft rules are its. */
 #ifndef DAEMON_LAN_ENGINE_H
@@ -29,5 +30,15 @@ void lan_engine_start(const struct lan_engine_options *o, const struct link_conf
  * LAN_ENGINE_ERR_MAX bytes) a sentence. */
 int lan_engine_check(const struct lan_engine_options *o, const struct link_config *c, char *err);
 void lan_engine_stop(void);
+
+struct nic_engine;
+struct nic_device;
+
+/* A device that no port has, by the text of LanDevice= or WanDevice= (`key` says which). Frames that wait in it are thrown
+ * away. 0; or -ENODEV or -EBUSY with err (of errlen bytes) a sentence. */
+int lan_engine_take(const char *key, const char *device, const struct nic_engine **engine, struct nic_device **nic,
+                    char *err, size_t errlen);
+/* Another port may take it. */
+void lan_engine_give_back(const char *device);
 
 #endif

@@ -9,7 +9,10 @@
  * of devices and each by one thread at a time, rx(), tx(), tx_pending(), tx_retry(), stats(); stop() last.
  *
  * Between lend() and take_back() a device receives into places of a link's buffer, and sends parts of frames out of it
- * without copying them. Without lend() all frames are copied, in and out. */
+ * without copying them. Without lend() all frames are copied, in and out.
+ *
+ * A WAN port (wan_engine.h) copies nothing on this side of the table: it reads and builds frames in memory of the
+ * device's own, by rx_own(), own(), tx_own(). */
 #ifndef DAEMON_NIC_ENGINE_H
 #define DAEMON_NIC_ENGINE_H
 
@@ -19,7 +22,7 @@
 #include <sys/uio.h>
 
 /* Raised with every change of this file: a plugin of another number is refused. */
-#define NIC_ENGINE_ABI    2
+#define NIC_ENGINE_ABI    3
 #define NIC_ENGINE_SYMBOL "nic_engine_table"
 
 #define NIC_TX_BATCH 64 /* most frames of one tx() */
@@ -58,10 +61,24 @@ struct nic_frame {
 	uint32_t tag;  /* for part_back() */
 };
 
+/* A frame in memory of the device's own, or room for one. Writable until own_back() or tx_own(). */
+struct nic_own {
+	uint8_t *at;
+	size_t len;   /* bytes from `at` on: of the frame; of what own() gives, all that may be written */
+	void *handle; /* the plugin's */
+};
+
+struct nic_wanted {
+	const char *devargs;
+	unsigned mtu; /* it takes and sends frames of an IP packet of up to so many bytes */
+	bool lends;   /* lend() may be called */
+};
+
 struct nic_stats {
 	uint64_t rx_missed; /* no room in the device's ring or no buffer: frames that the device itself dropped */
 	uint64_t rx_split;  /* frames in several buffers: longer than any that could be ours */
 	uint64_t tx_errors; /* frames longer than a buffer, without a buffer, or for a device whose link is down */
+	uint64_t tx_lost;   /* frames that the driver took and says that it did not send */
 };
 
 /* frame: from the Ethernet header on, readable until return. stripped_tci: the VLAN tag that the device took out, 0: none.
@@ -76,8 +93,8 @@ struct nic_engine {
 	/* arguments: of the library, words with blanks between them; npci: how many of the devices are on the PCI bus. 0 or
 	 * negative errno with err (of errlen bytes) a sentence. */
 	int (*start)(const char *arguments, unsigned npci, char *err, size_t errlen);
-	/* Finds, configures and starts a device that takes and sends frames of an IP packet of up to mtu bytes. Likewise. */
-	int (*open)(struct nic_device **dev, const char *devargs, unsigned mtu, char *err, size_t errlen);
+	/* Finds, configures and starts a device. Likewise. */
+	int (*open)(struct nic_device **dev, const struct nic_wanted *w, char *err, size_t errlen);
 	/* Hands at most `budget` frames to fn. Returns how many came. */
 	unsigned (*rx)(struct nic_device *dev, unsigned budget, nic_rx_fn fn, void *arg);
 	/* Sends n frames (at most NIC_TX_BATCH) in order; not while tx_pending(). All are taken: their bytes are copied, but
@@ -86,6 +103,15 @@ struct nic_engine {
 	/* Frames that the device had no room for wait for tx_retry(). */
 	bool (*tx_pending)(const struct nic_device *dev);
 	void (*tx_retry)(struct nic_device *dev);
+	/* Drops what waits for tx_retry(); counted in tx_errors. */
+	void (*tx_drop)(struct nic_device *dev);
+	/* Takes at most n (at most NIC_TX_BATCH) frames, which are the caller's until own_back(). Returns how many came. */
+	unsigned (*rx_own)(struct nic_device *dev, struct nic_own *frames, unsigned n);
+	/* Room for a frame of the device's mtu, and 128 bytes. False: there is none now. */
+	bool (*own)(struct nic_device *dev, struct nic_own *room);
+	void (*own_back)(struct nic_device *dev, const struct nic_own *frames, unsigned n);
+	/* As tx(), of frames in rooms that own() gave, by this or another device: [at, at + len) lies within the room. */
+	void (*tx_own)(struct nic_device *dev, const struct nic_own *frames, unsigned n);
 	void (*stats)(struct nic_device *dev, struct nic_stats *s);
 	/* While no thread uses the device. *l is copied. 0; or negative errno with err a sentence that says why the device
 	 * copies all frames as before. */

@@ -220,6 +220,11 @@ int route_open(struct routes **out, const char (*ports)[IF_NAMESIZE], uint32_t n
 	return 0;
 }
 
+void route_from(struct routes *r, const struct ip_addr *src)
+{
+	route_ask_from(r->ask, src);
+}
+
 int route_run(struct routes *r, char *err, size_t errlen)
 {
 	int e = thread_start(&r->thread, route_main, r);

@@ -18,6 +18,8 @@ struct route_worker;
 /* Both: 0 or negative errno with err (of errlen bytes) a sentence. */
 int route_open(struct routes **r, const char (*ports)[IF_NAMESIZE], uint32_t nports, uint32_t nworkers, char *err,
                size_t errlen);
+/* Before route_run(): route_ask_from(). */
+void route_from(struct routes *r, const struct ip_addr *src);
 int route_run(struct routes *r, char *err, size_t errlen);
 /* After the workers have ended. NULL does nothing. */
 void route_close(struct routes *r);

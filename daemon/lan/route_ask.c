@@ -43,6 +43,8 @@ struct route_ask {
 	char port_name[PORTS_MAX][IF_NAMESIZE];
 	int port_ifindex[PORTS_MAX]; /* 0: there is none now */
 	uint32_t nports;
+	bool has_src;
+	struct ip_addr src;
 	struct link_info links[LINKS_MAX];
 	uint32_t next_link;
 	char buf[MSG_LEN];
@@ -166,6 +168,10 @@ static int ask_route(struct route_ask *a, const struct ip_addr *dst, struct rout
 	rtm->rtm_family = family_of(dst);
 	rtm->rtm_dst_len = ip_addr_is4(dst) ? 32 : 128;
 	rtnl_put_addr(h, RTA_DST, dst);
+	if (a->has_src) {
+		rtm->rtm_src_len = rtm->rtm_dst_len;
+		rtnl_put_addr(h, RTA_SRC, &a->src);
+	}
 	f->ifindex = 0;
 	f->via = *dst;
 	return request(a, h, read_route, f);
@@ -403,6 +409,12 @@ int route_ask_open(struct route_ask **out, const char (*ports)[IF_NAMESIZE], uin
 	}
 	*out = a;
 	return 0;
+}
+
+void route_ask_from(struct route_ask *a, const struct ip_addr *src)
+{
+	a->has_src = true;
+	a->src = *src;
 }
 
 void route_ask_close(struct route_ask *a)

@@ -18,6 +18,10 @@ struct route_ask;
 int route_ask_open(struct route_ask **a, const char (*ports)[IF_NAMESIZE], uint32_t nports, char *err, size_t errlen);
 void route_ask_close(struct route_ask *a);
 
+/* Routes are asked for as a packet from that address takes them: rules about source addresses count. Without: as one
+ * whose source the kernel picks. */
+void route_ask_from(struct route_ask *a, const struct ip_addr *src);
+
 /* Asks about one host. The kernel answers within the call, which waits for locks that others hold there. */
 void route_ask(struct route_ask *a, const struct ip_addr *dst, struct route_found *f);
 

@@ -76,6 +76,11 @@ struct link_snapshot {
 	uint64_t wan_unmatched_drops; /* those of their strays */
 	uint64_t wan_no_socket;    /* datagrams for which no socket could be opened */
 	uint64_t wan_foreign;	   /* datagrams from other addresses than the other edge's */
+	/* of WanDevice='s devices: */
+	uint64_t wan_not_ours;	   /* frames that are not this link's */
+	uint64_t wan_bad_length;   /* datagrams whose lengths contradict each other or the frame's */
+	uint64_t wan_bad_checksum; /* datagrams with a wrong checksum */
+	uint64_t wan_no_route;	   /* datagrams without a next hop */
 	uint64_t failures_unnamed; /* failed flows that were too many to be named */
 	struct seal_stats seal;
 	struct latencies latency;  /* of samples, since the link was started */

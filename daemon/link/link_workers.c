@@ -94,6 +94,10 @@ static void add_answer(struct link *l, struct request *r, const struct worker_sn
 	r->sum.wan_unmatched_drops += s->wan_unmatched_drops;
 	r->sum.wan_no_socket += s->wan_no_socket;
 	r->sum.wan_foreign += s->wan_foreign;
+	r->sum.wan_not_ours += s->wan_not_ours;
+	r->sum.wan_bad_length += s->wan_bad_length;
+	r->sum.wan_bad_checksum += s->wan_bad_checksum;
+	r->sum.wan_no_route += s->wan_no_route;
 	r->sum.no_route += s->no_route;
 	r->sum.unknown_hosts += s->unknown_hosts;
 	r->sum.failures_unnamed += s->failures_unnamed;

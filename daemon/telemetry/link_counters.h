@@ -8,13 +8,14 @@
 	X(rekeys_tx, seal.tx_updates, "times that a lane went on to its next key, sending")                            \
 	X(rekeys_rx, seal.rx_updates, "times that a lane went on to its next key, receiving")                          \
 	X(lan_send_errors, lan_send_errors, "packets that a LAN port refused")                                         \
-	X(wan_send_errors, wan_send_errors, "datagrams that a WAN socket refused")                                     \
+	X(wan_send_errors, wan_send_errors, "datagrams that a WAN socket or device refused")                                     \
 	X(rules_restored, rules_restored, "times that nft rules of the link were changed by others and put back")      \
 	X(lan_port_rebinds, lan_port_rebinds, "times that a LAN port was bound to an interface that was made again")   \
 	X(failures_unnamed, failures_unnamed, "failed flows beyond those that `longreach failed` can name")             \
 	X(lan_pauses, lan_pauses, "pauses that hosts were asked for (Pfc=)")                                           \
 	X(lan_pause_watchdog, lan_pause_watchdog, "pauses that the watchdog ended")                                    \
-	X(lan_not_ours, lan_not_ours, "frames off devices of Engine=dpdk that this link does not carry")
+	X(lan_not_ours, lan_not_ours, "frames off devices of Engine=dpdk that this link does not carry")               \
+	X(wan_not_ours, wan_not_ours, "frames off devices of WanDevice= that are no datagrams of this link")
 
 /* X(name, field of struct link_snapshot, what happened): drops before or behind the core */
 #define LINK_DROPS(X)                                                                                                  \
@@ -24,6 +25,9 @@
 	X(wan_flood, wan_unmatched_drops, "not of this session, and more at a time than are looked at one by one")     \
 	X(wan_foreign, wan_foreign, "datagram from another address than the other edge's")                             \
 	X(wan_no_socket, wan_no_socket, "no socket could be opened to send from: too many open files?")                \
+	X(wan_no_route, wan_no_route, "datagram of a device of WanDevice= without a usable next hop")                  \
+	X(wan_bad_length, wan_bad_length, "datagram off a device of WanDevice= that was cut, or whose lengths are wrong") \
+	X(wan_bad_checksum, wan_bad_checksum, "datagram off a device of WanDevice= with a wrong checksum")             \
 	X(no_route, no_route, "packet for a host without a usable next hop")                                           \
 	X(unknown_hosts, unknown_hosts, "packet for a host that was not asked about, as too many others were")
 

@@ -32,13 +32,12 @@
 #include <unistd.h>
 
 #include "daemon/config/config.h"
-#include "daemon/util/addr.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/log.h"
-#include "daemon/util/port_holder.h"
 #include "daemon/privileged/privileged.h"
 #include "seal/secret_mem.h"
 #include "wan_filter.h"
+#include "wan_socket.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -66,12 +65,6 @@ struct wan_batch {
 	uint8_t lane, path, moves;
 	bool closed; /* ended by a shorter datagram */
 	bool ect;
-};
-
-union sock_addr {
-	struct sockaddr sa;
-	struct sockaddr_in in4;
-	struct sockaddr_in6 in6;
 };
 
 struct rx_control {
@@ -122,21 +115,6 @@ static bool is4(const struct ip_addr *a)
 	return ip_addr_is4(a);
 }
 
-static socklen_t to_sockaddr(union sock_addr *sa, const struct ip_addr *a, uint16_t port)
-{
-	memset(sa, 0, sizeof(*sa));
-	if (is4(a)) {
-		sa->in4.sin_family = AF_INET;
-		sa->in4.sin_port = htons(port);
-		memcpy(&sa->in4.sin_addr, a->b + 12, 4);
-		return sizeof(sa->in4);
-	}
-	sa->in6.sin6_family = AF_INET6;
-	sa->in6.sin6_port = htons(port);
-	memcpy(&sa->in6.sin6_addr, a->b, 16);
-	return sizeof(sa->in6);
-}
-
 static bool same_host(const union sock_addr *a, const union sock_addr *b)
 {
 	if (a->sa.sa_family != b->sa.sa_family)
@@ -146,19 +124,9 @@ static bool same_host(const union sock_addr *a, const union sock_addr *b)
 	return memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, 16) == 0;
 }
 
-static uint16_t port_of(const union sock_addr *a)
-{
-	return ntohs(a->sa.sa_family == AF_INET ? a->in4.sin_port : a->in6.sin6_port);
-}
-
 static int set_int(int fd, int level, int opt, int value)
 {
 	return setsockopt(fd, level, opt, &value, sizeof(value));
-}
-
-static int open_socket(const struct way *w)
-{
-	return socket(w->local.sa.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
 static int fail(char *err, size_t errlen, const struct way *w, const char *what)
@@ -169,27 +137,13 @@ static int fail(char *err, size_t errlen, const struct way *w, const char *what)
 	return -e;
 }
 
-/* Why the first socket of the path does not get its port: an EADDRINUSE with whose it is, if that can be seen. */
-static int fail_to_bind(char *err, size_t errlen, const struct way *w)
-{
-	char holder[PORT_HOLDER_TEXT_MAX] = "", at[ADDR_TEXT_MAX];
-	int e = errno;
-
-	if (e == EADDRINUSE)
-		port_holder_text(PORT_UDP, &w->params.local, w->params.port, holder);
-	snprintf(err, errlen, "WAN port %u: cannot bind LocalAddress=%s: %s%s%s%s", w->params.port,
-	         addr_write(&w->params.local, at, sizeof(at)), strerror(e), holder[0] != '\0' ? ": " : "", holder,
-	         e == EADDRINUSE && holder[0] == '\0' ? " (each link and path needs a port of its own)" : "");
-	return -e;
-}
-
 /* --- receiving --- */
 
 /* Sockets that share a port join it unasked, also those of another link or program of ours, and then datagrams go
  * astray. So the first one makes sure that it is alone. */
 static int check_port_free(const struct way *w)
 {
-	int fd = open_socket(w);
+	int fd = wan_socket(&w->local);
 	int r = fd < 0 ? -1 : bind(fd, &w->local.sa, w->addr_len);
 	int e = errno;
 
@@ -210,23 +164,13 @@ static int attach_filter(struct way *w, uint32_t nshards, uint8_t path, uint32_t
 
 enum receiver { OF_SHARD, OF_STRAYS };
 
-#define UDP " udp"
-
 /* To the parent, which holds it (privileged_hold()). */
 static void name_receiver(const struct wan_port *p, const struct way *w, enum receiver of, char name[HELD_NAME_MAX])
 {
 	char way[HELD_NAME_MAX];
 
-	snprintf(name, HELD_NAME_MAX, "%.60s" UDP " worker %u of %u, %s.", held_name(&w->params.local, w->params.port, way),
+	snprintf(name, HELD_NAME_MAX, "%.60s" WAN_SOCKET_NAME " worker %u of %u, %s.", held_name(&w->params.local, w->params.port, way),
 	         p->params.shard, p->params.nshards, of == OF_SHARD ? "lanes" : "strays");
-}
-
-static void let_go_of_all(const struct way *w)
-{
-	char way[HELD_NAME_MAX], name[HELD_NAME_MAX];
-
-	snprintf(name, sizeof(name), "%.60s" UDP, held_name(&w->params.local, w->params.port, way));
-	privileged_let_go(name);
 }
 
 /* One that outlived a process before this one, which had as many workers: it is as it was, and in its place among those
@@ -247,7 +191,7 @@ static int open_rx(const struct wan_port *p, const struct way *w, enum receiver 
 
 	if (*fd >= 0)
 		return 0;
-	*fd = open_socket(w);
+	*fd = wan_socket(&w->local);
 	if (*fd < 0)
 		return -1;
 	privileged_receive_buffer(*fd, buffer);
@@ -268,9 +212,9 @@ static int open_receivers(const struct wan_port *p, uint8_t path, struct way *w,
 {
 	w->rx_fd = held_receiver(p, w, OF_SHARD);
 	if (p->params.shard == 0 && w->rx_fd < 0) {
-		let_go_of_all(w);
+		wan_socket_let_go(&w->params);
 		if (check_port_free(w) < 0)
-			return fail_to_bind(err, errlen, w);
+			return wan_socket_bind_failed(&w->params, err, errlen);
 	}
 	w->stray_fd = held_receiver(p, w, OF_STRAYS);
 	if (open_rx(p, w, OF_SHARD, &w->rx_fd, RCV_BUFFER) < 0 ||
@@ -351,7 +295,7 @@ static unsigned deliver_message(struct wan_port *p, uint8_t path, unsigned i, wa
 		if (n > WAN_PATH_BYTE && data[off + WAN_PATH_BYTE] != path)
 			p->stats.rx_foreign++;
 		else
-			taken += fn(arg, path, port_of(&b->from[i]), data + off, n, ecn);
+			taken += fn(arg, path, wan_sock_port(&b->from[i]), data + off, n, ecn);
 	}
 	return taken;
 }
@@ -410,14 +354,6 @@ int wan_port_rx_fd(const struct wan_port *p, uint32_t path)
 
 /* --- sending --- */
 
-static uint16_t learn_sport(int fd)
-{
-	union sock_addr own;
-	socklen_t len = sizeof(own);
-
-	return getsockname(fd, &own.sa, &len) == 0 ? port_of(&own) : 0;
-}
-
 static void set_tos(const struct way *w, int fd, bool ect)
 {
 	bool v4 = is4(&w->params.remote);
@@ -430,7 +366,7 @@ static int open_lane(struct way *w, uint8_t lane, uint32_t turn)
 {
 	bool v4 = is4(&w->params.remote);
 	union sock_addr own = w->local;
-	int fd = open_socket(w);
+	int fd = wan_socket(&w->local);
 
 	if (fd < 0)
 		return -errno;
@@ -452,7 +388,7 @@ static int open_lane(struct way *w, uint8_t lane, uint32_t turn)
 	}
 	w->lane_fd[lane][turn] = fd;
 	if (turn == 0)
-		w->lane_sport[lane] = learn_sport(fd);
+		w->lane_sport[lane] = wan_socket_port(fd);
 	return 0;
 }
 
@@ -643,27 +579,6 @@ uint16_t wan_port_lane_sport(const struct wan_port *p, const struct wan_tx *tx)
 
 /* --- life --- */
 
-/* A path MTU above the interface's would make every full datagram fail: better said now. */
-static int check_mtu(const struct way *w, char *err, size_t errlen)
-{
-	bool v4 = is4(&w->params.remote);
-	int fd = open_socket(w), mtu = 0;
-	socklen_t len = sizeof(mtu);
-	int r = -1;
-
-	if (fd >= 0 && connect(fd, &w->remote.sa, w->addr_len) == 0)
-		r = getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &len);
-	if (fd >= 0)
-		close(fd);
-	if (r == 0 && mtu > 0 && mtu < w->params.mtu) {
-		snprintf(err, errlen,
-		         "WAN port %u: the route to the other edge has MTU %d, the path is configured with %u",
-		         w->params.port, mtu, w->params.mtu);
-		return -EMSGSIZE;
-	}
-	return 0; /* no route yet: not now an error */
-}
-
 static void init_way(struct way *w, const struct wan_port_path *params)
 {
 	w->params = *params;
@@ -672,8 +587,8 @@ static void init_way(struct way *w, const struct wan_port_path *params)
 	w->no_socket_said = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
 	memset(w->lane_fd, 0xff, sizeof(w->lane_fd));
 	w->payload_max = config_payload_max(&params->remote, params->mtu);
-	w->addr_len = to_sockaddr(&w->local, &params->local, params->port);
-	to_sockaddr(&w->remote, &params->remote, params->port);
+	w->addr_len = wan_sock_addr(&w->local, &params->local, params->port);
+	wan_sock_addr(&w->remote, &params->remote, params->port);
 }
 
 /* What hosts send passes through it. Its pages are there from the start: a flood finds them. */
@@ -706,7 +621,7 @@ int wan_port_open(struct wan_port **port, const struct wan_port_params *params, 
 	for (uint8_t i = 0; i < params->npaths && r == 0; i++) {
 		r = open_receivers(p, i, &p->way[i], err, errlen);
 		if (r == 0)
-			r = check_mtu(&p->way[i], err, errlen);
+			r = wan_socket_check_mtu(&p->way[i].params, err, errlen);
 	}
 	if (r < 0) {
 		if (p)
@@ -769,3 +684,19 @@ void wan_port_stats(struct wan_port *p, struct wan_port_stats *s)
 	}
 	*s = p->stats;
 }
+
+const struct wan_port_ops wan_socket_ops = {
+    .open = wan_port_open,
+    .close = wan_port_close,
+    .session = wan_port_session,
+    .rx_fd = wan_port_rx_fd,
+    .receive = wan_port_receive,
+    .receive_unmatched = wan_port_receive_unmatched,
+    .deliver = wan_port_deliver,
+    .stage = wan_port_stage,
+    .staged = wan_port_staged,
+    .flush = wan_port_flush,
+    .blocked = wan_port_blocked,
+    .lane_sport = wan_port_lane_sport,
+    .stats = wan_port_stats,
+};

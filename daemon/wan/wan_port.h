@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_port.h - one worker's UDP sockets towards the other edge, on all paths.
+/* wan_port.h - one worker's UDP sockets towards the other edge, on all paths; and the table of functions by which a worker
+ * knows those or a device (wan_engine.h).
  *
  * Receiving: all workers of a link bind the same address and port; the kernel picks the socket by the header of the
  * datagram: the worker by its lane, and whether it can be of this session or is a stray (wan_filter.h).
@@ -28,6 +29,7 @@ struct wan_port_path {
 	uint16_t mtu;  /* IP MTU */
 	uint8_t dscp;
 	uint32_t source_ports; /* of each lane, 1..WAN_SPORTS_MAX */
+	const char *device;    /* WanDevice= of the path; NULL: a UDP socket */
 };
 
 struct wan_port_params {
@@ -37,12 +39,17 @@ struct wan_port_params {
 };
 
 struct wan_port_stats {
-	uint64_t tx_errors;  /* datagrams that the kernel refused */
+	uint64_t tx_errors;  /* datagrams that the kernel or the device refused */
 	uint64_t tx_no_socket; /* datagrams for which there was none */
 	uint64_t rx_foreign; /* datagrams from another address than the other edge's, or of another path */
 	uint64_t rx_truncated;
 	uint64_t rx_kernel_drops; /* socket buffer was full */
 	uint64_t rx_unmatched_drops; /* that of the strays was */
+	/* of devices, which do what the kernel does for a socket */
+	uint64_t rx_not_ours;     /* frames for anybody but this port; the kernel has its own copy of each */
+	uint64_t rx_bad_length;   /* datagrams whose lengths contradict each other or the frame's */
+	uint64_t rx_bad_checksum; /* datagrams with a wrong checksum */
+	uint64_t tx_no_route;     /* datagrams without a next hop */
 };
 
 /* sport: the sender's source port; ecn: the field of the IP header. False: dropped. */
@@ -85,5 +92,26 @@ bool wan_port_blocked(const struct wan_port *p);
 /* Source port of a lane on a path, the first of them; 0 as long as nothing was sent on it. */
 uint16_t wan_port_lane_sport(const struct wan_port *p, const struct wan_tx *tx);
 void wan_port_stats(struct wan_port *p, struct wan_port_stats *s);
+
+/* Each as the function above whose name it has. */
+struct wan_port_ops {
+	int (*open)(struct wan_port **port, const struct wan_port_params *params, char *err, size_t errlen);
+	void (*close)(struct wan_port *p);
+	void (*session)(struct wan_port *p, uint32_t epoch);
+	/* Negative: there is none, and the worker looks every POLL_NS. */
+	int (*rx_fd)(const struct wan_port *p, uint32_t path);
+	enum wan_port_batch (*receive)(struct wan_port *p);
+	enum wan_port_batch (*receive_unmatched)(struct wan_port *p);
+	unsigned (*deliver)(struct wan_port *p, wan_rx_fn fn, void *arg);
+	uint8_t *(*stage)(struct wan_port *p, size_t *cap);
+	void (*staged)(struct wan_port *p, const struct wan_tx *tx, size_t len);
+	void (*flush)(struct wan_port *p);
+	bool (*blocked)(const struct wan_port *p);
+	uint16_t (*lane_sport)(const struct wan_port *p, const struct wan_tx *tx);
+	void (*stats)(struct wan_port *p, struct wan_port_stats *s);
+};
+
+extern const struct wan_port_ops wan_socket_ops;   /* UDP sockets: the functions above */
+extern const struct wan_port_ops wan_engine_ops; /* a plugin's devices: wan_engine.h */
 
 #endif

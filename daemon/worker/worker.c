@@ -110,7 +110,7 @@ static void capture_wan_tx(struct worker *w, const struct wan_tx *tx, const uint
 {
 	const struct path_config *c = &w->config.paths[tx->path];
 
-	pcap_udp(w->pcap_wan, w->wall_ns, PCAP_OUT, &c->local, wan_port_lane_sport(w->wan, tx), &c->remote, c->port,
+	pcap_udp(w->pcap_wan, w->wall_ns, PCAP_OUT, &c->local, w->wan_ops->lane_sport(w->wan, tx), &c->remote, c->port,
 	         dgram, len, false);
 }
 
@@ -122,16 +122,16 @@ static unsigned send_wan(struct worker *w)
 	size_t cap, len;
 	uint8_t *buf;
 
-	if (wan_port_blocked(w->wan))
-		wan_port_flush(w->wan);
-	while ((buf = wan_port_stage(w->wan, &cap)) && (len = proxy_wan_tx(w->core, w->now_ns, buf, cap, &tx))) {
+	if (w->wan_ops->blocked(w->wan))
+		w->wan_ops->flush(w->wan);
+	while ((buf = w->wan_ops->stage(w->wan, &cap)) && (len = proxy_wan_tx(w->core, w->now_ns, buf, cap, &tx))) {
 		if (w->pcap_wan)
 			capture_wan_tx(w, &tx, buf, len);
-		wan_port_staged(w->wan, &tx, len);
+		w->wan_ops->staged(w->wan, &tx, len);
 		n++;
 	}
 	if (n)
-		wan_port_flush(w->wan);
+		w->wan_ops->flush(w->wan);
 	return n;
 }
 
@@ -169,7 +169,7 @@ static void look_at_fds(struct worker *w, const struct timespec *timeout)
 
 static bool blocked(struct worker *w)
 {
-	return wan_port_blocked(w->wan) || worker_lan_blocked(w);
+	return w->wan_ops->blocked(w->wan) || worker_lan_blocked(w);
 }
 
 /* How long there is nothing to do, unless something comes in. */
@@ -179,7 +179,7 @@ static uint64_t time_to_sleep(struct worker *w)
 	uint64_t wake = next < w->unmatched_latest_ns ? next : w->unmatched_latest_ns;
 	uint64_t wait = wake > w->now_ns ? wake - w->now_ns : 0;
 
-	if (w->lan_polled && wait > POLL_NS)
+	if (w->polled && wait > POLL_NS)
 		wait = POLL_NS;
 	if (blocked(w))
 		return RETRY_NS;
@@ -229,8 +229,8 @@ void worker_say_owed(struct worker *w)
 static unsigned take_turn(struct worker *w)
 {
 	/* before the clock: a round trip that began in this turn must not seem to end before it began */
-	bool look = w->now_ns >= w->unmatched_at_ns, more = wan_port_receive(w->wan) == WAN_BATCH_FULL;
-	enum wan_port_batch strays = look ? wan_port_receive_unmatched(w->wan) : WAN_BATCH_EMPTY;
+	bool look = w->now_ns >= w->unmatched_at_ns, more = w->wan_ops->receive(w->wan) == WAN_BATCH_FULL;
+	enum wan_port_batch strays = look ? w->wan_ops->receive_unmatched(w->wan) : WAN_BATCH_EMPTY;
 	unsigned n = more || strays == WAN_BATCH_FULL;
 
 	w->now_ns = worker_clock_ns(CLOCK_MONOTONIC);
@@ -239,7 +239,7 @@ static unsigned take_turn(struct worker *w)
 	if (look)
 		plan_strays(w, strays);
 	n += worker_run_commands(w);
-	n += wan_port_deliver(w->wan, on_wan_datagram, w);
+	n += w->wan_ops->deliver(w->wan, on_wan_datagram, w);
 	n += receive_lan(w);
 	proxy_tick(w->core, w->now_ns);
 	if (w->watch)

@@ -51,6 +51,7 @@ struct worker_snapshot {
 	uint64_t lan_ring_drops, lan_truncated, lan_not_ours, lan_tx_errors;
 	uint64_t wan_no_socket;
 	uint64_t wan_tx_errors, wan_rx_drops, wan_unmatched_drops, wan_foreign;
+	uint64_t wan_not_ours, wan_bad_length, wan_bad_checksum, wan_no_route;
 	uint64_t no_route, unknown_hosts;
 	uint64_t failures_unnamed;
 	struct seal_stats seal;

@@ -111,12 +111,16 @@ static void take_snapshot(struct worker *w, struct worker_snapshot *s)
 	s->latency = w->latency.sums;
 	for (uint32_t i = 0; i < w->config.npaths; i++)
 		proxy_path_status(w->core, i, w->now_ns, &s->paths[i]);
-	wan_port_stats(w->wan, &wan);
+	w->wan_ops->stats(w->wan, &wan);
 	s->wan_tx_errors = wan.tx_errors;
 	s->wan_no_socket = wan.tx_no_socket;
 	s->wan_rx_drops = wan.rx_kernel_drops;
 	s->wan_unmatched_drops = wan.rx_unmatched_drops;
 	s->wan_foreign = wan.rx_foreign;
+	s->wan_not_ours = wan.rx_not_ours;
+	s->wan_bad_length = wan.rx_bad_length;
+	s->wan_bad_checksum = wan.rx_bad_checksum;
+	s->wan_no_route = wan.tx_no_route;
 	if (s->with_views)
 		take_views(w, s);
 	while (s->with_flows && proxy_flow_next(w->core, &cursor, &flow)) {
@@ -155,7 +159,7 @@ static void begin_session(struct worker *w, const struct worker_cmd *cmd)
 	if (w->seal)
 		seal_take_tx(w->seal, cmd->keys);
 	w->epoch_rx = cmd->session.epoch_rx;
-	wan_port_session(w->wan, w->epoch_rx);
+	w->wan_ops->session(w->wan, w->epoch_rx);
 	w->unmatched_at_ns = 0; /* some are of this session */
 	proxy_session_start(w->core, &cmd->session, w->now_ns);
 }

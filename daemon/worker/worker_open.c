@@ -324,10 +324,11 @@ static int open_wan_port(struct worker *w, char *err, size_t errlen)
 		                                    .port = c->port,
 		                                    .mtu = c->mtu,
 		                                    .dscp = (uint8_t)c->dscp,
-		                                    .source_ports = c->source_ports};
+		                                    .source_ports = c->source_ports,
+		                                    .device = w->config.nwan_devices ? w->config.wan_devices[i] : NULL};
 	}
-
-	return wan_port_open(&w->wan, &wp, err, errlen);
+	w->wan_ops = w->config.nwan_devices ? &wan_engine_ops : &wan_socket_ops;
+	return w->wan_ops->open(&w->wan, &wp, err, errlen);
 }
 
 static int open_captures(struct worker *w, char *err, size_t errlen)
@@ -348,6 +349,13 @@ static int watch(struct worker *w, int fd)
 	return epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
 }
 
+/* fd: negative if the port has none. */
+static int watch_port(struct worker *w, int fd)
+{
+	w->polled |= fd < 0;
+	return fd < 0 ? 0 : watch(w, fd);
+}
+
 static int open_epoll(struct worker *w, char *err, size_t errlen)
 {
 	int r;
@@ -356,16 +364,11 @@ static int open_epoll(struct worker *w, char *err, size_t errlen)
 	w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	r = w->command_fd < 0 || w->epoll_fd < 0 ? -1 : watch(w, w->command_fd);
 	for (uint32_t i = 0; r == 0 && i < w->config.npaths; i++)
-		r = watch(w, wan_port_rx_fd(w->wan, i));
+		r = watch_port(w, w->wan_ops->rx_fd(w->wan, i));
 	if (r == 0)
 		r = watch(w, route_fd(w->routes));
-	for (uint32_t i = 0; r == 0 && i < w->nlan; i++) {
-		int fd = w->lan_ops[i]->fd(w->lan[i]);
-
-		w->lan_polled |= fd < 0;
-		if (fd >= 0)
-			r = watch(w, fd);
-	}
+	for (uint32_t i = 0; r == 0 && i < w->nlan; i++)
+		r = watch_port(w, w->lan_ops[i]->fd(w->lan[i]));
 	if (r < 0) {
 		r = -errno;
 		snprintf(err, errlen, "%s: epoll: %s", w->label, strerror(errno));
@@ -502,7 +505,7 @@ void worker_close(struct worker *w, bool comes_back)
 	for (uint32_t i = 0; i < w->nlan; i++)
 		w->lan_ops[i]->close(w->lan[i]);
 	if (w->wan)
-		wan_port_close(w->wan);
+		w->wan_ops->close(w->wan);
 	pcap_close(w->pcap_lan);
 	pcap_close(w->pcap_wan);
 	close_fd(w->command_fd);

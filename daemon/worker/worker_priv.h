@@ -55,8 +55,9 @@ struct worker {
 	const struct lan_port_ops *lan_ops[LAN_PORTS_MAX + 1];
 	struct lan_port *lan[LAN_PORTS_MAX + 1];
 	uint32_t nlan;    /* all of them */
-	bool lan_polled;  /* some port has no descriptor that says that packets wait: it is looked at */
+	bool polled;      /* some port, of LAN or WAN, has no descriptor that says that packets wait: it is looked at */
 	struct lan_pause *pause; /* NULL: Pfc=off */
+	const struct wan_port_ops *wan_ops;
 	struct wan_port *wan;
 	struct route_worker *routes;
 	struct relay_port *relay; /* NULL: the link has no relay */

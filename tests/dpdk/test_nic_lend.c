@@ -158,10 +158,10 @@ static int start(void **state)
 	if (!lender.place || !mkdtemp(dir) || engine->start("--no-huge -m 256", 0, err, sizeof(err)) < 0)
 		return -1;
 	snprintf(devargs, sizeof(devargs), "net_vhost0,iface=%s/socket", dir);
-	if (engine->open(&vhost, devargs, 4224, err, sizeof(err)) < 0)
+	if (engine->open(&vhost, &(struct nic_wanted){devargs, 4224, true}, err, sizeof(err)) < 0)
 		return -1;
 	snprintf(devargs, sizeof(devargs), "net_virtio_user0,path=%s/socket,queue_size=256,mrg_rxbuf=0", dir);
-	return engine->open(&virtio, devargs, 4224, err, sizeof(err));
+	return engine->open(&virtio, &(struct nic_wanted){devargs, 4224, true}, err, sizeof(err));
 }
 
 static int stop(void **state)
@@ -356,19 +356,18 @@ static void flood_loopback(void)
 /* The kernel cuts a longer frame off where the ring's frame ends, which is before the place does. */
 static void lend__ring_frames_that_fit_a_place_land(void **state)
 {
+	static const struct nic_wanted large = {"net_af_packet1,iface=lo,framesz=8192,blocksz=65536,framecnt=64", 4224, true};
+	static const struct nic_wanted fits = {"net_af_packet2,iface=lo,framesz=4288,blocksz=274432,framecnt=256", 4224, true};
 	struct nic_device *ring;
 
 	(void)state;
 	if (geteuid() != 0)
 		skip();
-	if (engine->open(&ring, "net_af_packet1,iface=lo,framesz=8192,blocksz=65536,framecnt=64", 4224, err,
-	                 sizeof(err)) < 0)
+	if (engine->open(&ring, &large, err, sizeof(err)) < 0)
 		skip();
 	assert_int_equal(engine->lend(ring, &calls, err, sizeof(err)), -EMSGSIZE);
 	assert_non_null(strstr(err, "framesz=4288,blocksz=274432"));
-	assert_int_equal(engine->open(&ring, "net_af_packet2,iface=lo,framesz=4288,blocksz=274432,framecnt=256", 4224,
-	                              err, sizeof(err)),
-	                 0);
+	assert_int_equal(engine->open(&ring, &fits, err, sizeof(err)), 0);
 	assert_int_equal(engine->lend(ring, &calls, err, sizeof(err)), 0);
 	on_places = largest = 0;
 	memset(lender.place, 0x5c, PLACES * sizeof(*lender.place));

@@ -858,6 +858,38 @@ static void config_check__engine(void **state)
 	refuses_because("Pfc=3\nEngine=dpdk\nLanDevice=net_null0", "expected off");
 }
 
+static void config_check__wan_device(void **state)
+{
+	static const char *const device = "net_af_packet1,iface=eth3,framesz=2048";
+	struct link_config c;
+	char value[8];
+
+	(void)state;
+	accepts_line("Link", "Engine=dpdk\nLanDevice=net_null0\nWanDevice=net_af_packet1,iface=eth3", &c);
+	assert_int_equal(c.nwan_devices, 1);
+	assert_string_equal(c.wan_devices[0], "net_af_packet1,iface=eth3");
+	accepts_line("Link", "Engine=dpdk\nLanDevice=net_null0", &c);
+	assert_int_equal(c.nwan_devices, 0);
+	refuses_because("WanDevice=net_af_packet1,iface=eth3", "is for Engine=dpdk");
+	refuses_because("Engine=dpdk\nLanDevice=net_null0\nWanDevice=net_af_packet1,iface=e net_af_packet2,iface=f",
+	                "names 2 devices for 1 paths");
+	refuses_because("Engine=dpdk\nLanDevice=net_null0\nWanDevice=net_af_packet1", "expected iface=");
+	refuses_because("Engine=dpdk\nLanDevice=net_null0\nWanDevice=net_af_packet,iface=eth3", "and a number");
+	refuses_because("Engine=dpdk\nLanDevice=net_null0\nWanDevice=net_vhost1,iface=/tmp/s", "would hear neither ARP");
+	refuses_because("Engine=dpdk\nLanDevice=net_null0\nWanDevice=0000:3b:00.0", "would hear neither ARP");
+	refuses_because("Engine=dpdk\nLanDevice=net_null0\nWanDevice=net_af_packet1,iface=eth3,framesz=1568",
+	                "expected framesz=1584 or more");
+	refuses_because("Engine=dpdk\nLanDevice=net_af_packet1,iface=eth3\nWanDevice=net_af_packet1,iface=eth3",
+	                "is that of LanDevice=");
+	assert_true(config_device_word(device, "iface", value, sizeof(value)));
+	assert_string_equal(value, "eth3");
+	assert_true(config_device_word(device, "framesz", value, sizeof(value)));
+	assert_string_equal(value, "2048");
+	assert_false(config_device_word(device, "face", value, sizeof(value)));
+	assert_false(config_device_word(device, "iface", value, 4));
+	assert_false(config_device_word("net_af_packet1,iface=", "iface", value, sizeof(value)));
+}
+
 static void example_file__names_every_key_with_its_default(void **state)
 {
 	char *text = slurp("etc/longreach/example.conf.sample");
@@ -908,6 +940,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(config_check__engine),
+	    cmocka_unit_test(config_check__wan_device),
 	    cmocka_unit_test(config_parse__minimal_file_and_its_defaults),
 	    cmocka_unit_test(config_parse__every_key_takes_a_good_value),
 	    cmocka_unit_test(config_parse__every_key_refuses_a_bad_value),

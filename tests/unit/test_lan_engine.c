@@ -82,6 +82,7 @@ struct nic_device {
 
 static struct nic_device nic;
 static unsigned opened, pci, stopped;
+static struct nic_wanted wanted[8]; /* of each that was opened */
 static bool there = true;
 
 static int fake_start(const char *arguments, unsigned npci, char *e, size_t elen)
@@ -93,12 +94,12 @@ static int fake_start(const char *arguments, unsigned npci, char *e, size_t elen
 	return 0;
 }
 
-static int fake_open(struct nic_device **dev, const char *devargs, unsigned mtu, char *e, size_t elen)
+static int fake_open(struct nic_device **dev, const struct nic_wanted *w, char *e, size_t elen)
 {
 	opened++;
-	assert_int_equal(mtu, LAN_PKT_MAX);
-	if (strcmp(devargs, "net_nonsense0") == 0) {
-		snprintf(e, elen, "%s: no such device", devargs);
+	wanted[opened - 1] = *w;
+	if (strcmp(w->devargs, "net_nonsense0") == 0) {
+		snprintf(e, elen, "%s: no such device", w->devargs);
 		return -ENODEV;
 	}
 	*dev = &nic;
@@ -585,6 +586,48 @@ static void engine__a_device_that_keeps_what_was_lent_is_gone(void **state)
 	assert_non_null(strstr(err, "it was closed"));
 }
 
+/* A WAN port's device is opened for its path's MTU, and nothing can be lent to it. */
+static void engine__devices_of_paths(void **state)
+{
+	static struct link_config c;
+	const struct nic_engine *e = NULL;
+	struct nic_device *d = NULL;
+
+	(void)state;
+	memset(&c, 0, sizeof(c));
+	c.engine = ENGINE_DPDK;
+	c.nlan_ports = c.nlan_devices = 1;
+	c.npaths = c.nwan_devices = 3;
+	snprintf(c.lan_devices[0], sizeof(c.lan_devices[0]), "net_null0");
+	for (unsigned i = 0; i < 3; i++) {
+		c.paths[i].mtu = (uint16_t)(1500 * (i + 1));
+		snprintf(c.wan_devices[i], sizeof(c.wan_devices[i]), "net_af_packet%u,iface=lo", i / 2);
+	}
+	lan_engine_start(&options, &c, 1);
+	assert_int_equal(opened, 3);
+	assert_int_equal(wanted[0].mtu, LAN_PKT_MAX);
+	assert_true(wanted[0].lends);
+	assert_string_equal(wanted[1].devargs, "net_af_packet0,iface=lo");
+	assert_int_equal(wanted[1].mtu, 3000);
+	assert_false(wanted[1].lends);
+	assert_int_equal(wanted[2].mtu, 4500);
+	nic.waiting = MANY;
+	assert_int_equal(lan_engine_take("WanDevice", "net_af_packet1,iface=lo", &e, &d, err, sizeof(err)), 0);
+	assert_ptr_equal(e, &table);
+	assert_ptr_equal(d, &nic);
+	assert_int_equal(nic.waiting, 0);
+	assert_int_equal(lan_engine_take("WanDevice", "net_af_packet1,iface=lo", &e, &d, err, sizeof(err)), -EBUSY);
+	assert_string_equal(err, "its WanDevice= is that of another link");
+	lan_engine_give_back("net_af_packet1,iface=lo");
+	assert_int_equal(lan_engine_take("WanDevice", "net_af_packet1,iface=lo", &e, &d, err, sizeof(err)), 0);
+	assert_int_equal(lan_engine_take("WanDevice", "net_af_packet2,iface=lo", &e, &d, err, sizeof(err)), -ENODEV);
+	assert_non_null(strstr(err, "WanDevice=net_af_packet2,iface=lo was in no link file"));
+	assert_int_equal(lan_engine_check(&options, &c, err), 0);
+	snprintf(c.wan_devices[0], sizeof(c.wan_devices[0]), "net_af_packet0,iface=nonesuch9");
+	assert_int_equal(lan_engine_check(&options, &c, err), -ENOENT);
+	assert_non_null(strstr(err, "WanDevice=net_af_packet0,iface=nonesuch9: no such interface: nonesuch9"));
+}
+
 static void engine__an_interface_that_is_made_again(void **state)
 {
 	struct lan_port *p;
@@ -636,7 +679,7 @@ static void make(const char *what, const char *link)
 
 static void says(const char *device, const char *words)
 {
-	int r = lan_device_check(root, device, err, sizeof(err));
+	int r = lan_device_check(root, "LanDevice", device, err, sizeof(err));
 
 	if (!words) {
 		assert_int_equal(r, 0);
@@ -684,6 +727,7 @@ int main(void)
 	    cmocka_unit_test_setup(engine__lands_in_blanks, begin),
 	    cmocka_unit_test_setup(engine__sends_large_bodies_from_where_they_are, begin),
 	    cmocka_unit_test_setup(engine__a_device_that_keeps_what_was_lent_is_gone, begin),
+	    cmocka_unit_test_setup(engine__devices_of_paths, begin),
 	    cmocka_unit_test_setup(engine__an_interface_that_is_made_again, begin),
 	    cmocka_unit_test_setup(engine__says_what_is_missing, begin),
 	    cmocka_unit_test(device__says_what_it_lacks),

@@ -40,6 +40,11 @@ void route_ask_close(struct route_ask *a)
 	(void)a;
 }
 
+void route_ask_from(struct route_ask *a, const struct ip_addr *src)
+{
+	(void)a, (void)src;
+}
+
 int route_ask_fd(const struct route_ask *a)
 {
 	(void)a;

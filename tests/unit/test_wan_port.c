@@ -7,6 +7,7 @@
 #include "daemon/privileged/held_sockets.c"
 #include "daemon/util/units.c"
 #include "daemon/wan/wan_filter.c"
+#include "daemon/wan/wan_socket.c"
 #include "no_parent.h"
 
 #include <poll.h>
@@ -55,11 +56,11 @@ static unsigned nseen;
 static uint16_t free_port(const struct ip_addr *local)
 {
 	union sock_addr sa;
-	socklen_t len = to_sockaddr(&sa, local, 0);
+	socklen_t len = wan_sock_addr(&sa, local, 0);
 	int fd = socket(sa.sa.sa_family, SOCK_DGRAM, 0);
 	uint16_t number;
 
-	number = bind(fd, &sa.sa, len) == 0 ? learn_sport(fd) : 0;
+	number = bind(fd, &sa.sa, len) == 0 ? wan_socket_port(fd) : 0;
 	close(fd);
 	return number;
 }
@@ -113,10 +114,10 @@ static void fill(uint8_t d[LEN], uint8_t lane, uint32_t epoch)
 static void send_from(const struct ip_addr *from, uint8_t *d, size_t len, uint16_t seg_len)
 {
 	union sock_addr src, dst;
-	socklen_t slen = to_sockaddr(&src, from, 0);
+	socklen_t slen = wan_sock_addr(&src, from, 0);
 	int fd = socket(src.sa.sa_family, SOCK_DGRAM, 0);
 
-	to_sockaddr(&dst, &f.local, f.number);
+	wan_sock_addr(&dst, &f.local, f.number);
 	assert_int_equal(bind(fd, &src.sa, slen), 0);
 	assert_int_equal(connect(fd, &dst.sa, slen), 0);
 	assert_int_equal(send_once(fd, d, len, seg_len), 0);
@@ -376,7 +377,7 @@ static void wan_port__a_moved_lane_has_another_source_port(void **state)
 static int take_port(const struct ip_addr *at, uint16_t number)
 {
 	union sock_addr sa;
-	socklen_t len = to_sockaddr(&sa, at, number);
+	socklen_t len = wan_sock_addr(&sa, at, number);
 	int fd = socket(sa.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	assert_int_equal(bind(fd, &sa.sa, len), 0);

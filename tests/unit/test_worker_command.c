@@ -16,18 +16,6 @@
 #include "no_log.h"
 
 /* Of ports: nothing here asks them. */
-void wan_port_stats(struct wan_port *w, struct wan_port_stats *s)
-{
-	(void)w;
-	memset(s, 0, sizeof(*s));
-}
-
-void wan_port_session(struct wan_port *w, uint32_t epoch)
-{
-	(void)w;
-	(void)epoch;
-}
-
 void lan_pause_stats(struct lan_pause *p, struct lan_pause_stats *s)
 {
 	(void)p;

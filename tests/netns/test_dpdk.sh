@@ -8,18 +8,7 @@
 
 # Whose frames are larger than a place of the link's buffer, and are copied.
 COPYING=net_af_packet0,iface=lan0,framesz=8192,blocksz=65536,framecnt=256
-EAL="--no-huge -m 256"
 A_TCP=10.101.1.3
-
-# Beside lab_daemon_under(): an argument with blanks. Empty: the daemon as it is.
-daemon_with() { # EAL arguments
-	mkdir -p "$LAB_DIR/bin"
-	printf '#!/bin/sh\nexec %s/longreachd --plugins %s/plugins --eal "%s" "$@"\n' "$LAB_DAEMONS" "$LAB_DAEMONS" "$1" \
-		>"$LAB_DIR/bin/longreachd"
-	ln -sf "$LAB_DAEMONS/longreach" "$LAB_DIR/bin/longreach"
-	chmod 755 "$LAB_DIR/bin" "$LAB_DIR/bin/longreachd"
-	LAB_BIN=$LAB_DIR/bin
-}
 
 link() { # mode
 	LAB_MODE=$1
@@ -112,11 +101,6 @@ killed() {
 	done
 	wait $client || why "contents, order or count are wrong" || return
 	NOTE="$(lab_result .messages) messages, $(lab_result .here.retries) retries"
-}
-
-says() { # words file: the daemon's check of its link file fails with them
-	! "$LAB_BIN/longreachd" --check-config "$LAB_DIR/a/link.conf" 2>"$LAB_DIR/said" || why "it says that all is well" || return
-	grep -q "$1" "$LAB_DIR/said" || why "it says: $(cat "$LAB_DIR/said")"
 }
 
 no_plugin() {

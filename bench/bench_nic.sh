@@ -1,12 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# bench_nic.sh - what an edge costs under Engine=packet and Engine=dpdk, beside a null forwarder of DPDK's own. Root.
+# bench_nic.sh - what an edge costs under Engine=packet, under Engine=dpdk, and with WanDevice= as well, beside a null
+# forwarder of DPDK's own. Root.
 #
 # Limits first, in one process over net_vhost (bench/dpdk/): cycles per stage of a null forwarder, of the engine without a
 # core, of the same with copies; then of sealed edges. LIMITS=only stops there, and needs no rights.
 #
 # In turns, between the same hosts: testpmd's `io` mode as the line, which hands each frame of one net_af_packet port to
-# the other and does nothing to it; then edges under either engine on the usual line. Processor time per 4 KiB packet is
+# the other and does nothing to it; then edges under either engine on the usual line, and with the WAN on devices as well
+# ("wan"; WAN=only leaves out all but the two that differ in that). Processor time per 4 KiB packet is
 # read from /proc. testpmd polls: its time is the time that went by, so only what it carries is compared. All numbers are
 # medians over the turns.
 #
@@ -20,14 +22,17 @@ SECS=${SECS:-5}
 ROUNDS=${ROUNDS:-3}
 PACKET=4096
 RING=framesz=4288,blocksz=274432,framecnt=256
+WAN_RING=framesz=9216,blocksz=36864,framecnt=1024
 LAB_DAEMONS=$LAB_BIN
 TESTPMD_PID=
 
 [ -e "$LAB_DAEMONS/plugins/longreach-dpdk.so" ] || lab_die "longreach-dpdk.so is not built (make dpdk)"
-[ -x "$LAB_DAEMONS/dpdk/bench_nic_edge" ] || lab_die "bench_nic_edge is not built (make dpdk-bench)"
+[ "${WAN:-}" = only ] || [ -x "$LAB_DAEMONS/dpdk/bench_nic_edge" ] || lab_die "bench_nic_edge is not built (make dpdk-bench)"
 say_if_busy
-"$LAB_DAEMONS/dpdk/bench_nic_lend" 2>/dev/null || lab_die "bench_nic_lend fails"
-"$LAB_DAEMONS/dpdk/bench_nic_edge" "$LAB_DAEMONS/plugins" 2>/dev/null || lab_die "bench_nic_edge fails"
+if [ "${WAN:-}" != only ]; then
+	"$LAB_DAEMONS/dpdk/bench_nic_lend" 2>/dev/null || lab_die "bench_nic_lend fails"
+	"$LAB_DAEMONS/dpdk/bench_nic_edge" "$LAB_DAEMONS/plugins" 2>/dev/null || lab_die "bench_nic_edge fails"
+fi
 [ "${LIMITS:-}" != only ] || exit 0
 [ -x "$(command -v dpdk-testpmd)" ] || lab_die "dpdk-testpmd is not here (Debian: dpdk-dev)"
 
@@ -68,10 +73,10 @@ null_forwarder() {
 	wait "$TESTPMD_PID" 2>/dev/null
 }
 
-edges() { # packet|dpdk
+edges() { # packet|dpdk|wan
 	LAB_EXTRA=
 	LAB_BIN=$LAB_DAEMONS
-	if [ "$1" = dpdk ]; then
+	if [ "$1" != packet ]; then
 		mkdir -p "$LAB_DIR/bin"
 		printf '#!/bin/sh\nexec %s/longreachd --plugins %s/plugins --eal "--no-huge -m 256" "$@"\n' "$LAB_DAEMONS" \
 			"$LAB_DAEMONS" >"$LAB_DIR/bin/longreachd"
@@ -79,6 +84,7 @@ edges() { # packet|dpdk
 		chmod 755 "$LAB_DIR/bin/longreachd"
 		LAB_BIN=$LAB_DIR/bin
 		LAB_EXTRA="Link.Engine=dpdk Link.LanDevice=net_af_packet0,iface=lan0,$RING"
+		[ "$1" = dpdk ] || LAB_EXTRA+=" Link.WanDevice=net_af_packet1,iface=wan0,$WAN_RING"
 	fi
 	lab_line --rate 10G --queue 8M
 	lab_edges
@@ -99,13 +105,23 @@ LAB_MODE=near LAB_RATE=8G LAB_FEC=off
 say_if_busy
 echo "engine, Gbit/s, us of processor time per packet: near edge, far edge"
 for ((round = 0; round < ROUNDS; round++)); do
-	null_forwarder
-	edges packet
+	if [ "${WAN:-}" != only ]; then
+		null_forwarder
+		edges packet
+	fi
 	edges dpdk
+	edges wan
 done
-awk -v null="$(median testpmd 2)" -v p="$(median packet 2)" -v d="$(median dpdk 2)" -v pn="$(median packet 3)" \
-	-v dn="$(median dpdk 3)" -v pf="$(median packet 4)" -v df="$(median dpdk 4)" 'BEGIN {
-		printf "testpmd io %.2f Gbit/s; two edges and a line: packet %.2f x, dpdk %.2f x of it\n", null, p / null, d / null
-		printf "near edge: packet %.2f us, dpdk %.2f us: %.2f x\n", pn, dn, dn / pn
-		printf "far edge: packet %.2f us, dpdk %.2f us: %.2f x\n", pf, df, df / pf }'
+compare() { # what with what
+	awk -v a="$1" -v b="$2" -v r="$(median "$1" 2)" -v s="$(median "$2" 2)" -v rn="$(median "$1" 3)" -v sn="$(median "$2" 3)" \
+		-v rf="$(median "$1" 4)" -v sf="$(median "$2" 4)" 'BEGIN {
+			printf "%s beside %s: %.2f x of its Gbit/s; processor time per packet, near edge %.2f us, %.2f x; far edge %.2f us, %.2f x\n", \
+				b, a, s / r, sn, sn / rn, sf, sf / rf }'
+}
+if [ "${WAN:-}" != only ]; then
+	awk -v null="$(median testpmd 2)" -v p="$(median packet 2)" -v d="$(median dpdk 2)" 'BEGIN {
+		printf "testpmd io %.2f Gbit/s; two edges and a line: packet %.2f x, dpdk %.2f x of it\n", null, p / null, d / null }'
+	compare packet dpdk
+fi
+compare dpdk wan
 echo "(All processes share the processors of this machine; testpmd and a worker under dpdk poll.)"

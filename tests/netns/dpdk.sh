@@ -8,9 +8,10 @@
 # shellcheck disable=SC2034
 DEVICE=net_af_packet0,iface=lan0,framesz=4288,blocksz=274432,framecnt=256
 
-# The same for the WAN, and packets of 9,000 bytes.
+# The same for the WAN, and packets of 9,000 bytes. Rings are locked memory, and a daemon that is started again without
+# rights may lock 8 MiB here.
 # shellcheck disable=SC2034
-WAN_DEVICE=net_af_packet1,iface=wan0,framesz=9216,blocksz=36864,framecnt=1024
+WAN_DEVICE=net_af_packet1,iface=wan0,framesz=9216,blocksz=36864,framecnt=256
 # shellcheck disable=SC2034
 EAL="--no-huge -m 256"
 

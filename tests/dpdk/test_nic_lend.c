@@ -392,6 +392,101 @@ static void lend__not_to_a_device_that_another_process_writes_for(void **state)
 	assert_non_null(strstr(err, "net_virtio_user would have to write into the link's buffer by itself"));
 }
 
+/* --- frames in the device's own memory --- */
+
+static void send_own(struct nic_device *d, unsigned n)
+{
+	struct nic_own f;
+
+	for (unsigned i = 0; i < TRIES && engine->tx_pending(d); i++) {
+		engine->tx_retry(d);
+		usleep(10);
+	}
+	assert_false(engine->tx_pending(d));
+	assert_true(engine->own(d, &f));
+	assert_true(f.len >= 4224 + 128);
+	f.at += 100 + n % 28;
+	f.len = len_of(n);
+	fill(f.at, f.len, n);
+	engine->tx_own(d, &f, 1);
+}
+
+static unsigned receive_own(struct nic_device *d, unsigned next)
+{
+	static uint8_t want[FRAME_MAX];
+	struct nic_own got[64];
+	unsigned n = engine->rx_own(d, got, 64);
+
+	for (unsigned i = 0; i < n; i++) {
+		assert_int_equal(got[i].len, len_of(next + i));
+		fill(want, got[i].len, next + i);
+		assert_memory_equal(got[i].at, want, got[i].len);
+		memset(got[i].at, 0xee, got[i].len); /* it may be written into */
+	}
+	engine->own_back(d, got, n);
+	return n;
+}
+
+/* Far more of them than the device has memory for: none is lost on the way. */
+static void own__frames_go_out_and_come_in_where_they_are(void **state)
+{
+	unsigned n = 0;
+
+	(void)state;
+	for (unsigned end = 0; end < ROUNDS;) {
+		for (unsigned burst = 0; burst < BURST; burst++)
+			send_own(vhost, end++);
+		for (unsigned i = 0; i < TRIES && n < end; i++) {
+			unsigned got = receive_own(virtio, n);
+
+			n += got;
+			if (!got)
+				usleep(10);
+		}
+		assert_int_equal(n, end);
+	}
+}
+
+/* What waits is dropped, counted, and its memory is free again. */
+static void own__what_the_device_does_not_take_is_dropped(void **state)
+{
+	struct nic_stats before, after;
+	unsigned dropped = 0;
+
+	(void)state;
+	engine->stats(vhost, &before);
+	while (dropped < 5000) { /* nobody reads */
+		struct nic_own f;
+
+		assert_true(engine->own(vhost, &f));
+		f.len = 60;
+		engine->tx_own(vhost, &f, 1);
+		if (engine->tx_pending(vhost)) {
+			engine->tx_drop(vhost);
+			dropped++;
+		}
+		assert_false(engine->tx_pending(vhost));
+	}
+	engine->stats(vhost, &after);
+	assert_int_equal(after.tx_errors - before.tx_errors, dropped);
+}
+
+/* Of a WAN's MTU, with ring frames that are longer than any of a LAN's. */
+static void own__rooms_hold_a_path_mtu(void **state)
+{
+	static const struct nic_wanted wan = {"net_af_packet3,iface=lo,framesz=9216,blocksz=36864,framecnt=64", 9000, false};
+	struct nic_device *ring;
+	struct nic_own f;
+
+	(void)state;
+	if (geteuid() != 0 || engine->open(&ring, &wan, err, sizeof(err)) < 0)
+		skip();
+	assert_true(engine->own(ring, &f));
+	assert_true(f.len >= 9000 + 128);
+	engine->own_back(ring, &f, 1);
+	assert_int_equal(engine->lend(ring, &calls, err, sizeof(err)), -EMSGSIZE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -402,6 +497,9 @@ int main(void)
 	    cmocka_unit_test_setup(lend__parts_of_frames_that_wait_come_back, begin),
 	    cmocka_unit_test_setup(lend__ring_frames_that_fit_a_place_land, begin),
 	    cmocka_unit_test_setup(lend__not_to_a_device_that_another_process_writes_for, begin),
+	    cmocka_unit_test_setup(own__frames_go_out_and_come_in_where_they_are, begin),
+	    cmocka_unit_test_setup(own__what_the_device_does_not_take_is_dropped, begin),
+	    cmocka_unit_test_setup(own__rooms_hold_a_path_mtu, begin),
 	};
 	int failed = cmocka_run_group_tests_name("nic_lend", tests, start, stop);
 

@@ -34,7 +34,7 @@ if [ "${WAN:-}" != only ]; then
 	"$LAB_DAEMONS/dpdk/bench_nic_edge" "$LAB_DAEMONS/plugins" 2>/dev/null || lab_die "bench_nic_edge fails"
 fi
 [ "${LIMITS:-}" != only ] || exit 0
-[ -x "$(command -v dpdk-testpmd)" ] || lab_die "dpdk-testpmd is not here (Debian: dpdk-dev)"
+[ "${WAN:-}" = only ] || [ -x "$(command -v dpdk-testpmd)" ] || lab_die "dpdk-testpmd is not here (Debian: dpdk-dev)"
 
 cpu_ticks() { # pid
 	awk '{ print $14 + $15 }' "/proc/$1/stat"

@@ -33,6 +33,7 @@
 #include "daemon/lan/lan_engine.h"
 #include "daemon/lan/nic_engine.h"
 #include "daemon/lan/route.h"
+#include "daemon/util/addr.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/log.h"
 #include "wan_filter.h"
@@ -65,7 +66,7 @@ struct engine_way {
 	uint16_t sport[LANES_MAX][WAN_SPORTS_MAX];
 	uint32_t datagrams[LANES_MAX]; /* sent, for the source ports' turns */
 	uint8_t moves[LANES_MAX];      /* struct wan_tx: of the lane's source ports */
-	struct log_limit no_socket_said, stuck_said;
+	struct log_limit no_socket_said, stuck_said, no_route_said;
 };
 
 struct wan_port {
@@ -274,16 +275,32 @@ static uint8_t *engine_stage(struct wan_port *p, size_t *cap)
 	return p->room.at + WAN_ENGINE_HEADROOM;
 }
 
+/* A neighbour that is being asked for is nothing to speak of. */
+static void say_no_route(struct engine_way *w, enum route_answer answer)
+{
+	char here[ADDR_TEXT_MAX], there[ADDR_TEXT_MAX];
+
+	if ((answer != ROUTE_NONE && answer != ROUTE_HERE) || !log_limit_pass(&w->no_route_said, clock_now_ns(), NULL))
+		return;
+	addr_write(&w->params.local, here, sizeof(here));
+	addr_write(&w->params.remote, there, sizeof(there));
+	log_err("WAN port %u: no route leads to the other edge by %s, the interface of WanDevice=: see `ip route get %s from %s`",
+	        w->params.port, w->device->ifname, there, here);
+}
+
 /* Headers in front of the payload. False if there is no way now. */
 static bool address_datagram(struct wan_port *p, struct engine_way *w, const struct wan_tx *tx, uint8_t *payload,
                              size_t len, struct nic_own *frame)
 {
 	uint8_t tos = (uint8_t)(w->params.dscp << 2 | (tx->ect ? ECN_ECT0 : 0)), eth[NEXT_HOP_ETH_MAX];
+	enum route_answer answer;
 	const struct next_hop *hop;
 	uint16_t sport;
 	size_t hdr_len;
 
-	if (route_lookup(route_worker(w->routes, 0), &w->params.remote, p->now_ns, &hop) != ROUTE_OK) {
+	answer = route_lookup(route_worker(w->routes, 0), &w->params.remote, p->now_ns, &hop);
+	if (answer != ROUTE_OK) {
+		say_no_route(w, answer);
 		p->stats.tx_no_route++;
 		return false;
 	}
@@ -443,7 +460,7 @@ static void init_way(struct engine_way *w, const struct wan_port_path *params)
 	w->ends = (struct wan_udp_ends){.local = params->local, .remote = params->remote, .port = params->port};
 	w->port_fd = -1;
 	memset(w->sport_fd, 0xff, sizeof(w->sport_fd));
-	w->no_socket_said = w->stuck_said = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
+	w->no_socket_said = w->stuck_said = w->no_route_said = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
 }
 
 static void close_way(struct engine_way *w)

@@ -104,6 +104,13 @@ cut_and_back() {
 	NOTE="$(lab_result .messages) messages, $(lab_result .here.retries) retries"
 }
 
+# The link gives its devices back, and takes them again.
+restarted() {
+	lab_client a restart link >/dev/null || why "edge a does not restart its link" || return
+	lab_link_up || why "the link does not come back" || return
+	across loss=0.1% -- --op mix --bidir --secs 0.7 --size 20000
+}
+
 refused() { # words WanDevice= more-lines
 	LAB_EXTRA="$LAN Link.WanDevice=$2 ${3:-}"
 	mkdir -p "$LAB_DIR/a"
@@ -143,6 +150,7 @@ check "WanDevice=: datagrams go by the devices alone" by_devices
 check "WanDevice=: the kernel keeps what is its own" kernel_keeps
 check "WanDevice=: wrong checksums are counted" bad_checksums
 check "WanDevice=: interface down, and a daemon killed, under load" cut_and_back
+check "WanDevice=: the link is restarted" restarted
 LAB_EXTRA="$LAN Link.WanDevice=$WAN_DEVICE Path.RateControl=auto Path.SourcePorts=4"
 check "WanDevice=: with RateControl=auto the link comes up" link
 check "WanDevice=: ECN is written and read" ecn_used

@@ -211,6 +211,20 @@ static void wan_udp_get__leaves_what_is_the_kernels(void **state)
 	assert_int_equal(read4(), WAN_UDP_NOT_OURS);
 }
 
+/* Its last word would be taken for the ports, and an address may look like them. */
+static void wan_udp_get__refuses_a_header_that_is_too_short(void **state)
+{
+	struct wan_udp_ends from = a4, to = b4;
+
+	(void)state;
+	put_be16(to.local.b + 14, PORT);
+	from.remote = to.local;
+	build(&from, &to, 0, false);
+	assert_int_equal(wan_udp_get(&to, frame, frame_len, &in), WAN_UDP_OURS);
+	ip[0] = 0x44;
+	assert_int_equal(wan_udp_get(&to, frame, frame_len, &in), WAN_UDP_NOT_OURS);
+}
+
 static void wan_udp_get__names_foreigners(void **state)
 {
 	(void)state;
@@ -261,6 +275,10 @@ static void wan_udp_get__reads_no_further_than_the_frame(void **state)
 		memcpy(cut, frame, len < frame_len ? len : frame_len);
 		if (len < frame_len)
 			assert_int_not_equal(wan_udp_get(&b4, cut, len, &in), WAN_UDP_OURS);
+		if (len > ETH && len < frame_len) {
+			cut[ETH] = 0x4f; /* options to beyond the end, where it is short */
+			assert_int_not_equal(wan_udp_get(&b4, cut, len, &in), WAN_UDP_OURS);
+		}
 		build(&a6, &b6, 0, false);
 		memcpy(cut, frame, len);
 		assert_int_not_equal(wan_udp_get(&b6, cut, len, &in), WAN_UDP_OURS);
@@ -314,6 +332,7 @@ int main(void)
 	    cmocka_unit_test(wan_udp_put__a_checksum_of_0_is_ffff),
 	    cmocka_unit_test(wan_udp_get__gives_ecn),
 	    cmocka_unit_test(wan_udp_get__leaves_what_is_the_kernels),
+	    cmocka_unit_test(wan_udp_get__refuses_a_header_that_is_too_short),
 	    cmocka_unit_test(wan_udp_get__names_foreigners),
 	    cmocka_unit_test(wan_udp_get__refuses_bad_lengths),
 	    cmocka_unit_test(wan_udp_get__reads_no_further_than_the_frame),

@@ -16,8 +16,8 @@
  * Datagrams that are not of this session are not sorted out beforehand, as the kernel does it for sockets (wan_filter.h): the
  * core drops them. Such a worker never sleeps for long, so they wake nobody; but a flood of them fills the device's ring.
  *
- * Blocking: what the device does not take stays, as in wan_port.c, and is dropped when that lasts. A net_af_packet
- * device whose ring is stuck (a frame above the interface's MTU does that) is thus noticed: the log says so. */
+ * Blocking: what the device does not take stays, as in wan_port.c, and is dropped when that lasts, also where there is no
+ * other path: so a device that is stuck is seen in the log and in tx_errors. */
 #include "wan_engine.h"
 
 #include <errno.h>
@@ -338,9 +338,9 @@ static void give_up(struct wan_port *p, struct device *d)
 		w++;
 	p->nic->tx_drop(d->nic);
 	if (log_limit_pass(&w->stuck_said, clock_now_ns(), NULL))
-		log_err("WAN port %u: WanDevice=%s takes no datagrams, those that wait are dropped: was the MTU of %s lowered? "
-		        "Then restart longreachd",
-		        w->params.port, d->name, d->ifname);
+		log_err("WAN port %u: WanDevice=%s takes no datagrams, those that wait are dropped: if that lasts, restart "
+		        "longreachd",
+		        w->params.port, d->name);
 }
 
 static void flush_device(struct wan_port *p, struct device *d)

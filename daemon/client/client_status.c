@@ -33,7 +33,7 @@ static const char *state_text(const char *state)
 	    {"refused", "refused: the edges cannot work together"},
 	    {"port", "port: a LAN port or the WAN address does not work"},
 	    {"peer_stopped", "stopped by an operator at the other edge"},
-	    {"dead", "dead: nothing is heard from the other edge"},
+	    {"dead", "dead: nothing is heard from the other edge, or the session is not whole"},
 	    {"mismatch", "mismatch: carried, nothing is acknowledged early"},
 	    {"stuck", "stuck: a buffer is full, and nothing of it has gone for seconds"},
 	};

@@ -36,8 +36,10 @@ int link_keep_rules(struct link *l, char err[CONFIG_ERR_MAX]);
  * sealed with, NULL: not sealed. 0, or -EAGAIN with err a sentence: some worker is left in the session before, in which
  * nobody hears it, and another session is to be begun. */
 int link_session(struct link *l, const struct proxy_session *s, const struct seal_secret *tx, char err[CONFIG_ERR_MAX]);
-/* The other edge is about to seal with rx; answered by link_keys_fn, unless another call comes first. */
-void link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial);
+/* The other edge is about to seal with rx. 0: answered by link_keys_fn, unless another call comes first. -EAGAIN with err
+ * a sentence: some worker could not open what is sealed with it; link_keys_fn is not called, and the caller calls again with
+ * the same rx and serial. */
+int link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial, char err[CONFIG_ERR_MAX]);
 
 /* Whoever watches the LAN ports calls it when they may have changed: rules, offloads and sockets go to the interfaces
  * that have the ports' names now, and what has gone of the IP port is made again. rules: so may those in front of the

@@ -23,7 +23,8 @@ struct link {
 	uint32_t nworkers;
 	struct relay_thread *relay; /* NULL: Relay.Enable=no */
 	link_keys_fn keys_fn;
-	uint32_t keys_serial;  /* of the last link_rx_keys() */
+	uint32_t keys_serial;  /* of the last link_rx_keys() ... */
+	uint32_t keys_call;    /* ... and its number: a serial may be handed over more than once */
 	uint32_t keys_missing; /* workers that have not taken them */
 	unsigned requests; /* under way, per worker */
 	bool offloads_held, no_early_acks;

@@ -186,10 +186,10 @@ void link_snapshot(struct link *l, bool with_flows, const struct flow_filter *vi
 
 /* --- what comes back from workers --- */
 
-static void keys_taken(struct link *l, uint32_t serial)
+static void keys_taken(struct link *l, uint32_t call)
 {
-	if (serial == l->keys_serial && --l->keys_missing == 0)
-		l->keys_fn(l->event_arg, l, serial);
+	if (call == l->keys_call && --l->keys_missing == 0)
+		l->keys_fn(l->event_arg, l, l->keys_serial);
 }
 
 /* carried_out: false if the link stops, whether the worker saw the command or not. */
@@ -351,19 +351,27 @@ int link_session(struct link *l, const struct proxy_session *s, const struct sea
 	return r;
 }
 
-void link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial)
+/* A worker that does not take the keys keeps keys_missing from 0. */
+int link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial, char err[CONFIG_ERR_MAX])
 {
+	int r = 0;
+
+	err[0] = '\0';
 	l->keys_serial = serial;
+	l->keys_call++;
 	l->keys_missing = l->nworkers;
 	for (uint32_t i = 0; i < l->nworkers; i++) {
 		struct worker_cmd cmd = {
-		    .type = WORKER_RX_KEYS, .serial = serial, .keys = make_keys(l, rx, SEAL_RX, i)};
+		    .type = WORKER_RX_KEYS, .serial = l->keys_call, .keys = make_keys(l, rx, SEAL_RX, i)};
 
 		if (cmd.keys && worker_command(l->worker[i], &cmd))
 			continue;
+		snprintf(err, CONFIG_ERR_MAX, "worker %u of %u cannot open what the other edge is about to send: %s", i + 1,
+		         l->nworkers, cmd.keys ? "it takes no commands" : "no memory for the keys");
 		seal_keys_free(cmd.keys);
-		log_err("link %s: worker %u does not take the new keys", l->config.name, i);
+		r = -EAGAIN;
 	}
+	return r;
 }
 
 bool link_alive(struct link *l)

@@ -32,6 +32,17 @@ enum site_times {
 	PORTS_AGAIN_MS = 100, /* until something is in place that is not yet */
 	EVENT_WINDOW_S = 10,
 	EVENTS_PER_WINDOW = 10, /* of one type, before they are only counted */
+	OFFER_SLOW_S = 3,       /* the other edge takes keys within a round trip and some milliseconds */
+};
+
+/* Why a link that runs does not carry, or not as it should. Several may stand at a time. */
+enum trouble {
+	TROUBLE_RULES,   /* the kernel's rules cannot be put back */
+	TROUBLE_PORT,    /* what it stands on does not work */
+	TROUBLE_SESSION, /* a worker has no part in the session */
+	TROUBLE_KEYS,    /* a worker cannot open what the other edge is about to send */
+	TROUBLE_OFFER,   /* the other edge does not take the keys of what is about to be sent to it */
+	TROUBLES,
 };
 
 /* What rates are made of. */
@@ -50,7 +61,13 @@ struct site {
 	struct peer *peer;
 	char error[CONFIG_ERR_MAX]; /* why it does not run */
 	struct port_watch *ports;
-	char port_error[CONFIG_ERR_MAX]; /* what is wrong with what it stands on; empty: nothing */
+	struct {
+		char text[CONFIG_ERR_MAX]; /* empty: none */
+		uint64_t number;           /* a larger one is newer */
+	} trouble[TROUBLES];
+	uint64_t ntroubles;                         /* that there were */
+	char troubles[TROUBLES * CONFIG_ERR_MAX];   /* those that stand, the newest first; empty: none */
+	char follow_error[CONFIG_ERR_MAX];          /* why LAN ports are not taken up yet, while they are not */
 	struct event *follow;            /* the other edge's barrier: barrier_follows */
 	bool barrier_follows;            /* Barrier=auto is to be pair */
 	struct event *timer;             /* samples a running link, tries to start one that failed */
@@ -62,8 +79,6 @@ struct site {
 	struct distance distance;
 	struct log_limit events[EV_COUNT];
 	uint64_t event_counts[EV_COUNT];
-	char session_error[CONFIG_ERR_MAX]; /* why a worker has no part in the session; empty: all have */
-	char rules_error[CONFIG_ERR_MAX]; /* why the kernel's rules cannot be put back; empty: they stand */
 	struct log_limit rules_said;
 	uint64_t truncated; /* frames larger than a place in a LAN port's ring, so far */
 	struct log_limit truncated_said, ports_said;
@@ -71,6 +86,54 @@ struct site {
 	bool halted;      /* by an operator */
 	char waits[CONFIG_ERR_MAX]; /* why its file is not in force; empty: it is */
 };
+
+/* --- what is wrong with a link that runs --- */
+
+static bool has_trouble(const struct site *s, enum trouble t)
+{
+	return s->trouble[t].text[0] != '\0';
+}
+
+static void write_troubles(struct site *s)
+{
+	uint64_t below = UINT64_MAX;
+	size_t len = 0;
+
+	s->troubles[0] = '\0';
+	for (;;) {
+		int newest = -1;
+
+		for (int i = 0; i < TROUBLES; i++)
+			if (has_trouble(s, (enum trouble)i) && s->trouble[i].number < below &&
+			    (newest < 0 || s->trouble[i].number > s->trouble[newest].number))
+				newest = i;
+		if (newest < 0)
+			return;
+		below = s->trouble[newest].number;
+		len += (size_t)snprintf(s->troubles + len, sizeof(s->troubles) - len, "%s%s", len > 0 ? "; " : "",
+		                        s->trouble[newest].text);
+		if (len >= sizeof(s->troubles))
+			return;
+	}
+}
+
+/* text empty: it is over. True if that is news. */
+static bool set_trouble(struct site *s, enum trouble t, const char *text)
+{
+	if (strcmp(text, s->trouble[t].text) == 0)
+		return false;
+	snprintf(s->trouble[t].text, sizeof(s->trouble[t].text), "%s", text);
+	s->trouble[t].number = ++s->ntroubles;
+	write_troubles(s);
+	return true;
+}
+
+static void end_troubles(struct site *s)
+{
+	for (int i = 0; i < TROUBLES; i++)
+		set_trouble(s, (enum trouble)i, "");
+	s->follow_error[0] = '\0';
+}
 
 /* --- events of the core --- */
 
@@ -285,22 +348,53 @@ void site_rates(const struct site *s, struct site_rates *r)
 
 /* --- starting --- */
 
+/* Each time that it begins, ends, or is another one. */
+static void say_session(struct site *s, enum trouble t, const char *err, const char *until)
+{
+	if (!set_trouble(s, t, err))
+		return;
+	if (err[0] != '\0')
+		log_err("link %s: %s: %s [session_incomplete]", s->config.name, err, until);
+	else if (!has_trouble(s, TROUBLE_SESSION) && !has_trouble(s, TROUBLE_KEYS))
+		log_notice("link %s: all workers have what the session needs again", s->config.name);
+}
+
 static void on_session(void *arg, const struct proxy_session *session, const struct seal_secret *tx)
 {
 	struct site *s = arg;
-
 	char err[CONFIG_ERR_MAX];
 
-	if (link_session(s->link, session, tx, err) < 0 && strcmp(err, s->session_error) != 0)
-		log_err("link %s: %s: another one is begun every second until all have it", s->config.name, err);
-	snprintf(s->session_error, sizeof(s->session_error), "%s", err);
+	link_session(s->link, session, tx, err);
+	say_session(s, TROUBLE_SESSION, err, "another session is begun every second until all workers have it");
 }
 
 static void on_keys(void *arg, const struct seal_secret *rx, uint32_t serial)
 {
 	struct site *s = arg;
+	char err[CONFIG_ERR_MAX];
 
-	link_rx_keys(s->link, rx, serial);
+	link_rx_keys(s->link, rx, serial, err);
+	say_session(s, TROUBLE_KEYS, err, "the keys are made again every second, and the other edge waits for that");
+}
+
+/* Every second: a session that is not whole is not left to the next control connection, which may be weeks away. */
+static void look_at_session(struct site *s)
+{
+	struct peer_status peer;
+	char err[CONFIG_ERR_MAX] = "";
+
+	if (s->peer == NULL)
+		return;
+	if (has_trouble(s, TROUBLE_SESSION))
+		peer_renew(s->peer);
+	if (has_trouble(s, TROUBLE_KEYS) && !peer_take_keys_again(s->peer))
+		set_trouble(s, TROUBLE_KEYS, ""); /* they were for a connection that has ended */
+	site_peer_status(s, &peer);
+	if (peer.offer_age_ns >= OFFER_SLOW_S * NS_PER_S)
+		snprintf(err, sizeof(err), "the other edge has not taken the keys of a session that were offered to it, and may hear nothing "
+		         "from here until it has: its own status and log say why");
+	if (set_trouble(s, TROUBLE_OFFER, err) && err[0] != '\0')
+		log_err("link %s: %s; they are offered again every few seconds [session_incomplete]", s->config.name, err);
 }
 
 static void on_keys_taken(void *arg, struct link *l, uint32_t serial)
@@ -403,7 +497,6 @@ static void try_start(struct site *s)
 	closed_note_owed(&s->config);
 	if (start(s, err) == 0) {
 		s->error[0] = '\0';
-		s->port_error[0] = '\0';
 		log_started(s);
 		take_ports(s);
 		return;
@@ -429,9 +522,8 @@ static bool retry_is_due(const struct site *s)
 
 static void say_ports(struct site *s, const char *error)
 {
-	if (strcmp(error, s->port_error) == 0)
+	if (!set_trouble(s, TROUBLE_PORT, error))
 		return;
-	snprintf(s->port_error, sizeof(s->port_error), "%s", error);
 	if (!log_limit_pass(&s->ports_said, clock_now_ns(), NULL))
 		return; /* one that comes and goes */
 	if (error[0] != '\0')
@@ -440,7 +532,8 @@ static void say_ports(struct site *s, const char *error)
 		log_notice("link %s: LAN ports and WAN address work again", s->config.name);
 }
 
-/* What does not work is said first: what is only being put in place may take no longer than a look. */
+/* What does not work is said first: what is only being put in place may take no longer than a look. While workers are at it
+ * link_follow_ports() has no words, and what it said last stands. */
 static void look_at_ports(struct site *s)
 {
 	char error[CONFIG_ERR_MAX], follow[CONFIG_ERR_MAX];
@@ -449,9 +542,9 @@ static void look_at_ports(struct site *s)
 	port_watch_trouble(s->ports, &s->config, error);
 	if (r < 0)
 		port_watch_again(s->ports, PORTS_AGAIN_MS);
-	if (r < 0 && error[0] == '\0')
-		snprintf(error, sizeof(error), "%s", follow[0] != '\0' ? follow : s->port_error);
-	say_ports(s, error);
+	if (r == 0 || follow[0] != '\0')
+		snprintf(s->follow_error, sizeof(s->follow_error), "%s", r < 0 ? follow : "");
+	say_ports(s, error[0] != '\0' ? error : s->follow_error);
 }
 
 void site_look_at_rules(struct site *s)
@@ -468,9 +561,8 @@ void site_look_at_rules(struct site *s)
 		log_warn("link %s: somebody changed or removed the nft rules that keep the kernel from forwarding what this "
 		         "link takes, as `nft flush ruleset` does%s [rules_changed]",
 		         s->config.name, r > 0 ? ": they are put back" : "");
-	if (err[0] != '\0' && strcmp(err, s->rules_error) != 0)
+	if (set_trouble(s, TROUBLE_RULES, err) && err[0] != '\0')
 		log_err("link %s: %s; nothing is acknowledged early until that works", s->config.name, err);
-	snprintf(s->rules_error, sizeof(s->rules_error), "%s", err);
 }
 
 static void arm(struct site *s)
@@ -489,10 +581,9 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (s->rules_error[0] != '\0')
+	if (has_trouble(s, TROUBLE_RULES))
 		site_look_at_rules(s);
-	if (s->peer != NULL && s->session_error[0] != '\0')
-		peer_renew(s->peer);
+	look_at_session(s);
 	if (s->failed != NULL)
 		failed_record_write(s->failed);
 	if (s->link == NULL) {
@@ -509,11 +600,11 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 static void on_ports(void *arg)
 {
 	struct site *s = arg;
-	bool changed = port_watch_look(s->ports, &s->config), had_error = s->port_error[0] != '\0';
+	bool changed = port_watch_look(s->ports, &s->config), had_error = has_trouble(s, TROUBLE_PORT);
 
 	if (s->link != NULL) {
 		look_at_ports(s);
-		if (had_error && s->port_error[0] == '\0')
+		if (had_error && !has_trouble(s, TROUBLE_PORT))
 			peer_retry(s->peer);
 	} else if (changed && !s->halted) {
 		try_start(s);
@@ -595,7 +686,7 @@ static void stop(struct site *s, bool comes_back)
 		peer_stop(s->peer);
 	s->peer = NULL;
 	s->link = NULL; /* nobody asks it any more */
-	s->rules_error[0] = s->session_error[0] = '\0';
+	end_troubles(s);
 	if (l == NULL)
 		return;
 	link_stop(l, comes_back);
@@ -700,11 +791,11 @@ enum site_state site_state_now(const struct site *s, const struct link_snapshot 
 
 	if (s->halted)
 		return SITE_STOPPED;
-	if (s->link != NULL && s->rules_error[0] != '\0')
+	if (has_trouble(s, TROUBLE_RULES))
 		return SITE_OPEN;
-	if (s->link != NULL && s->port_error[0] != '\0')
+	if (has_trouble(s, TROUBLE_PORT))
 		return SITE_PORT;
-	if (s->link != NULL && s->session_error[0] != '\0')
+	if (has_trouble(s, TROUBLE_SESSION) || has_trouble(s, TROUBLE_KEYS) || has_trouble(s, TROUBLE_OFFER))
 		return SITE_DEAD;
 	site_peer_status(s, &peer);
 	return site_state(s->link != NULL, &peer, snap != NULL ? &snap->status : NULL);
@@ -731,9 +822,7 @@ struct link *site_link(const struct site *s)
 
 const char *site_error(const struct site *s)
 {
-	if (s->link == NULL)
-		return s->error;
-	return s->rules_error[0] != '\0' ? s->rules_error : s->port_error[0] != '\0' ? s->port_error : s->session_error;
+	return s->link == NULL ? s->error : s->troubles;
 }
 
 const struct distance *site_distance(const struct site *s)

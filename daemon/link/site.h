@@ -43,7 +43,7 @@ void site_remove(struct site *s);
 	X(OPEN, "open", "rules that keep the kernel from forwarding cannot be set: nothing is acknowledged early")              \
 	X(PORT, "port", "a LAN port or the WAN address does not work")                                                 \
 	X(PEER_STOPPED, "peer_stopped", "by an operator at the other edge, which said so and is not heard since")      \
-	X(DEAD, "dead", "nothing is heard from the other edge")                                                        \
+	X(DEAD, "dead", "nothing is heard from the other edge, or the session is not whole")                          \
 	X(MISMATCH, "mismatch", "the edges disagree: carried, never acknowledged early")                               \
 	X(STUCK, "stuck", "a buffer is full, and nothing of it has gone for seconds")                                  \
 	X(UP, "up", "carries")
@@ -69,7 +69,8 @@ struct site_rates {
 
 const struct link_config *site_config(const struct site *s);
 struct link *site_link(const struct site *s); /* NULL: failed */
-const char *site_error(const struct site *s); /* why failed, or what is wrong with a port; empty */
+/* Why it failed; of a link that runs all that is wrong with it now, the newest first, with "; " in between. Empty: nothing. */
+const char *site_error(const struct site *s);
 const struct distance *site_distance(const struct site *s);
 void site_peer_status(const struct site *s, struct peer_status *p);
 /* Seen since the site began, logged or not. */

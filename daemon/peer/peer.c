@@ -186,7 +186,9 @@ static void end_unproven_session(struct peer *p)
 	        p->status.trouble);
 	p->status.reauth = REAUTH_FAILED;
 	p->status.in_session = p->status.met = p->session_due = false;
+	p->due_since_ns = 0;
 	p->session_boot_id = 0;
+	p->is_void = begun;
 	p->here.session++; /* the next session has epochs of its own */
 	if (begun)
 		begin_void_session(p);
@@ -234,6 +236,9 @@ static void offer_key(struct peer *p)
 	struct proxy_session s;
 
 	p->session_due = true;
+	p->offered_ns = clock_now_ns();
+	if (p->due_since_ns == 0)
+		p->due_since_ns = p->offered_ns;
 	if (p->conn == NULL)
 		return; /* on the next connection */
 	hello_epochs(&p->here, &p->there, &s);
@@ -241,7 +246,8 @@ static void offer_key(struct peer *p)
 	p->offer_serial++;
 	if (!export_secret(p->conn, p->connects ? KEY_FROM_CONNECTING : KEY_FROM_LISTENING, p->offer_serial,
 	                   &p->offer)) {
-		log_err("link %s: no key can be had from TLS", p->name);
+		log_err("link %s: TLS gives no key to begin a session with: it is asked again every %d s", p->name,
+		        OFFER_WITHIN_MS / 1000);
 		return;
 	}
 	put_be32(body, p->offer_serial);
@@ -249,20 +255,42 @@ static void offer_key(struct peer *p)
 	peer_conn_send(p->conn, MSG_KEY, body, sizeof(body));
 }
 
-/* False: not now. */
-bool peer_take_key(struct conn *c, const uint8_t *body)
+/* An edge that does not answer an offer may have no memory for the keys. An earlier version of it does not try again by
+ * itself, but takes another offer. */
+static void offer_again(struct peer *p, uint64_t now_ns)
 {
-	struct peer *p = c->peer;
-	struct seal_secret s = {.epoch = get_be32(body + 4)};
+	if (p->session_due && p->conn != NULL && now_ns - p->offered_ns >= OFFER_WITHIN_MS * NS_PER_MS)
+		offer_key(p);
+}
 
-	if (p->tls == NULL || p->conn != c)
-		return false;
-	p->taking_serial = get_be32(body);
-	if (!export_secret(c, p->connects ? KEY_FROM_LISTENING : KEY_FROM_CONNECTING, p->taking_serial, &s))
+/* TLS gives the same secret as often as it is asked. */
+static bool take_keys(struct peer *p)
+{
+	struct seal_secret s = {.epoch = p->taking_epoch};
+
+	if (!export_secret(p->conn, p->connects ? KEY_FROM_LISTENING : KEY_FROM_CONNECTING, p->taking_serial, &s))
 		return false;
 	p->user.keys(p->user.arg, &s, p->taking_serial);
 	OPENSSL_cleanse(&s, sizeof(s));
 	return true;
+}
+
+/* False: not now. */
+bool peer_take_key(struct conn *c, const uint8_t *body)
+{
+	struct peer *p = c->peer;
+
+	if (p->tls == NULL || p->conn != c)
+		return false;
+	p->taking_serial = get_be32(body);
+	p->taking_epoch = get_be32(body + 4);
+	p->taking = true; /* before the answer, which may come at once */
+	return take_keys(p);
+}
+
+bool peer_take_keys_again(struct peer *p)
+{
+	return p->conn != NULL && p->taking && take_keys(p);
 }
 
 void peer_keys_taken(struct peer *p, uint32_t serial)
@@ -271,6 +299,7 @@ void peer_keys_taken(struct peer *p, uint32_t serial)
 
 	if (p->conn == NULL || serial != p->taking_serial)
 		return;
+	p->taking = false;
 	put_be32(body, serial);
 	peer_conn_send(p->conn, MSG_KEY_READY, body, sizeof(body));
 }
@@ -282,6 +311,7 @@ void peer_take_ready(struct conn *c, const uint8_t *body)
 	if (!p->session_due || p->conn != c || get_be32(body) != p->offer_serial)
 		return;
 	p->session_due = false;
+	p->due_since_ns = 0;
 	begin_session(p, &p->offer);
 	OPENSSL_cleanse(&p->offer, sizeof(p->offer));
 }
@@ -347,6 +377,7 @@ static void begin_session(struct peer *p, const struct seal_secret *tx)
 	hello_epochs(&p->here, &p->there, s);
 	s->mismatch = p->status.verdict != HELLO_AGREED;
 	p->status.in_session = true;
+	p->is_void = false;
 	p->status.sessions++;
 	p->status.reauth = REAUTH_NONE;
 	p->user.session(p->user.arg, s, tx);
@@ -405,6 +436,8 @@ static void reconsider(struct peer *p)
 	if (p->user.barrier != NULL)
 		p->user.barrier(p->user.arg, (enum barrier_mode)p->there.barrier, p->there.barrier_owed);
 	p->session_due = false;
+	if (p->status.verdict == HELLO_REFUSED || p->tls == NULL)
+		p->due_since_ns = 0;
 	if (p->status.verdict == HELLO_REFUSED)
 		return;
 	log_oddities(p);
@@ -420,6 +453,8 @@ static void take_place(struct peer *p, struct conn *c)
 
 	peer_conn_forget(c);
 	p->conn = c;
+	p->taking = false;
+	p->due_since_ns = 0; /* a connection ago nobody could have answered */
 	p->reauth_asked_ns = 0;
 	p->backoff_ms = BACKOFF_MIN_MS;
 	if (old != NULL)
@@ -549,6 +584,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 			peer_conn_fail(p->pending[i], "no answer");
 	if (p->conn != NULL)
 		check_conn(p->conn, now_ns);
+	offer_again(p, now_ns);
 	reauth_tick(p);
 	look_at_days(p);
 	look_at_clock(p, now_ns);
@@ -674,6 +710,10 @@ void peer_reconfigure(struct peer *p, const struct link_config *c)
 
 void peer_renew(struct peer *p)
 {
+	if (p->is_void) {
+		begin_void_session(p);
+		return;
+	}
 	if (p->conn == NULL || !p->status.met || p->session_due)
 		return;
 	p->here.session++;
@@ -723,6 +763,7 @@ void peer_status(const struct peer *p, struct peer_status *s)
 	*s = p->status;
 	s->there = p->there;
 	s->settling = s->in_session && clock_now_ns() < p->settled_ns;
+	s->offer_age_ns = p->conn != NULL && p->session_due ? clock_now_ns() - p->due_since_ns : 0;
 	s->clock_known = p->conn != NULL && peer_clock_ahead(&p->clock, p->status.rtt_ns, &s->clock_ahead_ns);
 	s->clock_jumps = p->clock.jumps;
 	s->clock_jump_ns = p->clock.jump_ns;

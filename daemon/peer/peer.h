@@ -15,7 +15,8 @@ struct peer;
 struct peer_user {
 	/* Both edges have said hello and can carry: begin a session. tx: what to seal with, NULL: not sealed. */
 	void (*session)(void *arg, const struct proxy_session *s, const struct seal_secret *tx);
-	/* The other edge is about to seal with rx. When all workers have its keys: peer_keys_taken(). */
+	/* The other edge is about to seal with rx. When all workers have its keys: peer_keys_taken(). If some cannot have them:
+	 * peer_take_keys_again(), after a while; until then the other edge sends nothing. */
 	void (*keys)(void *arg, const struct seal_secret *rx, uint32_t serial);
 	/* What the other edge's barrier is, and whether for what its buffer owes; as often as it says hello. May be NULL. Must
 	 * not stop the peer. */
@@ -32,12 +33,16 @@ int peer_open(const struct link_config *c, struct event_base *base, const struct
 void peer_run(struct peer *p, const struct link_config *c, const struct arena_life *life);
 /* The keys of that serial number are in place. */
 void peer_keys_taken(struct peer *p, uint32_t serial);
+/* Calls peer_user.keys once more for the offer of a key that was not answered yet. False: none waits, as the connection
+ * that it came over has ended; the other edge makes it again over the next one. */
+bool peer_take_keys_again(struct peer *p);
 /* The key files may be new ones under their old names. If they say something new, the other edge has to prove itself under
  * them: see `reauthentication` in peer.c. True: they do. */
 bool peer_reread_keys(struct peer *p, const struct link_config *c);
 /* Says what has changed, if the other edge should know; a new session begins then. */
 void peer_reconfigure(struct peer *p, const struct link_config *c);
-/* Begins another session with the same edge, if that is connected and none is being begun. */
+/* Some worker was left without the last session: begins another one with the same edge, if that is connected and none is
+ * being begun; or, where the last was the session of nobody that ends an unproven one, that once more. */
 void peer_renew(struct peer *p);
 /* The way to the other edge may be there again: an edge that connects and is not connected tries at once. */
 void peer_retry(struct peer *p);
@@ -69,6 +74,7 @@ struct peer_status {
 	struct hello there;           /* valid if met */
 	struct proxy_session session; /* valid if in_session */
 	uint64_t sessions;            /* begun so far */
+	uint64_t offer_age_ns;        /* how long the other edge, which is connected, has not taken the keys of the next one; 0: it has */
 	uint64_t rtt_ns;              /* of the control channel; 0: not measured */
 	uint64_t refused_connections; /* from strangers, or too many, or not what an edge sends */
 	uint64_t unproven_connections; /* looked at though their first bytes proved nothing */

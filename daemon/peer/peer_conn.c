@@ -39,8 +39,10 @@ void peer_conn_close(struct conn *c)
 	struct peer *p = c->peer;
 
 	peer_conn_forget(c);
-	if (p->conn == c)
+	if (p->conn == c) {
 		p->conn = NULL;
+		p->taking = false;
+	}
 	p->status.connected = p->conn != NULL;
 	bufferevent_free(c->bev);
 	free(c);

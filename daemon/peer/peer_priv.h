@@ -27,6 +27,7 @@ enum peer_limits {
 	PENDING_MAX = 8,
 	UNPROVEN_MAX = 2,         /* of these */
 	SESSION_SETTLES_MS = 1000, /* the first datagram of a session that follows another comes within a round trip */
+	OFFER_WITHIN_MS = 3000, /* an offered key is taken within a round trip and some milliseconds; else it is offered again */
 	REAUTH_EVERY_MS = 1000,   /* attempts beside a connection that is in use, and requests for one */
 	CONNECT_WITHIN_MS = 2000, /* TCP: a new attempt gets through sooner than the fourth SYN of an old one */
 	UNPROVEN_WITHIN_MS = 2000,
@@ -81,10 +82,15 @@ struct peer {
 	bool session_due;         /* agreed upon, waits for the key that was offered */
 	struct seal_secret offer; /* what will seal it */
 	uint32_t offer_serial;    /* counts offers of this life */
+	uint64_t offered_ns;      /* the last try of it, made or not */
+	uint64_t due_since_ns;    /* the first one of a session_due; it outlives connections */
 	uint32_t taking_serial;   /* of the other edge's last offer */
+	uint32_t taking_epoch;    /* what it said with it */
+	bool taking;              /* it came over `conn`, and is not answered */
 
 	uint8_t session_keys[TLS_FINGERPRINT_LEN]; /* those that the session in force was proven under */
 	uint32_t session_boot_id;     /* of the other edge in that session; 0: there is none */
+	bool is_void;                 /* the workers' session is that of begin_void_session(), and there is no other */
 	uint64_t settled_ns;          /* from then on silence means that the other edge is dead */
 	uint64_t reauth_within_ns;
 	uint64_t reauth_since_ns; /* since then they, or the connection's, are not the ones in force; 0: they are */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a link says of a session that not all of its workers have taken up. */
+/* What a link says of a session, or of its keys, that not all of its workers have taken up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +13,9 @@
 #include "daemon/link/link_workers.c"
 
 static unsigned ncommands, takes, has_memory; /* bit i: of worker i; of its keys */
+static struct worker_cmd last[4];             /* that worker i was given */
+static unsigned nanswered;                    /* serials of keys that all workers have */
+static uint32_t answered;
 static struct link *here;
 
 struct seal_keys {
@@ -21,9 +24,14 @@ struct seal_keys {
 
 bool worker_command(struct worker *w, const struct worker_cmd *cmd)
 {
-	for (uint32_t i = 0; i < here->nworkers; i++)
-		if (here->worker[i] == w && !(takes >> i & 1))
+	for (uint32_t i = 0; i < here->nworkers; i++) {
+		if (here->worker[i] != w)
+			continue;
+		if (!(takes >> i & 1))
 			return false;
+		last[i] = *cmd;
+		last[i].keys = NULL;
+	}
 	ncommands++;
 	free(cmd->keys);
 	return true;
@@ -150,20 +158,37 @@ void flow_watch_free(struct flow_watch *w)
 	(void)w;
 }
 
+static void on_answered(void *arg, struct link *l, uint32_t serial)
+{
+	(void)arg;
+	assert_ptr_equal(l, here);
+	nanswered++;
+	answered = serial;
+}
+
+static int setup(void **state)
+{
+	static char worker[4];
+
+	(void)state;
+	here = calloc(1, sizeof(*here));
+	here->nworkers = 4;
+	here->keys_fn = on_answered;
+	for (uint32_t i = 0; i < 4; i++)
+		here->worker[i] = (struct worker *)(void *)&worker[i];
+	nanswered = 0;
+	return 0;
+}
+
 /* --- sessions --- */
 
 static int session(unsigned will_take, unsigned memory, const struct seal_secret *tx, char err[CONFIG_ERR_MAX])
 {
-	static char worker[4];
 	struct proxy_session s = {.epoch_tx = 1, .epoch_rx = 2};
 
 	takes = will_take;
 	has_memory = memory;
 	ncommands = 0;
-	here = calloc(1, sizeof(*here));
-	here->nworkers = 4;
-	for (uint32_t i = 0; i < 4; i++)
-		here->worker[i] = (struct worker *)(void *)&worker[i];
 	return link_session(here, &s, tx, err);
 }
 
@@ -206,13 +231,95 @@ static void link_session__one_takes_no_commands(void **state)
 	assert_string_equal(err, "worker 4 of 4 is left without a session: it takes no commands");
 }
 
+/* --- keys of what the other edge is about to send --- */
+
+static int keys(unsigned will_take, unsigned memory, uint32_t serial, char err[CONFIG_ERR_MAX])
+{
+	struct seal_secret rx = {.epoch = 2};
+
+	takes = will_take;
+	has_memory = memory;
+	ncommands = 0;
+	return link_rx_keys(here, &rx, serial, err);
+}
+
+/* Worker i has carried out a command: its answer. */
+static void answer(const struct worker_cmd *cmd)
+{
+	struct worker_cmd a = *cmd;
+
+	take_answer(here, &a, true);
+}
+
+static void link_rx_keys__all_take_them(void **state)
+{
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	assert_int_equal(keys(15, 15, 7, err), 0);
+	assert_string_equal(err, "");
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(nanswered, 0);
+		answer(&last[i]);
+	}
+	assert_int_equal(nanswered, 1);
+	assert_int_equal(answered, 7);
+}
+
+static void link_rx_keys__no_memory_for_those_of_one(void **state)
+{
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	assert_int_equal(keys(15, 11, 7, err), -EAGAIN);
+	assert_int_equal(ncommands, 3); /* all others have them */
+	assert_string_equal(err, "worker 3 of 4 cannot open what the other edge is about to send: no memory for the keys");
+	for (unsigned i = 0; i < 4; i++)
+		if (i != 2)
+			answer(&last[i]);
+	assert_int_equal(nanswered, 0);
+}
+
+static void link_rx_keys__one_takes_no_commands(void **state)
+{
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	assert_int_equal(keys(14, 15, 7, err), -EAGAIN);
+	assert_string_equal(err, "worker 1 of 4 cannot open what the other edge is about to send: it takes no commands");
+}
+
+/* Answers to a call that failed come late, and say nothing of the call that repeats it. */
+static void link_rx_keys__late_answers_do_not_count_for_the_next_call(void **state)
+{
+	struct worker_cmd first[4];
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	assert_int_equal(keys(15, 7, 7, err), -EAGAIN);
+	memcpy(first, last, sizeof(first));
+	assert_int_equal(keys(15, 15, 7, err), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		answer(&first[i]);
+		answer(&last[i]);
+	}
+	assert_int_equal(nanswered, 0); /* the fourth has none */
+	answer(&last[3]);
+	assert_int_equal(nanswered, 1);
+	assert_int_equal(answered, 7);
+}
+
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_teardown(f, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 	    TEST(link_session__all_take_it),
 	    TEST(link_session__no_memory_for_the_keys_of_one),
 	    TEST(link_session__one_takes_no_commands),
+	    TEST(link_rx_keys__all_take_them),
+	    TEST(link_rx_keys__no_memory_for_those_of_one),
+	    TEST(link_rx_keys__one_takes_no_commands),
+	    TEST(link_rx_keys__late_answers_do_not_count_for_the_next_call),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

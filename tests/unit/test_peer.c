@@ -795,6 +795,68 @@ static void sealed__offer_is_made_again_on_the_next_connection(void **state)
 	assert_int_equal(l->a.sessions, 1);
 }
 
+/* Workers of this edge could not have the keys, over a connection that stays: the same ones are made again. */
+static void sealed__keys_that_workers_did_not_take_are_made_again(void **state)
+{
+	struct lab *l = *state;
+	struct seal_secret first;
+
+	l->a.slow_keys = true;
+	assert_int_equal(start_edge(l, &l->b), 0);
+	assert_int_equal(start_edge(l, &l->a), 0);
+	run_until(l, a_was_offered, 3000);
+	run_for(l, 30);
+	assert_int_equal(l->b.sessions, 0);
+	first = l->a.rx;
+	l->a.slow_keys = false;
+	assert_true(peer_take_keys_again(l->a.peer));
+	assert_memory_equal(first.bytes, l->a.rx.bytes, SEAL_SECRET_LEN);
+	assert_int_equal(first.epoch, l->a.rx.epoch);
+	run_until(l, both_in_session, 200);
+	assert_crosswise(l);
+	assert_same_secrets(l);
+	assert_false(peer_take_keys_again(l->a.peer)); /* nothing waits */
+	peer_conn_fail(l->b.peer->conn, "test");
+	run_until(l, a_lost, 1000);
+	assert_false(peer_take_keys_again(l->a.peer));
+}
+
+static bool b_was_offered_twice(const struct lab *l)
+{
+	return l->b.offers == 2;
+}
+
+/* The other edge does not answer an offer, as one of the version before that had no memory: it is offered again, over the
+ * connection that there is, and meanwhile status tells. The clock is set back instead of waiting. */
+static void sealed__offer_that_is_not_answered_is_made_again(void **state)
+{
+	struct lab *l = *state;
+
+	l->b.slow_keys = true;
+	assert_int_equal(start_edge(l, &l->b), 0);
+	assert_int_equal(start_edge(l, &l->a), 0);
+	run_until(l, b_was_offered, 3000);
+	run_for(l, 20);
+	assert_int_equal(l->a.sessions, 0);
+	on_tick(-1, 0, l->a.peer);
+	run_for(l, 20);
+	assert_int_equal(l->b.offers, 1); /* it has a while */
+	l->a.peer->offered_ns -= OFFER_WITHIN_MS * NS_PER_MS;
+	l->a.peer->due_since_ns -= OFFER_WITHIN_MS * NS_PER_MS;
+	assert_true(status_of(&l->a).offer_age_ns >= OFFER_WITHIN_MS * NS_PER_MS);
+	on_tick(-1, 0, l->a.peer);
+	run_until(l, b_was_offered_twice, 200);
+	assert_true(status_of(&l->a).offer_age_ns >= OFFER_WITHIN_MS * NS_PER_MS); /* the second one is no better */
+	l->b.slow_keys = false;
+	l->a.peer->offered_ns -= OFFER_WITHIN_MS * NS_PER_MS;
+	on_tick(-1, 0, l->a.peer);
+	run_until(l, both_in_session, 200);
+	assert_crosswise(l);
+	assert_same_secrets(l);
+	assert_int_equal(status_of(&l->a).offer_age_ns, 0);
+	assert_true(both_met(l));
+}
+
 static bool b_in_trouble(const struct lab *l)
 {
 	return status_of(&l->b).trouble[0] != '\0';
@@ -1096,6 +1158,29 @@ static void give_up(struct lab *l, char site, bool (*gave_up)(const struct lab *
 	assert_int_equal(e->last.peer_boot_id, before.peer_boot_id);
 }
 
+/* A worker did not hear that the session has ended, and would believe the former keys for ever. */
+static void reauth__the_end_of_a_session_is_said_until_all_workers_heard_it(void **state)
+{
+	struct lab *l = *state;
+	struct proxy_session first;
+
+	bring_up_sealed(l);
+	run_for(l, 20);
+	peer_stop(l->a.peer);
+	l->a.peer = NULL;
+	run_for(l, 20);
+	reload_keys(&l->b, "next", 'b');
+	l->b.peer->reauth_since_ns -= 300 * NS_PER_S;
+	run_until(l, b_gave_up, 2500);
+	assert_int_equal(l->b.sessions, 2);
+	first = l->b.last;
+	peer_renew(l->b.peer);
+	assert_int_equal(l->b.sessions, 3);
+	assert_true(l->b.last.mismatch);
+	assert_int_not_equal(l->b.last.epoch_rx, first.epoch_rx);
+	assert_false(status_of(&l->b).in_session);
+}
+
 static void reauth__the_connecting_edge_ends_the_session(void **state)
 {
 	give_up(*state, 'a', a_gave_up);
@@ -1361,6 +1446,8 @@ int main(void)
 	    SEALED(sealed__every_session_has_new_secrets),
 	    SEALED(sealed__broken_connection_leaves_the_session),
 	    SEALED(sealed__offer_is_made_again_on_the_next_connection),
+	    SEALED(sealed__keys_that_workers_did_not_take_are_made_again),
+	    SEALED(sealed__offer_that_is_not_answered_is_made_again),
 	    SEALED(sealed__wrong_ca),
 	    SEALED(sealed__wrong_ca_of_the_connecting_edge),
 	    SEALED(sealed__wrong_name),
@@ -1379,6 +1466,7 @@ int main(void)
 	    SEALED(reauth__the_connecting_edge_ends_the_session),
 	    SEALED(reauth__the_listening_edge_ends_the_session),
 	    SEALED(reauth__the_session_ends_without_a_connection),
+	    SEALED(reauth__the_end_of_a_session_is_said_until_all_workers_heard_it),
 	    SEALED(reauth__no_session_begins_under_former_keys_when_the_time_is_over),
 	    SEALED(reauth__without_a_session_the_clock_is_the_connections),
 	    SEALED(reauth__a_proven_session_outlives_the_connection),

@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a site does about a session that is not whole, and what it says is wrong with its link: link, peer and ports are
+ * played here. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/config/distance.c"
+#include "daemon/config/link_plan.c"
+#include "daemon/config/host_groups.c"
+#include "daemon/link/site.c"
+#include "daemon/util/addr.c"
+#include "daemon/util/units.c"
+#include "no_log.h"
+#include "no_log_limit.h"
+
+struct link {
+	int nothing;
+};
+
+struct peer {
+	int nothing;
+};
+
+struct port_watch {
+	int nothing;
+};
+
+/* What is played, and what was asked for. */
+static struct {
+	struct link link;
+	struct peer peer;
+	struct port_watch ports;
+	struct peer_user user;
+	const char *session_error, *keys_error, *rules_error, *follow_error, *port_trouble; /* NULL: none */
+	bool following; /* workers are at it, and link_follow_ports() has no words for that */
+	struct peer_status status;
+	unsigned sessions, keys, renewals;
+	bool key_is_void; /* it came over a connection that has ended */
+	bool no_conn;     /* nothing can be renewed */
+} played;
+
+static struct event_base *base;
+
+/* --- the link --- */
+
+static int say(const char *what, char err[CONFIG_ERR_MAX])
+{
+	snprintf(err, CONFIG_ERR_MAX, "%s", what ? what : "");
+	return what ? -EAGAIN : 0;
+}
+
+int link_start(const struct link_config *c, struct event_base *b, const char *pcap_dir, link_event_fn fn,
+               link_keys_fn keys_fn, void *arg, struct link **l, char err[CONFIG_ERR_MAX])
+{
+	(void)c, (void)b, (void)pcap_dir, (void)fn, (void)keys_fn, (void)arg, (void)err;
+	*l = &played.link;
+	return 0;
+}
+
+void link_stop(struct link *l, bool comes_back)
+{
+	(void)l, (void)comes_back;
+}
+
+void link_reconfigure(struct link *l, const struct link_config *c)
+{
+	(void)l, (void)c;
+}
+
+uint64_t link_arena_epoch(const struct link *l)
+{
+	(void)l;
+	return 1;
+}
+
+bool link_arena_kept(const struct link *l)
+{
+	(void)l;
+	return true;
+}
+
+int link_session(struct link *l, const struct proxy_session *s, const struct seal_secret *tx, char err[CONFIG_ERR_MAX])
+{
+	(void)l, (void)s, (void)tx;
+	played.sessions++;
+	return say(played.session_error, err);
+}
+
+int link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial, char err[CONFIG_ERR_MAX])
+{
+	(void)l, (void)rx, (void)serial;
+	played.keys++;
+	return say(played.keys_error, err);
+}
+
+int link_keep_rules(struct link *l, char err[CONFIG_ERR_MAX])
+{
+	(void)l;
+	return say(played.rules_error, err);
+}
+
+int link_follow_ports(struct link *l, bool rules, char err[CONFIG_ERR_MAX])
+{
+	(void)l, (void)rules;
+	say(played.following ? NULL : played.follow_error, err);
+	return played.following || played.follow_error ? -EAGAIN : 0;
+}
+
+void link_snapshot(struct link *l, bool with_flows, const struct flow_filter *views, link_snapshot_fn fn, void *arg)
+{
+	(void)with_flows, (void)views;
+	fn(arg, l, NULL);
+}
+
+/* --- the control channel --- */
+
+int peer_open(const struct link_config *c, struct event_base *b, const struct peer_user *user, struct peer **p,
+              char err[CONFIG_ERR_MAX])
+{
+	(void)c, (void)b, (void)err;
+	played.user = *user;
+	*p = &played.peer;
+	return 0;
+}
+
+void peer_run(struct peer *p, const struct link_config *c, const struct arena_life *life)
+{
+	(void)p, (void)c, (void)life;
+}
+
+/* Both edges say a session to be another one, and it begins. */
+void peer_renew(struct peer *p)
+{
+	static const struct proxy_session session = {.epoch_tx = 3, .epoch_rx = 4};
+
+	(void)p;
+	played.renewals++;
+	if (!played.no_conn)
+		played.user.session(played.user.arg, &session, NULL);
+}
+
+bool peer_take_keys_again(struct peer *p)
+{
+	static const struct seal_secret rx = {.epoch = 4};
+
+	(void)p;
+	if (!played.key_is_void)
+		played.user.keys(played.user.arg, &rx, 1);
+	return !played.key_is_void;
+}
+
+void peer_status(const struct peer *p, struct peer_status *s)
+{
+	(void)p;
+	*s = played.status;
+}
+
+void peer_keys_taken(struct peer *p, uint32_t serial)
+{
+	(void)p, (void)serial;
+}
+
+bool peer_reread_keys(struct peer *p, const struct link_config *c)
+{
+	(void)p, (void)c;
+	return false;
+}
+
+void peer_reconfigure(struct peer *p, const struct link_config *c)
+{
+	(void)p, (void)c;
+}
+
+void peer_retry(struct peer *p)
+{
+	(void)p;
+}
+
+void peer_say_stopped(struct peer *p)
+{
+	(void)p;
+}
+
+void peer_stop(struct peer *p)
+{
+	(void)p;
+}
+
+/* --- ports --- */
+
+int port_watch_open(struct port_watch **w, struct event_base *b, void (*fn)(void *arg), void *arg)
+{
+	(void)b, (void)fn, (void)arg;
+	*w = &played.ports;
+	return 0;
+}
+
+void port_watch_close(struct port_watch *w)
+{
+	(void)w;
+}
+
+bool port_watch_look(struct port_watch *w, const struct link_config *c)
+{
+	(void)w, (void)c;
+	return false;
+}
+
+bool port_watch_rules(struct port_watch *w)
+{
+	(void)w;
+	return false;
+}
+
+void port_watch_accept(struct port_watch *w)
+{
+	(void)w;
+}
+
+void port_watch_trouble(const struct port_watch *w, const struct link_config *c, char text[CONFIG_ERR_MAX])
+{
+	(void)w, (void)c;
+	say(played.port_trouble, text);
+}
+
+void port_watch_again(struct port_watch *w, unsigned ms)
+{
+	(void)w, (void)ms;
+}
+
+/* --- what no session asks for --- */
+
+void start_watch_take(struct start_view *v, const struct link_config *c)
+{
+	(void)c;
+	memset(v, 0, sizeof(*v));
+}
+
+bool start_watch_changed(const struct start_view *before, const struct link_config *c)
+{
+	(void)before, (void)c;
+	return false;
+}
+
+void closed_note_owed(struct link_config *c)
+{
+	(void)c;
+}
+
+int closed_rest(const struct link_config *c, char *err, size_t errlen)
+{
+	(void)c, (void)err, (void)errlen;
+	return 0;
+}
+
+enum arena_debt arena_file_debt(const char *dir, const char *link)
+{
+	(void)dir, (void)link;
+	return ARENA_CLEAR;
+}
+
+bool arena_file_owes_early(const char *dir, const char *link)
+{
+	(void)dir, (void)link;
+	return false;
+}
+
+void failed_record_add(struct failed_record *r, const char *link, const struct proxy_event *ev)
+{
+	(void)r, (void)link, (void)ev;
+}
+
+void failed_record_write(struct failed_record *r)
+{
+	(void)r;
+}
+
+void privileged_steer_remove(const struct link_config *c)
+{
+	(void)c;
+}
+
+const char *ack_mode_name(enum ack_mode m)
+{
+	(void)m;
+	return "near";
+}
+
+/* --- a site that runs --- */
+
+static int set_up(void **state)
+{
+	struct link_config *c = calloc(1, sizeof(*c));
+
+	memset(&played, 0, sizeof(played));
+	snprintf(c->name, sizeof(c->name), "tokyo");
+	base = event_base_new();
+	*state = site_new(c, base, NULL, NULL);
+	free(c);
+	assert_non_null(*state);
+	assert_ptr_equal(site_link(*state), &played.link);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	site_free(*state);
+	event_base_free(base);
+	return 0;
+}
+
+static void begin_session(void)
+{
+	static const struct proxy_session session = {.epoch_tx = 1, .epoch_rx = 2};
+
+	played.user.session(played.user.arg, &session, NULL);
+}
+
+static void offer_keys(void)
+{
+	static const struct seal_secret rx = {.epoch = 2};
+
+	played.user.keys(played.user.arg, &rx, 1);
+}
+
+static void a_second_passes(struct site *s)
+{
+	on_timer(-1, 0, s);
+}
+
+static enum site_state state_of(const struct site *s)
+{
+	static struct link_snapshot up;
+
+	up.status.wan_up = true;
+	played.status.met = true;
+	return site_state_now(s, &up);
+}
+
+static const char left_out[] = "worker 2 of 4 is left without a session: no memory for its keys";
+static const char no_keys[] = "worker 2 of 4 cannot open what the other edge is about to send: no memory for the keys";
+
+/* --- a worker that is left without a session --- */
+
+static void session__that_a_worker_lacks_is_begun_again_every_second(void **state)
+{
+	struct site *s = *state;
+
+	played.session_error = left_out;
+	begin_session();
+	assert_int_equal(state_of(s), SITE_DEAD);
+	assert_string_equal(site_error(s), left_out);
+	assert_int_equal(played.renewals, 0); /* not from within the peer's call */
+	for (unsigned i = 1; i <= 3; i++) {
+		a_second_passes(s);
+		assert_int_equal(played.renewals, i);
+		assert_int_equal(state_of(s), SITE_DEAD);
+	}
+	played.session_error = NULL;
+	a_second_passes(s);
+	assert_int_equal(played.renewals, 4);
+	assert_int_equal(state_of(s), SITE_UP);
+	assert_string_equal(site_error(s), "");
+	a_second_passes(s);
+	assert_int_equal(played.renewals, 4); /* one that is whole is left alone */
+	assert_int_equal(played.sessions, 5);
+}
+
+/* The other edge is away: what the worker lacks, it still lacks. */
+static void session__that_cannot_be_begun_again_is_still_said(void **state)
+{
+	struct site *s = *state;
+
+	played.session_error = left_out;
+	begin_session();
+	played.no_conn = true;
+	played.session_error = NULL;
+	a_second_passes(s);
+	assert_string_equal(site_error(s), left_out);
+	assert_int_equal(state_of(s), SITE_DEAD);
+	played.no_conn = false;
+	a_second_passes(s);
+	assert_int_equal(state_of(s), SITE_UP);
+}
+
+static void session__of_a_link_that_was_stopped_is_of_the_past(void **state)
+{
+	struct site *s = *state;
+
+	played.session_error = left_out;
+	begin_session();
+	site_halt(s);
+	a_second_passes(s);
+	assert_int_equal(played.renewals, 0);
+	assert_int_equal(state_of(s), SITE_STOPPED);
+	assert_null(strstr(site_error(s), left_out));
+	site_go(s, site_config(s));
+	assert_string_equal(site_error(s), "");
+	assert_int_equal(state_of(s), SITE_UP);
+}
+
+/* --- a worker that cannot open what the other edge is about to send --- */
+
+static void keys__that_a_worker_lacks_are_made_again_every_second(void **state)
+{
+	struct site *s = *state;
+
+	played.keys_error = no_keys;
+	offer_keys();
+	assert_int_equal(state_of(s), SITE_DEAD);
+	assert_string_equal(site_error(s), no_keys);
+	for (unsigned i = 2; i <= 4; i++) {
+		a_second_passes(s);
+		assert_int_equal(played.keys, i);
+		assert_int_equal(state_of(s), SITE_DEAD);
+	}
+	played.keys_error = NULL;
+	a_second_passes(s);
+	assert_int_equal(played.keys, 5);
+	assert_int_equal(state_of(s), SITE_UP);
+	assert_string_equal(site_error(s), "");
+	a_second_passes(s);
+	assert_int_equal(played.keys, 5);
+	assert_int_equal(played.renewals, 0); /* the session of this direction is not disturbed */
+}
+
+/* The connection that they were offered over has ended: the next one brings others. */
+static void keys__of_a_connection_that_has_ended_are_of_the_past(void **state)
+{
+	struct site *s = *state;
+
+	played.keys_error = no_keys;
+	offer_keys();
+	played.key_is_void = true;
+	a_second_passes(s);
+	assert_int_equal(played.keys, 1);
+	assert_string_equal(site_error(s), "");
+}
+
+static void keys__that_the_other_edge_does_not_take_are_said(void **state)
+{
+	struct site *s = *state;
+
+	played.status.offer_age_ns = 2 * NS_PER_S;
+	a_second_passes(s);
+	assert_int_equal(state_of(s), SITE_UP);
+	played.status.offer_age_ns = 3 * NS_PER_S;
+	a_second_passes(s);
+	assert_int_equal(state_of(s), SITE_DEAD);
+	assert_non_null(strstr(site_error(s), "the other edge has not taken the keys"));
+	played.status.offer_age_ns = 0;
+	a_second_passes(s);
+	assert_int_equal(state_of(s), SITE_UP);
+	assert_string_equal(site_error(s), "");
+}
+
+/* --- several things at a time --- */
+
+static void site_error__newest_first_and_nothing_that_is_over(void **state)
+{
+	struct site *s = *state;
+
+	played.port_trouble = "LAN port lan0: no carrier";
+	on_ports(s);
+	assert_string_equal(site_error(s), "LAN port lan0: no carrier");
+	assert_int_equal(state_of(s), SITE_PORT);
+	played.session_error = left_out;
+	begin_session();
+	assert_string_equal(site_error(s), "worker 2 of 4 is left without a session: no memory for its keys; LAN port lan0: no carrier");
+	played.rules_error = "cannot keep the kernel from forwarding";
+	site_look_at_rules(s);
+	assert_int_equal(strncmp(site_error(s), "cannot keep", 11), 0);
+	assert_int_equal(state_of(s), SITE_OPEN);
+	played.port_trouble = "LAN port lan1: no carrier"; /* another one is news */
+	on_ports(s);
+	assert_int_equal(strncmp(site_error(s), "LAN port lan1", 13), 0);
+	assert_null(strstr(site_error(s), "lan0"));
+	played.session_error = played.rules_error = NULL;
+	a_second_passes(s);
+	assert_string_equal(site_error(s), "LAN port lan1: no carrier");
+	assert_int_equal(state_of(s), SITE_PORT);
+	played.port_trouble = NULL;
+	on_ports(s);
+	assert_string_equal(site_error(s), "");
+	assert_int_equal(state_of(s), SITE_UP);
+}
+
+/* While workers take ports up there are no words for it: what stands is what was said of that, and not what else was wrong
+ * before and is solved. */
+static void site_error__ports_that_are_being_taken_up(void **state)
+{
+	struct site *s = *state;
+
+	played.port_trouble = "WAN address 192.0.2.1: is gone";
+	played.follow_error = "LAN port lan0: is made anew and not taken up yet";
+	on_ports(s);
+	assert_string_equal(site_error(s), "WAN address 192.0.2.1: is gone");
+	played.port_trouble = NULL;
+	played.following = true;
+	on_ports(s);
+	assert_string_equal(site_error(s), "LAN port lan0: is made anew and not taken up yet");
+	played.following = false;
+	played.follow_error = NULL;
+	on_ports(s);
+	assert_string_equal(site_error(s), "");
+}
+
+int main(void)
+{
+#define TEST(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+	    TEST(session__that_a_worker_lacks_is_begun_again_every_second),
+	    TEST(session__that_cannot_be_begun_again_is_still_said),
+	    TEST(session__of_a_link_that_was_stopped_is_of_the_past),
+	    TEST(keys__that_a_worker_lacks_are_made_again_every_second),
+	    TEST(keys__of_a_connection_that_has_ended_are_of_the_past),
+	    TEST(keys__that_the_other_edge_does_not_take_are_said),
+	    TEST(site_error__newest_first_and_nothing_that_is_over),
+	    TEST(site_error__ports_that_are_being_taken_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

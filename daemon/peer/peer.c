@@ -94,9 +94,14 @@ static bool reauth_is_asked(const struct peer *p)
 	return p->reauth_asked_ns != 0 && clock_now_ns() - p->reauth_asked_ns < SILENCE_MAX_MS * NS_PER_MS;
 }
 
+bool peer_wants_proof(const struct peer *p)
+{
+	return conn_is_unproven(p) || reauth_is_asked(p);
+}
+
 bool peer_wants_conn(const struct peer *p)
 {
-	return p->conn == NULL || conn_is_unproven(p) || reauth_is_asked(p);
+	return p->conn == NULL || peer_wants_proof(p);
 }
 
 /* A connection that takes this one's place, if it was made with other keys than those in force. */

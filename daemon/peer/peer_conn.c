@@ -50,14 +50,22 @@ void peer_conn_close(struct conn *c)
 		peer_retry_later(p);
 }
 
-/* One that was to take the place of another, which goes on. */
+/* One beside another that goes on: a proof under changed keys, or somebody who knocks. */
 static void fail_beside(struct peer *p, const char *why)
 {
 	bool is_new = strcmp(why, p->status.reauth_trouble) != 0 && log_limit_pass(&p->news, clock_now_ns(), NULL);
+	bool is_said = log_limit_pass(&p->troubles, clock_now_ns(), NULL) || is_new;
 
-	if (log_limit_pass(&p->troubles, clock_now_ns(), NULL) || is_new)
+	if (is_said && (p->connects || peer_wants_proof(p)))
+		log_warn("link %s: the second control connection, by which the edges prove themselves under the changed keys, "
+		         "failed: %s; the first one goes on until ReauthWithin= is over: give both edges keys of one set, and run "
+		         "`longreach reload` at both",
+		         p->name, why);
+	else if (is_said)
 		log_at(p->tls != NULL ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
-		       "link %s: a second control connection came to nothing, the first one goes on: %s", p->name, why);
+		       "link %s: somebody opened a control connection beside the one in use, and it failed: %s; the one in use "
+		       "goes on: look for what connects to Port= from the other edge's address if this comes again",
+		       p->name, why);
 	snprintf(p->status.reauth_trouble, sizeof(p->status.reauth_trouble), "%s", why);
 }
 

@@ -134,6 +134,8 @@ bool peer_take_key(struct conn *c, const uint8_t *body);
 void peer_take_ready(struct conn *c, const uint8_t *body);
 void peer_take_stopped(struct peer *p);
 void peer_take_reauth(struct peer *p);
+/* Keys have changed, here or there, and no connection was made under them yet. */
+bool peer_wants_proof(const struct peer *p);
 /* Connecting edge: there is none, or a newer one has to take its place. */
 bool peer_wants_conn(const struct peer *p);
 void peer_retry_later(struct peer *p);

@@ -100,7 +100,7 @@ overlap() {
 }
 
 attempts_failed() {
-	cat "$LAB_DIR"/[ab]/log | grep -c 'came to nothing'
+	cat "$LAB_DIR"/[ab]/log | grep -c 'second control connection, by which'
 }
 
 unchanged() {

@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <ftw.h>
+#include <sys/mman.h>
 
 #include "daemon/util/units.c"
 #include "daemon/util/addr.c"
@@ -1030,6 +1031,49 @@ static bool second_came_to_nothing(const struct lab *l)
 	return status_of(&l->a).reauth_trouble[0] != '\0' && status_of(&l->b).reauth_trouble[0] != '\0';
 }
 
+/* What is logged until said_since() is called. */
+static int listen_to_log(void)
+{
+	int before = dup(STDERR_FILENO), to = memfd_create("log", MFD_CLOEXEC);
+
+	assert_true(before >= 0 && to >= 0 && dup2(to, STDERR_FILENO) == STDERR_FILENO);
+	close(to);
+	return before;
+}
+
+static void said_since(int before, char *text, size_t cap)
+{
+	ssize_t n = pread(STDERR_FILENO, text, cap - 1, 0);
+
+	assert_true(n >= 0);
+	text[n] = '\0';
+	assert_int_equal(dup2(before, STDERR_FILENO), STDERR_FILENO);
+	close(before);
+}
+
+/* Whoever knocks beside a connection in use has nothing to do with changed keys. */
+static void fail_beside__says_whether_keys_or_a_stranger_are_to_be_looked_at(void **state)
+{
+	struct lab *l = *state;
+	char text[8192];
+	int before;
+
+	bring_up_sealed(l);
+	run_for(l, 20);
+	before = listen_to_log();
+	fail_beside(l->b.peer, "it is garbage");
+	said_since(before, text, sizeof(text));
+	assert_non_null(strstr(text, "somebody opened a control connection beside the one in use, and it failed: it is garbage; the "
+	                             "one in use goes on: look for what connects to Port="));
+	reload_keys(&l->b, "next", 'b');
+	before = listen_to_log();
+	fail_beside(l->b.peer, "its certificate is another one");
+	said_since(before, text, sizeof(text));
+	assert_non_null(strstr(text, "the second control connection, by which the edges prove themselves under the changed keys, "
+	                             "failed: its certificate is another one; the first one goes on until ReauthWithin= is over: "
+	                             "give both edges keys of one set, and run `longreach reload` at both"));
+}
+
 static struct edge *edge_of(struct lab *l, char site)
 {
 	return site == 'a' ? &l->a : &l->b;
@@ -1463,6 +1507,7 @@ int main(void)
 	    SEALED(reauth__the_listening_edge_has_new_keys_first),
 	    SEALED(reauth__the_same_keys_leave_the_session),
 	    SEALED(reauth__the_former_keys_are_taken_back),
+	    SEALED(fail_beside__says_whether_keys_or_a_stranger_are_to_be_looked_at),
 	    SEALED(reauth__the_connecting_edge_ends_the_session),
 	    SEALED(reauth__the_listening_edge_ends_the_session),
 	    SEALED(reauth__the_session_ends_without_a_connection),

@@ -13,6 +13,7 @@
 #include <netinet/in.h>
 
 #include "ip_port.h"
+#include "daemon/util/log.h"
 #include "daemon/util/rtnl.h"
 
 /* In front of the tables main and default, behind local: what is for this machine gets there.
@@ -35,7 +36,8 @@
 enum priorities { PRIORITY_ALL = 89, PRIORITY_ROCE, PRIORITY_IP, PRIORITY_PORTS, PRIORITY_PIECES, PRIORITY_PASS };
 
 enum {
-	OURS_MAX = 16384,
+	STALE_MAX = 4096,  /* rules that are removed between two looks at those that there are */
+	LISTINGS_MAX = 10, /* attempts at a list while somebody else changes rules */
 	PORT_MAX = 65534, /* the largest that a rule may name */
 };
 
@@ -267,10 +269,17 @@ int fib_rule_set_all(bool closed)
 
 /* --- those that there are --- */
 
-struct ours {
-	struct pair pair[OURS_MAX];
-	char port[OURS_MAX][IFNAMSIZ];
+/* Rules of ours that no link asks for: as many as there is room for, of one look at all that there are. */
+struct stale {
+	const struct link_config *links;
+	uint32_t nlinks;
+	bool drops; /* those that drop are wanted; else the others */
+	struct {
+		struct pair pair;
+		char port[IFNAMSIZ];
+	} rule[STALE_MAX];
 	uint32_t n;
+	uint64_t seen; /* all of them */
 };
 
 struct found {
@@ -322,39 +331,6 @@ static int on_attr(const struct nlattr *attr, void *arg)
 	return MNL_CB_OK;
 }
 
-static int on_rule(const struct nlmsghdr *h, void *arg)
-{
-	const struct fib_rule_hdr *rule = mnl_nlmsg_get_payload(h);
-	struct found found = {
-	    .pair = {
-	        .family = rule->family, .from_len = rule->src_len, .to_len = rule->dst_len, .action = rule->action}};
-	struct ours *ours = arg;
-
-	if (h->nlmsg_type != RTM_NEWRULE)
-		return MNL_CB_OK;
-	if (mnl_attr_parse(h, sizeof(*rule), on_attr, &found) < 0)
-		return MNL_CB_ERROR;
-	if (!found.is_ours || ours->n == OURS_MAX)
-		return MNL_CB_OK;
-	if (rule->action != FR_ACT_TO_TBL)
-		found.pair.table = 0;
-	memcpy(ours->port[ours->n], found.port, IFNAMSIZ);
-	ours->pair[ours->n] = found.pair;
-	ours->pair[ours->n].port = found.port[0] ? ours->port[ours->n] : NULL;
-	ours->n++;
-	return MNL_CB_OK;
-}
-
-static int list_ours(struct mnl_socket *s, struct ours *ours)
-{
-	union rtnl_msg msg;
-	struct nlmsghdr *h = rtnl_begin(&msg, RTM_GETRULE, NLM_F_DUMP);
-	struct fib_rule_hdr *rule = mnl_nlmsg_put_extra_header(h, sizeof(*rule));
-
-	rule->family = AF_UNSPEC;
-	return rtnl_ask(s, h, on_rule, ours);
-}
-
 static bool same_port(const char *a, const char *b)
 {
 	return a && b ? strcmp(a, b) == 0 : a == b;
@@ -374,33 +350,152 @@ static bool same_pair(const struct pair *a, const struct pair *b)
 	       (a->to_len == 0 || memcmp(&a->to, &b->to, sizeof(a->to)) == 0);
 }
 
-static bool wanted(const struct link_config *links, uint32_t n, const struct pair *p)
+/* p's from or to is that prefix. */
+static bool is_prefix(const struct ip_prefix *prefix, const struct pair *p, bool from)
+{
+	uint8_t len = from ? p->from_len : p->to_len;
+	struct pair is;
+
+	make_pair(&is, NULL, prefix);
+	return is.family == p->family && is.to_len == len &&
+	       (len == 0 || memcmp(&is.to, from ? &p->from : &p->to, sizeof(is.to)) == 0);
+}
+
+static uint32_t find_prefix(const struct ip_prefix *list, uint32_t n, const struct pair *p, bool from)
+{
+	uint32_t i = 0;
+
+	while (i < n && !is_prefix(&list[i], p, from))
+		i++;
+	return i;
+}
+
+static bool is_nth(const struct link_config *c, uint32_t n, const struct pair *p)
 {
 	struct pair is;
 	bool skip;
 
-	for (uint32_t i = 0; i < n; i++)
-		for (uint32_t k = 0; nth_pair(&links[i], k, &is, &skip); k++)
-			if (!skip && same_pair(&is, p))
+	return nth_pair(c, n, &is, &skip) && !skip && same_pair(&is, p);
+}
+
+/* Not by trying all numbers: of hundreds of prefixes each of thousands of rules would be held against thousands. */
+static bool asks_for(const struct link_config *c, const struct pair *p)
+{
+	uint32_t per_way = pairs_of(c);
+
+	for (uint32_t i = 0; p->from_len == 0 && i < c->nremote; i++)
+		if (is_nth(c, WAYS * per_way + i, p))
+			return true;
+	for (unsigned inwards = 0; inwards < 2; inwards++) {
+		uint32_t here = find_prefix(c->local, c->nlocal, p, !inwards);
+		uint32_t there = here < c->nlocal ? find_prefix(c->remote, c->nremote, p, inwards) : c->nremote;
+
+		for (uint32_t way = 0; there < c->nremote && way < WAYS; way++)
+			if (is_nth(c, way * per_way + here * c->nremote + there, p))
 				return true;
+	}
 	return false;
 }
 
+static bool wanted(const struct link_config *links, uint32_t n, const struct pair *p)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (asks_for(&links[i], p))
+			return true;
+	return false;
+}
+
+static int on_rule(const struct nlmsghdr *h, void *arg)
+{
+	const struct fib_rule_hdr *rule = mnl_nlmsg_get_payload(h);
+	struct found found = {
+	    .pair = {
+	        .family = rule->family, .from_len = rule->src_len, .to_len = rule->dst_len, .action = rule->action}};
+	struct stale *s = arg;
+
+	if (h->nlmsg_type != RTM_NEWRULE)
+		return MNL_CB_OK;
+	if (mnl_attr_parse(h, sizeof(*rule), on_attr, &found) < 0)
+		return MNL_CB_ERROR;
+	if (!found.is_ours || (rule->action == FR_ACT_BLACKHOLE) != s->drops)
+		return MNL_CB_OK;
+	if (rule->action != FR_ACT_TO_TBL)
+		found.pair.table = 0;
+	found.pair.port = found.port[0] ? found.port : NULL;
+	if (wanted(s->links, s->nlinks, &found.pair))
+		return MNL_CB_OK;
+	s->seen++;
+	if (s->n == STALE_MAX)
+		return MNL_CB_OK;
+	s->rule[s->n].pair = found.pair;
+	memcpy(s->rule[s->n].port, found.port, IFNAMSIZ);
+	s->rule[s->n].pair.port = found.port[0] ? s->rule[s->n].port : NULL;
+	s->n++;
+	return MNL_CB_OK;
+}
+
+/* A list that rules were changed in the middle of may lack some. */
+static int list_stale(struct mnl_socket *sock, struct stale *s)
+{
+	union rtnl_msg msg;
+	int r = -EINTR;
+
+	for (unsigned i = 0; r == -EINTR && i < LISTINGS_MAX; i++) {
+		struct nlmsghdr *h = rtnl_begin(&msg, RTM_GETRULE, NLM_F_DUMP);
+		struct fib_rule_hdr *rule = mnl_nlmsg_put_extra_header(h, sizeof(*rule));
+
+		rule->family = AF_UNSPEC;
+		s->n = 0;
+		s->seen = 0;
+		r = rtnl_ask(sock, h, on_rule, s);
+	}
+	return r;
+}
+
+/* As often as there are more of them than there is room for. One that is listed and cannot be removed is no reason to go on
+ * for ever: there must be fewer each time. */
+static int sweep(struct mnl_socket *sock, struct stale *s, bool drops)
+{
+	uint64_t before = UINT64_MAX;
+
+	s->drops = drops;
+	for (;;) {
+		int r = list_stale(sock, s), worst = 0;
+
+		if (r < 0 || s->seen == 0)
+			return r;
+		if (s->seen >= before)
+			return -EBUSY;
+		before = s->seen;
+		for (uint32_t i = 0; i < s->n; i++) {
+			r = set(sock, &s->rule[i].pair, false);
+			worst = worst ? worst : r;
+		}
+		if (worst < 0)
+			return worst;
+	}
+}
+
+/* What drops goes first: see enum way. */
 int fib_rule_sweep(const struct link_config *links, uint32_t n)
 {
-	struct ours *ours = calloc(1, sizeof(*ours));
-	struct mnl_socket *s = rtnl_open();
-	int r = ours && s ? list_ours(s, ours) : -ENOMEM;
+	struct stale *s = calloc(1, sizeof(*s));
+	struct mnl_socket *sock = rtnl_open();
+	int r = s && sock ? 0 : -ENOMEM;
 
-	/* what drops goes first: see enum way */
-	for (uint32_t i = 0; r == 0 && i < 2 * ours->n; i++) {
-		const struct pair *pair = &ours->pair[i % ours->n];
-
-		if ((pair->action == FR_ACT_BLACKHOLE) == (i < ours->n) && !wanted(links, n, pair))
-			r = set(s, pair, false);
+	if (r == 0) {
+		s->links = links;
+		s->nlinks = n;
+		r = sweep(sock, s, true);
 	}
-	if (s)
-		mnl_socket_close(s);
-	free(ours);
+	if (r == 0)
+		r = sweep(sock, s, false);
+	if (r < 0)
+		log_warn("`ip rule` still has rules of links whose files are gone: %s; what they drop stays closed; `ip rule show` and "
+		         "`ip -6 rule show` list them, as those of protocol %d",
+		         strerror(-r), FIB_RULE_PROTOCOL);
+	if (sock)
+		mnl_socket_close(sock);
+	free(s);
 	return r;
 }

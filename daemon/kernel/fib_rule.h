@@ -19,7 +19,8 @@ int fib_rule_set(const struct link_config *c, bool roce, bool all_ip);
  * understood. 0 or negative errno. */
 int fib_rule_set_all(bool closed);
 
-/* Removes those of ours that none of these links asks for. */
+/* Removes those of ours that none of these links asks for, however many there are. 0 or negative errno: some are left,
+ * -EBUSY if they are listed and cannot be removed. */
 int fib_rule_sweep(const struct link_config *links, uint32_t n);
 
 #endif

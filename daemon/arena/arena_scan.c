@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ struct scan {
 	uint32_t nclaims;
 	struct arena_stray *out;
 	uint32_t n, max;
+	bool all;
 };
 
 /* "LINK.SHARD.arena", and for one set aside more behind it. False: no arena's name. */
@@ -50,13 +52,17 @@ static void look_at(struct scan *scan, const char *dir, const char *name)
 	struct arena_stray s = {0};
 	struct stat st;
 
-	if (scan->n == scan->max || !parse_name(name, &s))
+	if (!parse_name(name, &s))
 		return;
 	if ((size_t)snprintf(s.path, sizeof(s.path), "%s/%s", dir, name) >= sizeof(s.path) ||
 	    lstat(s.path, &st) < 0 || !S_ISREG(st.st_mode))
 		return;
 	if (s.kind == STRAY_UNCLAIMED && (is_claimed(scan, dir, s.link) || !arena_file_left(s.path)))
 		return;
+	if (scan->n == scan->max) {
+		scan->all = false;
+		return;
+	}
 	s.bytes = (uint64_t)st.st_size;
 	scan->out[scan->n++] = s;
 }
@@ -72,6 +78,8 @@ static void scan_dir(struct scan *scan, const char *dir)
 	}
 	if (n >= 0)
 		free(names);
+	else if (errno != ENOENT)
+		scan->all = false;
 }
 
 /* Whether a claim before this one has the same directory. */
@@ -83,15 +91,17 @@ static bool seen(const struct arena_claim *claims, uint32_t n, const char *dir)
 	return false;
 }
 
-uint32_t arena_scan(const struct arena_claim *claims, uint32_t nclaims, struct arena_stray *out, uint32_t max)
+uint32_t arena_scan(const struct arena_claim *claims, uint32_t nclaims, struct arena_stray *out, uint32_t max, bool *all)
 {
-	struct scan scan = {.claims = claims, .nclaims = nclaims, .out = out, .max = max};
+	struct scan scan = {.claims = claims, .nclaims = nclaims, .out = out, .max = max, .all = true};
 
 	for (uint32_t i = 0; i < nclaims; i++)
 		if (!seen(claims, i, claims[i].dir))
 			scan_dir(&scan, claims[i].dir);
 	if (!seen(claims, nclaims, ARENA_DIR_DEFAULT))
 		scan_dir(&scan, ARENA_DIR_DEFAULT);
+	if (all)
+		*all = scan.all;
 	return scan.n;
 }
 

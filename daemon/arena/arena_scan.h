@@ -4,6 +4,7 @@
 #ifndef DAEMON_ARENA_SCAN_H
 #define DAEMON_ARENA_SCAN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/config/config.h"
@@ -30,8 +31,9 @@ struct arena_claim {
 };
 
 /* Looks through the directories of the claims and ARENA_DIR_DEFAULT. A buffer that another process has open is that
- * one's affair. Returns how many were found, at most max, by directory and name. */
-uint32_t arena_scan(const struct arena_claim *claims, uint32_t nclaims, struct arena_stray *out, uint32_t max);
+ * one's affair. Returns how many were found, at most max, by directory and name. *all false: there may be more, as max were
+ * found or a directory cannot be read; all may be NULL. */
+uint32_t arena_scan(const struct arena_claim *claims, uint32_t nclaims, struct arena_stray *out, uint32_t max, bool *all);
 
 static inline const char *stray_kind_name(enum stray_kind kind)
 {

@@ -147,8 +147,15 @@ static void close_fileless(struct closing *c)
 static void sweep(struct closing *c)
 {
 	const char *links[NAMES_MAX];
-	uint32_t n = arena_scan(c->claims, c->n, c->strays, STRAYS_MAX);
+	bool all;
+	uint32_t n = arena_scan(c->claims, c->n, c->strays, STRAYS_MAX, &all);
 
+	if (!all) {
+		log_warn("whether links without a file owe packets is not known: there are more than %d buffers of none, or a "
+		         "directory of buffers cannot be read: whatever such links had closed stays closed",
+		         STRAYS_MAX);
+		return;
+	}
 	for (uint32_t i = 0; i < n; i++)
 		if (c->strays[i].kind == STRAY_UNCLAIMED)
 			keep(c, c->strays[i].link);
@@ -207,8 +214,8 @@ int closed_list_owed(const struct site_sources *src, FILE *out)
 {
 	struct closing *c = calloc(1, sizeof(*c));
 	char report[SITES_REPORT_MAX] = "", err[CONFIG_ERR_MAX];
+	bool unread, all;
 	uint32_t n;
-	bool unread;
 
 	if (c == NULL)
 		return -ENOMEM;
@@ -226,11 +233,11 @@ int closed_list_owed(const struct site_sources *src, FILE *out)
 		c->claims[c->n++] = (struct arena_claim){.link = config->name, .dir = config->arena_dir};
 		list_owed_of(config, out);
 	}
-	n = arena_scan(c->claims, c->n, c->strays, STRAYS_MAX);
+	n = arena_scan(c->claims, c->n, c->strays, STRAYS_MAX, &all);
 	for (uint32_t i = 0; i < n; i++)
 		fprintf(out, "%s\n", c->strays[i].path);
 	free(c);
-	return unread ? -EINVAL : 0;
+	return unread || !all ? -EINVAL : 0;
 }
 
 static bool all_understood(const struct site_sources *src)

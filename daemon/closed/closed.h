@@ -32,7 +32,8 @@ int closed_apply(const struct site_sources *src, const struct closed_running *ru
 
 /* A line for each file in which packets of hosts are, or may be: of the link files' links, also while a daemon runs them, and
  * of links whose files are gone; and one for each link file that cannot be understood, since nobody knows where its buffers
- * are. Nothing is changed. 0; -EINVAL if there was such a file, or the directory cannot be read. */
+ * are. Nothing is changed. 0; -EINVAL if there was such a file, or a directory cannot be read, or there were too many to
+ * list. */
 int closed_list_owed(const struct site_sources *src, FILE *out);
 
 /* After a change of the kernel's rules. If the table that closes all RoCE was there at the last call and has gone, it is

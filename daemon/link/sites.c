@@ -105,7 +105,7 @@ uint32_t sites_strays(const struct sites *s, struct arena_stray *out, uint32_t m
 	for (uint32_t i = 0; i < s->n; i++)
 		claims[i] = (struct arena_claim){.link = site_config(s->list[i])->name,
 		                                 .dir = site_config(s->list[i])->arena_dir};
-	return arena_scan(claims, s->n, out, max);
+	return arena_scan(claims, s->n, out, max, NULL);
 }
 
 /* Into the log, and into the report if there is one. */

@@ -55,7 +55,7 @@ static void open_arena(struct arena_file *f, const char *link, bool in_use)
 
 static uint32_t scan_ours(const struct arena_claim *claims, uint32_t n, struct arena_stray *out)
 {
-	uint32_t all = arena_scan(claims, n, out, 16), ours = 0;
+	uint32_t all = arena_scan(claims, n, out, 16, NULL), ours = 0;
 
 	for (uint32_t i = 0; i < all; i++) /* /run/longreach is looked through as well */
 		if (strncmp(out[i].path, dir, strlen(dir)) == 0)
@@ -102,12 +102,27 @@ static void scan__a_claim_is_of_one_directory(void **state)
 {
 	struct arena_claim claims[] = {{"x", dir}, {"mine", "/nonexistent"}};
 	struct arena_stray found[16];
+	bool all = true;
 
 	(void)state;
 	assert_int_equal(scan_ours(claims, 2, found), 4);
 	assert_string_equal(found[2].link, "mine");
 	assert_int_equal(found[2].kind, STRAY_UNCLAIMED);
-	assert_int_equal(arena_scan(claims, 2, found, 1), 1); /* bounded */
+	assert_int_equal(arena_scan(claims, 2, found, 1, &all), 1); /* bounded */
+	assert_false(all);
+	arena_scan(claims, 2, found, 16, &all);
+	assert_true(all); /* what there is not holds nothing */
+}
+
+static void scan__a_directory_that_cannot_be_read(void **state)
+{
+	struct arena_claim claims[] = {{"x", "/dev/null"}};
+	struct arena_stray found[16];
+	bool all = true;
+
+	(void)state;
+	arena_scan(claims, 1, found, 16, &all);
+	assert_false(all);
 }
 
 int main(void)
@@ -115,6 +130,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(scan__names_what_nobody_will_drain),
 	    cmocka_unit_test(scan__a_claim_is_of_one_directory),
+	    cmocka_unit_test(scan__a_directory_that_cannot_be_read),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -2,6 +2,7 @@
 #include "client_json.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <json-c/json.h>
@@ -31,6 +32,19 @@ void jdoc_free(struct json_object **root)
 {
 	json_object_put(*root);
 	*root = NULL;
+}
+
+int j_answer_take(struct j_answer *a, char *text)
+{
+	*a = (struct j_answer){.text = text};
+	return text != NULL ? jdoc_parse(&a->doc, text) : -ENOENT;
+}
+
+void j_answer_free(struct j_answer *a)
+{
+	jdoc_free(&a->doc);
+	free(a->text);
+	*a = (struct j_answer){0};
 }
 
 const struct json_object *j_get(const struct json_object *object, const char *key)

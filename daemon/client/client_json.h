@@ -16,6 +16,17 @@ struct json_object;
 int jdoc_parse(struct json_object **root, const char *text);
 void jdoc_free(struct json_object **root);
 
+/* An answer of the daemon, and the text that it was parsed from. Zeros: none. */
+struct j_answer {
+	char *text;
+	struct json_object *doc;
+};
+
+/* Takes text over, malloc'ed; NULL: there is none. 0, or what jdoc_parse() returns, and -ENOENT without a text; j_answer_free()
+ * is to be called in any case, and may be called twice. */
+int j_answer_take(struct j_answer *a, char *text);
+void j_answer_free(struct j_answer *a);
+
 /* Member of an object. */
 const struct json_object *j_get(const struct json_object *object, const char *key);
 /* Element of an array; NULL behind the last one. */

@@ -144,25 +144,12 @@ struct request {
 	bool json;
 };
 
-/* An answer of the daemon, and the text that it was parsed from. */
-struct answer {
-	char *text;
-	struct json_object *doc;
-};
-
-static void answer_free(struct answer *a)
-{
-	if (a->doc != NULL)
-		jdoc_free(&a->doc);
-	free(a->text);
-}
-
 /* EXIT_HEALTHY with a; EXIT_ILL: no daemon; EXIT_CANNOT_LOOK, said. */
-static int ask(struct doctor *d, const struct request *r, struct answer *a)
+static int ask(struct doctor *d, const struct request *r, struct j_answer *a)
 {
 	char *why = NULL;
+	int parsed = j_answer_take(a, client_ask_quietly(r->control_path, "status flows", &d->daemon, &why));
 
-	a->text = client_ask_quietly(r->control_path, "status flows", &d->daemon, &why);
 	if (a->text == NULL && why != NULL) {
 		fprintf(stderr, "longreach doctor: %s\n", why);
 		free(why);
@@ -170,13 +157,13 @@ static int ask(struct doctor *d, const struct request *r, struct answer *a)
 	}
 	if (a->text == NULL)
 		return EXIT_ILL;
-	if (jdoc_parse(&a->doc, a->text) == 0 && j_bool(a->doc, "ok"))
+	if (parsed == 0 && j_bool(a->doc, "ok"))
 		return EXIT_HEALTHY;
 	fprintf(stderr, "longreach doctor: the daemon's answer makes no sense: is it of another version?\n");
 	return EXIT_CANNOT_LOOK;
 }
 
-static const struct json_object *find_link(const struct answer *a, const char *name)
+static const struct json_object *find_link(const struct j_answer *a, const char *name)
 {
 	const struct json_object *links = j_get(a->doc, "links"), *l;
 
@@ -205,7 +192,7 @@ static void read_config(struct doctor_link *l, const char *path)
 }
 
 /* Of the daemon as a whole. */
-static void look_at_strays(struct doctor *d, const struct answer *a)
+static void look_at_strays(struct doctor *d, const struct j_answer *a)
 {
 	const struct json_object *strays = j_get(a->doc, "stray_buffers"), *s;
 
@@ -222,7 +209,7 @@ static void look_at_lsm(struct doctor *d)
 }
 
 static int look_at_running(struct doctor *d, const struct request *r, struct doctor_link *l,
-                           const struct answer *before, const struct answer *now)
+                           const struct j_answer *before, const struct j_answer *now)
 {
 	const struct json_object *links = j_get(now->doc, "links"), *link;
 	bool found = false;
@@ -297,7 +284,7 @@ static int look_at_files(struct doctor *d, const struct request *r, struct docto
 
 static int look(struct doctor *d, const struct request *r, struct doctor_link *l)
 {
-	struct answer before = {0}, now = {0};
+	struct j_answer before = {0}, now = {0};
 	int code = ask(d, r, &before);
 
 	if (code == EXIT_HEALTHY) {
@@ -308,8 +295,8 @@ static int look(struct doctor *d, const struct request *r, struct doctor_link *l
 		code = look_at_running(d, r, l, &before, &now);
 	else if (code == EXIT_ILL)
 		code = look_at_files(d, r, l);
-	answer_free(&before);
-	answer_free(&now);
+	j_answer_free(&before);
+	j_answer_free(&now);
 	return code;
 }
 

@@ -76,30 +76,18 @@ struct explain {
 
 /* --- answers of the daemon --- */
 
-struct answer {
-	char *text;
-	struct json_object *doc;
-};
-
-static void answer_free(struct answer *a)
-{
-	if (a->doc != NULL)
-		jdoc_free(&a->doc);
-	free(a->text);
-	*a = (struct answer){0};
-}
-
 /* EXIT_HEALTHY with a; else it was said why not. */
-static int ask(const struct request *r, struct answer *a)
+static int ask(const struct request *r, struct j_answer *a)
 {
 	char request[CONTROL_LINE_MAX], words[CONTROL_LINE_MAX];
+	int parsed;
 
 	snprintf(request, sizeof(request), "flow%s%s%s", r->link != NULL ? " link " : "", r->link != NULL ? r->link : "",
 	         flow_filter_write(&r->filter, words, sizeof(words)));
-	a->text = client_ask(r->control_path, request);
+	parsed = j_answer_take(a, client_ask(r->control_path, request));
 	if (a->text == NULL)
 		return EXIT_NO_DAEMON;
-	if (jdoc_parse(&a->doc, a->text) < 0) {
+	if (parsed < 0) {
 		fprintf(stderr, "longreach explain: the daemon's answer makes no sense: is it of another version?\n");
 		return EXIT_NO_DAEMON;
 	}
@@ -277,7 +265,7 @@ static bool in_prefixes(const struct json_object *list, const struct ip_addr *a)
 }
 
 /* The link that covers a host: on this side (local) or on the other. */
-static const struct json_object *covering(const struct answer *a, const struct ip_addr *host, bool *local)
+static const struct json_object *covering(const struct j_answer *a, const struct ip_addr *host, bool *local)
 {
 	const struct json_object *links = j_get(a->doc, "links"), *l;
 
@@ -316,7 +304,7 @@ static void refused_packets(const struct json_object *link, char *text, size_t c
 	}
 }
 
-static void unknown_host(struct explain *e, const struct answer *a, const struct ip_addr *host, const char *seen_key)
+static void unknown_host(struct explain *e, const struct j_answer *a, const struct ip_addr *host, const char *seen_key)
 {
 	char t[ADDR_TEXT_MAX], age[2][UNITS_TEXT_MAX], dropped[400], key[40];
 	const struct json_object *link, *seen;
@@ -358,7 +346,7 @@ static void unknown_host(struct explain *e, const struct answer *a, const struct
 	find(e, local ? j_has(seen, key) ? "gid" : "route" : "not_seen", j_text(link, "name"), &text);
 }
 
-static void nothing_known(struct explain *e, const struct answer *a)
+static void nothing_known(struct explain *e, const struct j_answer *a)
 {
 	const struct flow_filter *f = &e->r->filter;
 	const struct json_object *link = j_at(j_get(a->doc, "links"), 0);
@@ -410,7 +398,7 @@ static void print_finding(FILE *out, const struct explain *e, const struct found
 	        f->text.todo[0] != '\0' ? " -> " : "", f->text.todo);
 }
 
-static void print_healthy(FILE *out, const struct explain *e, const struct answer *a)
+static void print_healthy(FILE *out, const struct explain *e, const struct j_answer *a)
 {
 	const struct json_object *links = j_get(a->doc, "links"), *link, *flow;
 	char name[200], t[2][UNITS_TEXT_MAX];
@@ -432,7 +420,7 @@ static void print_healthy(FILE *out, const struct explain *e, const struct answe
 		fprintf(out, "  and %u more\n", e->looked_at - shown);
 }
 
-static void print_text(FILE *out, const struct explain *e, const struct answer *a)
+static void print_text(FILE *out, const struct explain *e, const struct j_answer *a)
 {
 	const struct explain_error *error = e->r->error;
 	bool fits = false;
@@ -493,7 +481,7 @@ static void print_json(const struct explain *e)
 	putchar('\n');
 }
 
-static void print_wrapped(const struct explain *e, const struct answer *a)
+static void print_wrapped(const struct explain *e, const struct j_answer *a)
 {
 	unsigned columns = wrap_columns(stdout);
 	char *text = NULL;
@@ -508,7 +496,7 @@ static void print_wrapped(const struct explain *e, const struct answer *a)
 
 /* --- the command --- */
 
-static void explain_all(struct explain *e, const struct answer *before, const struct answer *now)
+static void explain_all(struct explain *e, const struct j_answer *before, const struct j_answer *now)
 {
 	const struct json_object *links = j_get(now->doc, "links"), *link;
 
@@ -521,7 +509,7 @@ static void explain_all(struct explain *e, const struct answer *before, const st
 static int explain(const struct request *r)
 {
 	struct explain *e = calloc(1, sizeof(*e));
-	struct answer before = {0}, now = {0};
+	struct j_answer before = {0}, now = {0};
 	int code;
 
 	if (e != NULL)
@@ -545,8 +533,8 @@ static int explain(const struct request *r)
 			print_wrapped(e, &now);
 		code = e->n > 0 ? EXIT_FOUND : EXIT_HEALTHY;
 	}
-	answer_free(&before);
-	answer_free(&now);
+	j_answer_free(&before);
+	j_answer_free(&now);
 	free(e->found);
 	free(e);
 	return code;

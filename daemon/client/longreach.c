@@ -89,37 +89,24 @@ static const struct option long_options[] = {
     {"version", no_argument, NULL, 'V'},       {NULL, 0, NULL, 0},
 };
 
-/* An answer, parsed. */
-struct answer {
-	char *text;
-	struct json_object *doc;
-};
-
-static void answer_free(struct answer *a)
-{
-	jdoc_free(&a->doc);
-	free(a->text);
-	*a = (struct answer){0};
-}
-
 /* EXIT_OK, or the exit code after having said what is wrong. */
-static int ask(const char *path, const char *request, struct answer *a)
+static int ask(const char *path, const char *request, struct j_answer *a)
 {
 	const struct json_object *root;
+	int parsed = j_answer_take(a, client_ask(path, request));
 
-	*a = (struct answer){.text = client_ask(path, request)};
 	if (a->text == NULL)
 		return EXIT_NO_DAEMON;
-	if (jdoc_parse(&a->doc, a->text) < 0) {
+	if (parsed < 0) {
 		fprintf(stderr, "longreach: the daemon's answer makes no sense: is it of another version?\n");
-		answer_free(a);
+		j_answer_free(a);
 		return EXIT_NO_DAEMON;
 	}
 	root = a->doc;
 	if (j_bool(root, "ok"))
 		return EXIT_OK;
 	fprintf(stderr, "longreach: %s\n", j_text(root, "error"));
-	answer_free(a);
+	j_answer_free(a);
 	return EXIT_REFUSED;
 }
 
@@ -132,7 +119,7 @@ static void status_request(const struct request *r, char *buf, size_t cap)
 static int print_json(const char *control_path, const char *request)
 {
 	char *text = client_ask(control_path, request);
-	struct answer a;
+	struct j_answer a;
 	int code;
 
 	if (text == NULL)
@@ -140,9 +127,8 @@ static int print_json(const char *control_path, const char *request)
 	puts(text);
 	fflush(stdout);
 	/* Parsed for the exit code only. */
-	a = (struct answer){.text = text};
-	code = jdoc_parse(&a.doc, text) == 0 && j_bool(a.doc, "ok") ? EXIT_OK : EXIT_REFUSED;
-	answer_free(&a);
+	code = j_answer_take(&a, text) == 0 && j_bool(a.doc, "ok") ? EXIT_OK : EXIT_REFUSED;
+	j_answer_free(&a);
 	return code;
 }
 
@@ -170,10 +156,10 @@ static void show_wrapped(const struct json_object *now, const struct json_object
 	free(text);
 }
 
-static int show_once(const struct request *r, struct answer *before)
+static int show_once(const struct request *r, struct j_answer *before)
 {
 	char request[CONTROL_LINE_MAX];
-	struct answer now;
+	struct j_answer now;
 	int code;
 
 	status_request(r, request, sizeof(request));
@@ -186,7 +172,7 @@ static int show_once(const struct request *r, struct answer *before)
 	if (r->watch && !isatty(STDOUT_FILENO))
 		putchar('\n');
 	fflush(stdout);
-	answer_free(before);
+	j_answer_free(before);
 	*before = now;
 	return EXIT_OK;
 }
@@ -195,7 +181,7 @@ static int show_once(const struct request *r, struct answer *before)
 static int show_table(const struct request *r)
 {
 	char request[CONTROL_LINE_MAX];
-	struct answer before = {0};
+	struct j_answer before = {0};
 	int code = EXIT_OK;
 
 	status_request(r, request, sizeof(request));
@@ -210,7 +196,7 @@ static int show_table(const struct request *r)
 			break;
 		sleep(1);
 	}
-	answer_free(&before);
+	j_answer_free(&before);
 	return code;
 }
 
@@ -228,7 +214,7 @@ static int watch_json(const struct request *r)
 static int check_states(const struct request *r)
 {
 	char request[CONTROL_LINE_MAX];
-	struct answer a;
+	struct j_answer a;
 	bool well;
 	int code;
 
@@ -237,7 +223,7 @@ static int check_states(const struct request *r)
 	if (code != EXIT_OK)
 		return code;
 	well = status_is_well(stderr, a.doc);
-	answer_free(&a);
+	j_answer_free(&a);
 	return well ? EXIT_OK : EXIT_REFUSED;
 }
 
@@ -251,7 +237,7 @@ static int do_status(const struct request *r)
 static int do_failed(const struct request *r)
 {
 	char request[CONTROL_LINE_MAX];
-	struct answer a;
+	struct j_answer a;
 	int code;
 
 	snprintf(request, sizeof(request), "failed%s%s", r->link != NULL ? " link " : "",
@@ -262,7 +248,7 @@ static int do_failed(const struct request *r)
 	if (code != EXIT_OK)
 		return code;
 	status_show_failed(stdout, a.doc);
-	answer_free(&a);
+	j_answer_free(&a);
 	return EXIT_OK;
 }
 
@@ -273,7 +259,7 @@ static int do_top(const struct request *r)
 
 static int do_reload(const struct request *r)
 {
-	struct answer a;
+	struct j_answer a;
 	int code = ask(r->control_path, "reload", &a);
 
 	if (code == EXIT_REFUSED)
@@ -282,7 +268,7 @@ static int do_reload(const struct request *r)
 		puts(j_text(a.doc, "report"));
 	if (code == EXIT_OK && j_uint(a.doc, "held") > 0)
 		code = EXIT_REFUSED; /* not everything that the files say is in force */
-	answer_free(&a);
+	j_answer_free(&a);
 	return code;
 }
 
@@ -290,7 +276,7 @@ static int do_reload(const struct request *r)
 static int do_verb(const struct request *r)
 {
 	char request[CONTROL_LINE_MAX];
-	struct answer a;
+	struct j_answer a;
 	int code;
 
 	if (r->link == NULL) {
@@ -301,13 +287,13 @@ static int do_verb(const struct request *r)
 	code = ask(r->control_path, request, &a);
 	if (code == EXIT_OK)
 		puts(j_text(a.doc, "report"));
-	answer_free(&a);
+	j_answer_free(&a);
 	return code;
 }
 
 static int do_version(const struct request *r)
 {
-	struct answer a;
+	struct j_answer a;
 	int code;
 
 	puts("longreach " LONGREACH_VERSION);
@@ -315,7 +301,7 @@ static int do_version(const struct request *r)
 	code = ask(r->control_path, "version", &a);
 	if (code == EXIT_OK)
 		printf("longreachd %s\n", j_text(a.doc, "version"));
-	answer_free(&a);
+	j_answer_free(&a);
 	return code;
 }
 

@@ -68,6 +68,26 @@ static void jdoc_parse__refuses_what_is_none(void **state)
 			fail_msg("taken: %s", bad[i]);
 }
 
+static void j_answer_take__owns_its_text_whatever_it_says(void **state)
+{
+	struct j_answer a;
+
+	(void)state;
+	assert_int_equal(j_answer_take(&a, strdup("{\"ok\":true}")), 0);
+	assert_true(j_bool(a.doc, "ok"));
+	assert_string_equal(a.text, "{\"ok\":true}");
+	j_answer_free(&a);
+	assert_null(a.doc);
+	j_answer_free(&a);
+	assert_int_equal(j_answer_take(&a, strdup("no")), -EINVAL);
+	assert_string_equal(a.text, "no");
+	assert_null(a.doc);
+	j_answer_free(&a);
+	assert_int_equal(j_answer_take(&a, NULL), -ENOENT);
+	assert_null(a.text);
+	j_answer_free(&a);
+}
+
 static void jdoc_parse__depth_is_bounded(void **state)
 {
 	struct json_object *d;
@@ -125,6 +145,7 @@ int main(void)
 	    cmocka_unit_test(jdoc_parse__what_is_missing_reads_as_nothing),
 	    cmocka_unit_test(jdoc_parse__refuses_what_is_none),
 	    cmocka_unit_test(jdoc_parse__depth_is_bounded),
+	    cmocka_unit_test(j_answer_take__owns_its_text_whatever_it_says),
 	    cmocka_unit_test(json__can_be_read_back),
 	};
 

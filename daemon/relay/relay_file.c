@@ -393,8 +393,7 @@ static bool finish_writes(struct relay_thread *r)
 		struct relay_io *io = dlist_entry(n, struct relay_io, node);
 		const struct relay_write *w = &io->write;
 
-		if (!relay_port_has_room(r->port[r->channel[w->chunk.channel].worker]) ||
-		    (!w->is_get && r->channel[w->chunk.channel | 1].nmessages >= RELAY_MESSAGES))
+		if (!relay_execute_has_room(r, w))
 			return false;
 		dlist_remove(n);
 		if (w->status == LR_OK)

@@ -464,8 +464,7 @@ static bool finish_written(struct relay_thread *r)
 	while ((n = dlist_first(&r->written))) {
 		struct relay_write *w = dlist_entry(n, struct relay_write, node);
 
-		if (!relay_port_has_room(r->port[r->channel[w->chunk.channel].worker]) ||
-		    (!w->is_get && r->channel[w->chunk.channel | 1].nmessages >= RELAY_MESSAGES))
+		if (!relay_execute_has_room(r, w))
 			return false;
 		dlist_remove(n);
 		relay_execute_written(r, w);

@@ -309,6 +309,9 @@ void relay_execute(struct relay_thread *r, const struct relay_chunk *c);
 void relay_execute_peer_started(struct relay_thread *r);
 /* Its answer is committed, or nobody is there to hear it. */
 void relay_execute_answered(struct relay_thread *r, const struct relay_request *q);
+/* The worker's ring has room for the chunk's end, and its channel for what the other site may have to be told of it: to be
+ * asked before relay_execute_written(). */
+bool relay_execute_has_room(struct relay_thread *r, const struct relay_write *w);
 /* A chunk's bytes are in a GPU or a file, or cannot be. */
 void relay_execute_written(struct relay_thread *r, const struct relay_write *w);
 /* Requests that waited for room. */

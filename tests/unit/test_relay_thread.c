@@ -395,6 +395,25 @@ static void on_refused__finishes_what_was_answered(void **state)
 	assert_true(is_finished(r, 11));
 }
 
+/* A get has nobody else to tell. */
+static void relay_execute_has_room__for_the_end_and_for_the_word_of_it(void **state)
+{
+	struct relay_thread *r = *state;
+	struct relay_write put = {.chunk = {.channel = 2}}, get = {.chunk = {.channel = 2}, .is_get = true};
+
+	assert_true(relay_execute_has_room(r, &put) && relay_execute_has_room(r, &get));
+	r->channel[3].nmessages = RELAY_MESSAGES - 1;
+	assert_true(relay_execute_has_room(r, &put));
+	r->channel[3].nmessages = RELAY_MESSAGES;
+	assert_false(relay_execute_has_room(r, &put));
+	assert_true(relay_execute_has_room(r, &get));
+	r->channel[3].nmessages = 0;
+	r->port[0]->n = 4096; /* the worker's ring */
+	assert_false(relay_execute_has_room(r, &put));
+	assert_false(relay_execute_has_room(r, &get));
+	r->port[0]->n = 0;
+}
+
 /* --- what is given up --- */
 
 static uint64_t begin(struct relay_thread *r, unsigned i, uint32_t type, uint64_t length, int fd)
@@ -1137,6 +1156,7 @@ int main(void)
 	    TEST(put_end__is_finished_when_its_answer_is_committed),
 	    TEST(put__failed_chunk_is_finished_when_that_is_committed),
 	    TEST(on_refused__finishes_what_was_answered),
+	    TEST(relay_execute_has_room__for_the_end_and_for_the_word_of_it),
 	    TEST(relay_op_cancel__nothing_more_is_read_of_a_put),
 	    TEST(cancel_get__nothing_more_is_read),
 	    TEST(relay_client_drop__get_is_cancelled_there),

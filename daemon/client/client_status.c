@@ -339,8 +339,10 @@ static void show_barrier(FILE *out, const struct json_object *l)
 static void show_silent_file(FILE *out, const struct json_object *l)
 {
 	if (j_text(l, "relay_silent_file")[0] != '\0')
-		fprintf(out, "  relay     a file does not answer: %s: operations on files of its mount fail until it does\n",
-		        j_text(l, "relay_silent_file"));
+		fprintf(out,
+		        "  relay     a file does not answer: %s: operations on files of its mount fail until it does; %" PRIu64
+		        " descriptors wait to be closed\n",
+		        j_text(l, "relay_silent_file"), j_uint(l, "relay_unclosed_descriptors"));
 }
 
 struct drop_list {

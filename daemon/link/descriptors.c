@@ -13,7 +13,7 @@ enum {
 	OF_PROCESS = 256,  /* event loop, log, clients of control and metrics, nft, spare */
 	OF_LINK = 128,     /* control channel with its unjudged connections, netlink, eventfds, captures */
 	OF_WORKER = 16,    /* arena, epoll, eventfds, captures, pauses */
-	OF_RELAY = 8704,   /* of programs: connections, regions, files that they put and get; a few of its own */
+	OF_RELAY = 9216,   /* of programs: connections, regions, files that they put and get, or that wait to be closed; its own */
 	OF_WORKER_PATH = 2 /* what it receives from: ours, and strays */
 };
 

@@ -218,6 +218,7 @@ void relay_counts(const struct relay_thread *r, struct relay_counts *c)
 	RELAY_COUNTERS(X)
 #undef X
 	c->rdma_clients = atomic_load_explicit(&r->count.rdma_clients, memory_order_relaxed);
+	c->unclosed = relay_files_unclosed(r);
 	relay_files_silent(r, c->silent_file);
 }
 
@@ -282,8 +283,8 @@ void relay_close(struct relay_thread *r)
 	for (uint32_t i = 0; i < r->nchannels; i++)
 		relay_channel_free(r, &r->channel[i]);
 	free_ops(r);
-	relay_files_close(r);
 	relay_gpu_close(r);
+	relay_files_close(r); /* the last one to close a descriptor */
 	for (uint32_t i = 0; i < r->nworkers; i++)
 		relay_port_free(r->port[i]);
 	close_fd(r->listen_fd);

@@ -312,7 +312,7 @@ static bool serve_request(struct relay_thread *r, struct relay_client *cl, const
 }
 
 /* The one descriptor that came with it, -1: none. All others are closed. */
-static int descriptor_of(struct msghdr *mh)
+static int descriptor_of(struct relay_thread *r, struct msghdr *mh)
 {
 	int fd = -1;
 
@@ -328,10 +328,18 @@ static int descriptor_of(struct msghdr *mh)
 			if (fd < 0)
 				fd = one;
 			else
-				relay_file_close(one);
+				relay_file_close(r, one);
 		}
 	}
 	return fd;
+}
+
+/* Of a mount that has no room for its end, or not received at all. */
+static void refuse_descriptor(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, int fd)
+{
+	relay_file_close(r, fd);
+	relay_count(&r->count.relay_descriptors_refused, 1);
+	answer(r, cl, m, -EIO, 0, NULL, 0);
 }
 
 /* False: nothing more, or the program has gone. */
@@ -343,27 +351,30 @@ static bool receive(struct relay_thread *r, struct relay_client *cl)
 		struct cmsghdr align;
 	} control;
 	struct iovec iov = {buf, LR_MSG_MAX};
+	bool take = relay_files_take(r, cl->refused);
 	struct msghdr mh = {.msg_iov = &iov,
 	                    .msg_iovlen = 1,
-	                    .msg_control = control.bytes,
-	                    .msg_controllen = sizeof(control.bytes)};
+	                    .msg_control = take ? control.bytes : NULL,
+	                    .msg_controllen = take ? sizeof(control.bytes) : 0};
 	ssize_t n = recvmsg(cl->fd, &mh, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	struct lr_msg m;
 	int fd;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
-	fd = n >= 0 ? descriptor_of(&mh) : -1; /* an empty message may have some as well */
+	fd = n >= 0 ? descriptor_of(r, &mh) : -1; /* an empty message may have some as well */
 	if (n < (ssize_t)sizeof(m) || (mh.msg_flags & MSG_TRUNC)) {
-		relay_file_close(fd);
+		relay_file_close(r, fd);
 		relay_client_drop(r, cl);
 		return false;
 	}
 	memcpy(&m, buf, sizeof(m));
 	m.name[LR_NAME_MAX - 1] = '\0';
 	m.local[LR_NAME_MAX - 1] = '\0';
-	if (!serve_request(r, cl, &m, buf + sizeof(m), (size_t)n - sizeof(m), fd))
-		relay_file_close(fd);
+	if ((!take && mh.msg_flags & MSG_CTRUNC) || (fd >= 0 && relay_file_is_refused(r, fd, &cl->refused)))
+		refuse_descriptor(r, cl, &m, fd);
+	else if (!serve_request(r, cl, &m, buf + sizeof(m), (size_t)n - sizeof(m), fd))
+		relay_file_close(r, fd);
 	return cl->used;
 }
 

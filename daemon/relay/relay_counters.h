@@ -17,6 +17,8 @@
 	  "bytes of regions, files and GPU memory that a processor of this edge copied into the buffer or out of it")  \
 	X(relay_files_silent,                                                                                          \
 	  "times that a mount with files of this edge's programs did not answer for 10 s: operations on them failed")     \
+	X(relay_descriptors_refused,                                                                                   \
+	  "descriptors of programs that were refused: too many of their mount or of the link wait to be closed")        \
 	X(relay_rdma_connections, "RDMA clients that connected to RelayListen=")                                       \
 	X(relay_rdma_refused_address, "RDMA clients that were refused: RelayAllow= does not name their address")       \
 	X(relay_rdma_refused_version, "RDMA clients that were refused: their library speaks another version")          \
@@ -35,6 +37,7 @@
 struct relay_counts {
 	RELAY_COUNTERS(X)
 	uint32_t rdma_clients; /* connected now */
+	uint32_t unclosed;     /* descriptors that wait to be closed now */
 	char silent_file[RELAY_SILENT_FILE_MAX]; /* one that does not answer now, by its region; empty: none */
 };
 #undef X

@@ -28,6 +28,7 @@ struct file_job {
 	struct dnode node;         /* in file_mount.queue or relay_mount.done */
 	struct relay_mount *owner; /* NULL: nobody waits for it any more */
 	struct relay_io *io;       /* of its owner */
+	struct relay_files *closes; /* FILE_CLOSE: the link that counts it; NULL: that has gone */
 	enum file_what what;
 	int fd, result;
 	uint64_t offset;
@@ -39,6 +40,7 @@ struct file_mount {
 	struct dnode node; /* in mounts */
 	uint64_t device;
 	uint32_t users;    /* relay_mount */
+	uint32_t nunclosed; /* descriptors that wait to be closed, or are being closed */
 	struct dnode queue;
 	struct file_job *now; /* the thread is at it ... */
 	uint64_t since_ns;    /* ... since then */
@@ -64,12 +66,15 @@ static void run_job(struct file_job *j)
 }
 
 /* Under the lock, which keeps the owner's notify_fd open. */
-static void hand_back(struct file_job *j)
+static void hand_back(struct file_mount *d, struct file_job *j)
 {
 	static const uint64_t one = 1;
 	struct relay_mount *m = j->owner;
 	bool first;
 
+	d->nunclosed -= j->what == FILE_CLOSE;
+	if (j->closes)
+		j->closes->nunclosed--;
 	if (!m) {
 		free(j);
 		return;
@@ -98,7 +103,7 @@ static void *mount_main(void *arg)
 		pthread_mutex_unlock(&mounts_lock);
 		run_job(d->now);
 		pthread_mutex_lock(&mounts_lock);
-		hand_back(d->now);
+		hand_back(d, d->now);
 		d->now = NULL;
 	}
 	dlist_remove(&d->node);
@@ -108,18 +113,39 @@ static void *mount_main(void *arg)
 	return NULL;
 }
 
+/* Under the lock. NULL: it has no thread. */
+static struct file_mount *mount_find(uint64_t device)
+{
+	for (struct dnode *n = mounts.next; n != &mounts; n = n->next) {
+		struct file_mount *d = dlist_entry(n, struct file_mount, node);
+
+		if (d->device == device)
+			return d;
+	}
+	return NULL;
+}
+
+/* Under the lock. */
+static bool is_silent(const struct file_mount *d)
+{
+	return d->now && clock_now_ns() >= d->since_ns + relay_silent_ns;
+}
+
+/* Nothing more is opened of it. Under the lock. */
+static bool is_refused(const struct file_mount *d)
+{
+	return d && is_silent(d) && d->nunclosed >= RELAY_UNCLOSED_SILENT;
+}
+
 /* The mount's thread, which goes on for as long as it has users or jobs. Under the lock. NULL: there can be none. */
 static struct file_mount *mount_get(uint64_t device)
 {
-	struct file_mount *d;
+	struct file_mount *d = mount_find(device);
 	pthread_t thread;
 
-	for (struct dnode *n = mounts.next; n != &mounts; n = n->next) {
-		d = dlist_entry(n, struct file_mount, node);
-		if (d->device == device) {
-			d->users++;
-			return d;
-		}
+	if (d) {
+		d->users++;
+		return d;
 	}
 	d = calloc(1, sizeof(*d));
 	if (!d)
@@ -192,7 +218,66 @@ static uint64_t device_of(int fd)
 	                            : (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor;
 }
 
-void relay_file_close(int fd)
+/* "/mnt/nas", or "device 0:45" where it is mounted in no place that this process sees. */
+static void name_mount(uint64_t device, char *text, size_t cap)
+{
+	unsigned want_major = (unsigned)(device >> 32 & 0x7fffffff), want_minor = (unsigned)(device & UINT32_MAX), major, minor;
+	FILE *f = device >> 63 ? NULL : fopen("/proc/self/mountinfo", "re");
+	char line[1024], path[256];
+	bool found = false;
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = sscanf(line, "%*u %*u %u:%u %*s %255s", &major, &minor, path) == 3 && major == want_major &&
+		        minor == want_minor;
+	if (f)
+		fclose(f);
+	if (found)
+		snprintf(text, cap, "%.*s", (int)cap - 1, path);
+	else
+		snprintf(text, cap, "%sdevice %u:%u", device >> 63 ? "block " : "", want_major, want_minor);
+}
+
+bool relay_files_take(const struct relay_thread *r, uint64_t refused)
+{
+	bool take;
+
+	pthread_mutex_lock(&mounts_lock);
+	take = r->files.nunclosed < RELAY_UNCLOSED && (refused == 0 || !is_refused(mount_find(refused)));
+	pthread_mutex_unlock(&mounts_lock);
+	return take;
+}
+
+static void say_refused(struct relay_thread *r, uint64_t device)
+{
+	char name[RELAY_SILENT_FILE_MAX - sizeof("a file of ") + 1];
+
+	name_mount(device, name, sizeof(name));
+	log_err("link %s: %s does not answer, and descriptors of %u files wait to be closed there: programs that send more are "
+	        "refused (EIO) until it does",
+	        r->config.name, name, RELAY_UNCLOSED_SILENT);
+	pthread_mutex_lock(&mounts_lock);
+	r->files.refused = device;
+	snprintf(r->files.refused_name, sizeof(r->files.refused_name), "a file of %s", name);
+	pthread_mutex_unlock(&mounts_lock);
+}
+
+bool relay_file_is_refused(struct relay_thread *r, int fd, uint64_t *refused)
+{
+	uint64_t device = is_memory(fd) ? 0 : device_of(fd);
+	bool is, is_news;
+
+	pthread_mutex_lock(&mounts_lock);
+	is = device && is_refused(mount_find(device));
+	is_news = is && r->files.refused != device;
+	pthread_mutex_unlock(&mounts_lock);
+	if (is)
+		*refused = device;
+	if (is_news)
+		say_refused(r, device);
+	return is;
+}
+
+void relay_file_close(struct relay_thread *r, int fd)
 {
 	struct file_job *j = fd >= 0 && !is_memory(fd) ? calloc(1, sizeof(*j)) : NULL;
 	struct file_mount *d = NULL;
@@ -200,10 +285,12 @@ void relay_file_close(int fd)
 	if (fd < 0)
 		return;
 	if (j) {
-		*j = (struct file_job){.what = FILE_CLOSE, .fd = fd};
+		*j = (struct file_job){.what = FILE_CLOSE, .fd = fd, .closes = r->files.is_over ? NULL : &r->files};
 		pthread_mutex_lock(&mounts_lock);
 		d = mount_get(device_of(fd));
 		if (d) {
+			d->nunclosed++;
+			r->files.nunclosed += j->closes != NULL;
 			add_job(d, j);
 			mount_put(d);
 		}
@@ -249,6 +336,7 @@ struct relay_file *relay_file_new(struct relay_thread *r, int fd, const char *na
 
 	if (!f)
 		return NULL;
+	f->relay = r;
 	f->fd = fd;
 	f->refs = 1;
 	memcpy(f->name, name, LR_NAME_MAX);
@@ -277,7 +365,7 @@ void relay_file_unref(struct relay_file *f)
 		return;
 	if (f->mount)
 		f->mount->nfiles--;
-	relay_file_close(f->fd);
+	relay_file_close(f->relay, f->fd);
 	free(f);
 }
 
@@ -622,10 +710,12 @@ static void set_silent_file(struct relay_mount *m, const char *text)
 static void say_silent(struct relay_thread *r, struct relay_mount *m, const struct relay_file *f)
 {
 	const char *what = f->region ? "region" : f->is_read ? "the file of a put into" : "the file of a get of";
-	char text[RELAY_SILENT_FILE_MAX];
+	char text[RELAY_SILENT_FILE_MAX], mount[RELAY_SILENT_FILE_MAX];
 
 	snprintf(text, sizeof(text), "%s %.*s", what, LR_NAME_MAX, f->name);
-	log_err("link %s: a file does not answer: %s: operations on files of its mount fail until it does", r->config.name, text);
+	name_mount(m->mount->device, mount, sizeof(mount));
+	log_err("link %s: a file does not answer: %s: operations on files of its mount, %s, fail until it does", r->config.name,
+	        text, mount);
 	relay_count(&r->count.relay_files_silent, 1);
 	set_silent_file(m, text);
 }
@@ -674,8 +764,24 @@ void relay_files_init(struct relay_thread *r)
 	}
 }
 
+/* The next time is news again. */
+static void look_at_refused(struct relay_thread *r)
+{
+	bool answers;
+
+	pthread_mutex_lock(&mounts_lock);
+	answers = r->files.refused && !is_refused(mount_find(r->files.refused));
+	if (answers)
+		r->files.refused = 0;
+	pthread_mutex_unlock(&mounts_lock);
+	if (answers)
+		log_notice("link %s: %s answers again: descriptors are taken as before", r->config.name, r->files.refused_name);
+}
+
 bool relay_files_turn(struct relay_thread *r)
 {
+	if (r->files.refused)
+		look_at_refused(r);
 	for (uint32_t i = 0; i < RELAY_MOUNTS; i++)
 		if (r->files.mount[i].mount && (!is_idle(&r->files.mount[i]) || r->files.mount[i].silent))
 			look_at_mount(r, &r->files.mount[i]);
@@ -689,6 +795,39 @@ void relay_files_silent(const struct relay_thread *r, char text[RELAY_SILENT_FIL
 	pthread_mutex_lock(&mounts_lock);
 	for (uint32_t i = 0; i < RELAY_MOUNTS && text[0] == '\0'; i++)
 		memcpy(text, r->files.mount[i].silent_file, RELAY_SILENT_FILE_MAX);
+	if (text[0] == '\0' && r->files.refused && is_refused(mount_find(r->files.refused)))
+		memcpy(text, r->files.refused_name, RELAY_SILENT_FILE_MAX);
+	pthread_mutex_unlock(&mounts_lock);
+}
+
+uint32_t relay_files_unclosed(const struct relay_thread *r)
+{
+	uint32_t n;
+
+	pthread_mutex_lock(&mounts_lock);
+	n = r->files.nunclosed;
+	pthread_mutex_unlock(&mounts_lock);
+	return n;
+}
+
+static void count_no_more(const struct relay_files *files, struct file_job *j)
+{
+	if (j && j->closes == files)
+		j->closes = NULL;
+}
+
+/* What is closed later is nobody's. */
+static void leave_closing(struct relay_files *files)
+{
+	pthread_mutex_lock(&mounts_lock);
+	files->is_over = true;
+	for (struct dnode *n = mounts.next; n != &mounts; n = n->next) {
+		struct file_mount *d = dlist_entry(n, struct file_mount, node);
+
+		count_no_more(files, d->now);
+		for (struct dnode *q = d->queue.next; q != &d->queue; q = q->next)
+			count_no_more(files, dlist_entry(q, struct file_job, node));
+	}
 	pthread_mutex_unlock(&mounts_lock);
 }
 
@@ -719,4 +858,5 @@ void relay_files_close(struct relay_thread *r)
 	}
 	while ((n = dlist_first(&r->files.over)))
 		io_free(dlist_entry(n, struct relay_io, node));
+	leave_closing(&r->files);
 }

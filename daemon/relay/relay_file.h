@@ -14,6 +14,13 @@
  * it, and a link that stops leaves it behind. As the mount's thread outlives it, nothing that is asked later, by any link,
  * is done before it: it never writes over what came after it.
  *
+ * Closing a descriptor may wait as long, and each one that a program sends is one: a program that tries again and again
+ * would use up the daemon's. Once it has a descriptor the daemon can only close it, so those that are too many are not
+ * received: the kernel drops what a message brings where recvmsg(2) is given no room for it, without asking its mount (but a
+ * program that is gone may have left the last one there is of a file, and then a mount may be asked after all). Of a
+ * silent mount that has RELAY_UNCLOSED_SILENT of them no file is used any more, and programs that have sent one are given no
+ * room until it answers; a link with RELAY_UNCLOSED gives nobody any. What they ask for with a descriptor fails at once.
+ *
  * Streams read ahead before they take a slot, and so a mount that is silent holds no position of a channel. Chunks that
  * wait to be written hold their slots, and what is behind a fence of their channel waits as long. */
 #ifndef DAEMON_RELAY_FILE_H
@@ -32,6 +39,8 @@ enum relay_file_limits {
 	RELAY_FILE_AHEAD = 4,     /* blocks that a stream reads ahead ... */
 	RELAY_FILE_BLOCKS = 256,  /* ... while all streams of a mount have fewer; each may have one */
 	RELAY_FILE_WRITES = 64,   /* chunks of which the thread of a mount has the bytes: others wait in their slots */
+	RELAY_UNCLOSED_SILENT = 64, /* descriptors that wait to be closed: of a mount that is silent ... */
+	RELAY_UNCLOSED = 512,       /* ... and of a link's programs, whatever mounts they are of */
 };
 
 /* How long a mount may be at one job before it counts as silent, in ns. Tests wait for less. */
@@ -58,6 +67,7 @@ struct relay_mount {
 
 /* A descriptor of a program. Who uses it holds a reference: it is closed after the last one, by the thread of its mount. */
 struct relay_file {
+	struct relay_thread *relay;
 	int fd;
 	uint32_t refs;
 	struct relay_mount *mount;   /* NULL: memory */
@@ -71,6 +81,11 @@ struct relay_files {
 	struct relay_mount mount[RELAY_MOUNTS];
 	struct dnode readers; /* struct relay_file_reader */
 	struct dnode over;    /* struct relay_io: writes that have ended, and chunks of which are to be finished */
+	bool is_over;         /* relay_files_close() was here */
+	/* under the lock of all mounts: */
+	uint32_t nunclosed;   /* descriptors that wait to be closed, or are being closed */
+	uint64_t refused;     /* the last mount that has too many of them; 0: none has any longer */
+	char refused_name[RELAY_SILENT_FILE_MAX];
 };
 
 /* Part of a stream that is read ahead. */
@@ -98,8 +113,14 @@ struct relay_file *relay_file_new(struct relay_thread *r, int fd, const char *na
 struct relay_file *relay_file_ref(struct relay_file *f);
 /* f NULL: nothing. */
 void relay_file_unref(struct relay_file *f);
-/* Closes whatever a program has sent, without waiting for it. */
-void relay_file_close(int fd);
+/* Closes whatever a program has sent, without waiting for it. fd negative: nothing. */
+void relay_file_close(struct relay_thread *r, int fd);
+/* Whether a program may be given room for descriptors; refused: what relay_file_is_refused() said of one that it has sent, 0:
+ * nothing. */
+bool relay_files_take(const struct relay_thread *r, uint64_t refused);
+/* Whether the mount is silent and has too many descriptors to close: then *refused is a number for it, which is not 0, and
+ * log and status name it. */
+bool relay_file_is_refused(struct relay_thread *r, int fd, uint64_t *refused);
 /* Whether it can be read or written as a file: 0 or negative errno. Its mount is not asked. */
 int relay_file_check(int fd, bool read, bool write);
 
@@ -117,6 +138,8 @@ void relay_file_reader_take(struct relay_file_reader *rd, uint8_t *to, uint64_t 
 
 /* One turn's dealings with the mounts. True: something waits for room in a worker's ring. */
 bool relay_files_turn(struct relay_thread *r);
+/* How many descriptors of the link's programs wait to be closed. On any thread. */
+uint32_t relay_files_unclosed(const struct relay_thread *r);
 /* A file that does not answer; empty: all do. On any thread. */
 void relay_files_silent(const struct relay_thread *r, char text[RELAY_SILENT_FILE_MAX]);
 /* The relay's end, when all clients and streams have gone: what its mounts are at is left to them. */

@@ -39,15 +39,15 @@ struct relay_memory *relay_memory_ref(struct relay_memory *mem)
 }
 
 /* It holds the program's allocation: not longer than it is needed. */
-static void close_descriptor(struct relay_memory *mem)
+static void close_descriptor(struct relay_thread *r, struct relay_memory *mem)
 {
-	relay_file_close(mem->gpu.fd); /* a program may say that any file is GPU memory */
+	relay_file_close(r, mem->gpu.fd); /* a program may say that any file is GPU memory */
 	mem->gpu.fd = -1;
 }
 
-static void memory_free(struct relay_memory *mem)
+static void memory_free(struct relay_thread *r, struct relay_memory *mem)
 {
-	close_descriptor(mem);
+	close_descriptor(r, mem);
 	dlist_remove(&mem->node);
 	free(mem);
 }
@@ -60,7 +60,7 @@ void relay_memory_unref(struct relay_thread *r, struct relay_memory *mem)
 		gpu_close(r->gpu, &mem->gpu);
 		r->gpu_wake = true;
 	} else {
-		memory_free(mem);
+		memory_free(r, mem);
 	}
 }
 
@@ -153,7 +153,7 @@ int relay_gpu_export(struct relay_thread *r, struct relay_client *cl, const stru
 static void on_opened(struct relay_thread *r, struct relay_memory *mem, int rc)
 {
 	mem->is_open = rc == 0;
-	close_descriptor(mem);
+	close_descriptor(r, mem);
 	if (rc < 0) {
 		log_warn("link %s: GPU memory %s cannot be opened: %s", r->config.name, mem->name, mem->gpu.why);
 		if (mem->region)
@@ -536,7 +536,7 @@ static void take_notes(struct relay_thread *r)
 			break;
 		case GPU_CLOSED:
 			answer_later(r, mem, 0);
-			memory_free(mem);
+			memory_free(r, mem);
 			break;
 		}
 	}
@@ -593,6 +593,6 @@ void relay_gpu_close(struct relay_thread *r)
 		struct relay_memory *mem = dlist_entry(n, struct relay_memory, node);
 
 		free_writes(&mem->writes);
-		memory_free(mem);
+		memory_free(r, mem);
 	}
 }

@@ -178,6 +178,7 @@ struct relay_client {
 	bool used, greeted;
 	int fd;
 	struct rdma_conn *rdma; /* NULL: it is at the socket */
+	uint64_t refused; /* relay_file_is_refused(), of a descriptor that it has sent; 0: of none */
 	uint32_t nops;
 	struct dnode ops;
 	struct relay_unsent *unsent, **unsent_last;

@@ -73,6 +73,8 @@
 	  v->snap->status.ip_used_bytes)                                                                               \
 	X(IP_ROOM, "ip_capacity_bytes", "Memory for IP packets that are not RoCEv2.", "",                              \
 	  v->snap->status.ip_capacity_bytes)                                                                           \
+	X(UNCLOSED, "relay_unclosed_descriptors", "Descriptors of programs' files that wait for their mounts to be closed.", "", \
+	  v->snap->relay.unclosed)                                                                                     \
 	X(RDMA_CLIENTS, "relay_rdma_clients", "RDMA clients of the relay that are connected.", "",                     \
 	  v->snap->relay.rdma_clients)                                                                                 \
 	X(CERTIFICATE, "certificate_expires_timestamp_seconds",                                                        \

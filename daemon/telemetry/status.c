@@ -379,6 +379,7 @@ static void write_snapshot(struct json *j, const struct site *s, const struct li
 	write_barrier(j, &snap->status);
 	write_fec(j, site_config(s), snap);
 	json_uint(j, "relay_rdma_clients", snap->relay.rdma_clients);
+	json_uint(j, "relay_unclosed_descriptors", snap->relay.unclosed);
 	json_string(j, "relay_silent_file", snap->relay.silent_file);
 	write_counters(j, s, snap);
 	if (detail == STATUS_FLOWS)

@@ -613,6 +613,66 @@ static void file__that_does_not_answer_fails_alone(void **state)
 	still_teardown(&s);
 }
 
+static unsigned open_descriptors(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 4096; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* A program that goes on trying. Each try brings the daemon, which is this process as well, a descriptor. */
+static void file__that_does_not_answer_has_few_descriptors_of_the_daemon(void **state)
+{
+	struct lr_transfer t = {.region = "alive", .length = STILL_BYTES, .promise = LR_DONE};
+	struct relay_counts counts;
+	unsigned before, refused = 0;
+	struct still s;
+	struct lr *stubborn;
+	uint64_t op;
+
+	(void)state;
+	relay_silent_ns = 400000000ull;
+	if (!still_setup(&s))
+		skip();
+	assert_int_equal(lr_open("loop", NULL, &stubborn), 0);
+	fuse->still = true;
+	t.fd = s.file;
+	before = open_descriptors();
+	for (unsigned i = 0; i < 300; i++) {
+		int rc = lr_put(stubborn, &t, &op);
+
+		if (rc == 0)
+			wait_for(stubborn, op, LR_IO_LOCAL);
+		else
+			assert_int_equal(rc, -EIO);
+		refused += rc != 0;
+	}
+	assert_true(open_descriptors() <= before + RELAY_UNCLOSED_SILENT + 2);
+	assert_true(refused >= 300 - RELAY_UNCLOSED_SILENT - 2);
+	relay_counts(relay, &counts);
+	assert_int_equal(counts.relay_descriptors_refused, refused);
+	assert_true(counts.unclosed >= RELAY_UNCLOSED_SILENT && counts.unclosed <= RELAY_UNCLOSED_SILENT + 1);
+	assert_string_not_equal(counts.silent_file, "");
+	assert_int_equal(lr_put(s.a, &t, &op), -EIO); /* no other program may add any ... */
+	relay_counts(relay, &counts);
+	assert_true(counts.unclosed <= RELAY_UNCLOSED_SILENT + 2);
+	t.fd = s.from_fd;
+	assert_int_equal(lr_put(s.b, &t, &op), 0); /* ... and one that has none of the mount has all others */
+	wait_for(s.b, op, LR_OK);
+	fuse->still = false;
+	usleep(1300000);
+	relay_counts(relay, &counts);
+	assert_int_equal(counts.unclosed, 0);
+	assert_string_equal(counts.silent_file, "");
+	t.fd = s.file;
+	assert_int_equal(lr_put(stubborn, &t, &op), 0);
+	wait_for(stubborn, op, LR_OK);
+	lr_close(stubborn);
+	still_teardown(&s);
+}
+
 /* Nor is it called silent for ever when nobody has a file there any more. */
 static void file__that_answers_again_is_silent_no_more(void **state)
 {
@@ -665,6 +725,7 @@ int main(void)
 	    TEST(file__that_does_not_answer_keeps_nobody_waiting),
 	    TEST(file__that_does_not_answer_fails_alone),
 	    TEST(file__that_answers_again_is_silent_no_more),
+	    TEST(file__that_does_not_answer_has_few_descriptors_of_the_daemon),
 	};
 
 	if (!still_namespace())

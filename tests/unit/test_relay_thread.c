@@ -332,6 +332,28 @@ static void receive__empty_message_with_a_descriptor(void **state)
 	close(fd);
 }
 
+/* However they came about: a link has so many that are not closed, and takes no more. */
+static void receive__no_descriptors_beyond_those_that_are_not_closed(void **state)
+{
+	struct lr_msg m = {.type = LRM_PUT, .serial = 1, .name = "r", .length = 4096};
+	struct relay_thread *r = *state;
+	int fd = memory(4096);
+	unsigned before = open_files();
+	uint64_t id;
+
+	r->files.nunclosed = RELAY_UNCLOSED;
+	assert_int_equal(ask(r, 0, &m, fd, NULL), -EIO);
+	assert_int_equal(open_files(), before);
+	assert_int_equal(r->count.relay_descriptors_refused, 1);
+	assert_true(r->client[0].used);
+	assert_int_equal(ask(r, 0, &(struct lr_msg){.type = LRM_CALL, .serial = 2, .name = "s"}, -1, &id), 0); /* needs none */
+	r->files.nunclosed = RELAY_UNCLOSED - 1;
+	assert_int_equal(ask(r, 0, &m, fd, &id), 0);
+	assert_int_equal(r->count.relay_descriptors_refused, 1);
+	r->files.nunclosed = 0;
+	close(fd);
+}
+
 /* --- answers --- */
 
 static struct relay_head put_end_of(uint64_t op)
@@ -1153,6 +1175,7 @@ int main(void)
 	    TEST(serve_request__call_with_a_descriptor),
 	    TEST(serve_request__put_of_nothing_with_a_descriptor),
 	    TEST(receive__empty_message_with_a_descriptor),
+	    TEST(receive__no_descriptors_beyond_those_that_are_not_closed),
 	    TEST(put_end__is_finished_when_its_answer_is_committed),
 	    TEST(put__failed_chunk_is_finished_when_that_is_committed),
 	    TEST(on_refused__finishes_what_was_answered),

@@ -40,14 +40,25 @@ routers_line() {
 	done
 }
 
+steer() { # router other-site's-prefix
+	lab_ip "$1" rule add priority 103 nop
+	lab_ip "$1" rule add priority 100 iif h0 to "$2" ipproto udp dport 4791 lookup 4791
+	lab_ip "$1" rule add priority 101 iif h0 to "$2" ipproto udp sport 1-65534 goto 103
+	lab_ip "$1" rule add priority 101 iif h0 to "$2" ipproto udp dport 1-65534 goto 103
+	lab_ip "$1" rule add priority 102 iif h0 to "$2" ipproto udp blackhole
+}
+
 put_in() {
-	lab_ip ra rule add priority 100 iif h0 to 10.101.2.0/24 ipproto udp dport 4791 lookup 4791
-	lab_ip rb rule add priority 100 iif h0 to 10.101.1.0/24 ipproto udp dport 4791 lookup 4791
+	steer ra 10.101.2.0/24
+	steer rb 10.101.1.0/24
 }
 
 take_out() {
-	lab_ip ra rule del priority 100
-	lab_ip rb rule del priority 100
+	local r p
+	for r in ra rb; do
+		for p in 102 101 101 100 103; do lab_ip $r rule del priority $p; done
+		! lab_ip $r rule show | grep -q '^10[0-3]:' || why "rules are left" || return
+	done
 }
 
 passed() { # router: packets that it has sent by the routers' own line
@@ -70,9 +81,40 @@ all_else_by_the_routers() {
 	[ $(($(passed ra) - before)) -ge 3 ] || why "they went another way"
 }
 
+datagram() { # bytes port
+	head -c "$1" /dev/zero | lab_in ha socat -u -b "$1" - "UDP-SENDTO:$B_HOST:$2"
+}
+
+passing() { # command...: N, how many packets go by the routers' own line meanwhile
+	N=$(passed ra)
+	"$@"
+	sleep 0.2
+	N=$(($(passed ra) - N))
+}
+
+# No rule sees a port of a piece. Of other UDP whole datagrams alone pass, and of all else pieces do.
+pieces_by_nobody() {
+	passing datagram 20000 4791
+	[ $N = 0 ] || why "$N pieces of a datagram to port 4791 went by the routers" || return
+	passing datagram 100 4791
+	[ $N = 0 ] || why "$N whole datagrams to port 4791 went by the routers" || return
+	passing datagram 100 9999
+	[ $N = 1 ] || why "$N packets of a whole datagram to port 9999 went by the routers" || return
+	passing datagram 20000 9999
+	[ $N = 0 ] || why "$N pieces of another UDP datagram went by the routers" || return
+	passing lab_in ha busybox ping -q -c 1 -W 1 -s 20000 $B_HOST >/dev/null
+	[ $N = 3 ] || why "$N of 3 pieces of a ping went by the routers"
+}
+
+pieces_by_the_routers() {
+	passing datagram 20000 9999
+	[ $N = 3 ] || why "$N of 3 pieces went by the routers"
+}
+
 taken_out() {
 	local before packets
-	take_out
+	take_out || return
+	pieces_by_the_routers || return
 	before=$(passed ra)
 	packets=$(lab_status a '.links[0].counters.lan_rx_packets')
 	lab_rcperf --size 65536 --iters 200 || why "contents, order or count are wrong" || return
@@ -99,6 +141,7 @@ check "stick: the link comes up" lab_link_up
 put_in
 check "stick: RDMA goes by the edges, over 300 km" rdma_by_the_edges
 check "stick: ping goes by the routers" all_else_by_the_routers
+check "stick: pieces of RoCE go by nobody" pieces_by_nobody
 check "stick: without the rules RDMA goes by the routers" taken_out
 check "stick: with them by the edges again" put_back
 check_end

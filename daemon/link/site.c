@@ -601,12 +601,18 @@ static void on_ports(void *arg)
 {
 	struct site *s = arg;
 	bool changed = port_watch_look(s->ports, &s->config), had_error = has_trouble(s, TROUBLE_PORT);
+	char err[CONFIG_ERR_MAX];
 
 	if (s->link != NULL) {
 		look_at_ports(s);
 		if (had_error && !has_trouble(s, TROUBLE_PORT))
 			peer_retry(s->peer);
-	} else if (changed && !s->halted) {
+		return;
+	}
+	if (port_watch_rules(s->ports) && closed_rest(&s->config, err, sizeof(err)) < 0 && /* a stopped link stays closed */
+	    log_limit_pass(&s->rules_said, clock_now_ns(), NULL))
+		log_err("link %s: %s", s->config.name, err);
+	if (changed && !s->halted) {
 		try_start(s);
 		arm(s);
 	}

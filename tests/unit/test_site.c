@@ -45,6 +45,8 @@ static struct {
 	unsigned sessions, keys, renewals;
 	bool key_is_void; /* it came over a connection that has ended */
 	bool no_conn;     /* nothing can be renewed */
+	bool ip_rules_changed;
+	unsigned closed; /* times that a link at rest was closed */
 } played;
 
 static struct event_base *base;
@@ -216,8 +218,11 @@ bool port_watch_look(struct port_watch *w, const struct link_config *c)
 
 bool port_watch_rules(struct port_watch *w)
 {
+	bool changed = played.ip_rules_changed;
+
 	(void)w;
-	return false;
+	played.ip_rules_changed = false;
+	return changed;
 }
 
 void port_watch_accept(struct port_watch *w)
@@ -258,6 +263,7 @@ void closed_note_owed(struct link_config *c)
 int closed_rest(const struct link_config *c, char *err, size_t errlen)
 {
 	(void)c, (void)err, (void)errlen;
+	played.closed++;
 	return 0;
 }
 
@@ -513,6 +519,22 @@ static void site_error__ports_that_are_being_taken_up(void **state)
 	assert_string_equal(site_error(s), "");
 }
 
+/* `ip rule flush`, after `longreach stop`. */
+static void on_ports__rules_of_a_link_that_was_stopped_are_put_back(void **state)
+{
+	struct site *s = *state;
+
+	site_halt(s);
+	on_ports(s);
+	assert_int_equal(played.closed, 0);
+	played.ip_rules_changed = true;
+	on_ports(s);
+	assert_int_equal(played.closed, 1);
+	on_ports(s);
+	assert_int_equal(played.closed, 1);
+	assert_int_equal(state_of(s), SITE_STOPPED);
+}
+
 int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
@@ -525,6 +547,7 @@ int main(void)
 	    TEST(keys__that_the_other_edge_does_not_take_are_said),
 	    TEST(site_error__newest_first_and_nothing_that_is_over),
 	    TEST(site_error__ports_that_are_being_taken_up),
+	    TEST(on_ports__rules_of_a_link_that_was_stopped_are_put_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

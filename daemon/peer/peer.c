@@ -17,7 +17,8 @@
  *
  * A connection that has not said hello is `pending` and displaces no session; with its hello it takes the place of the
  * one before, which is thereby known to be dead (the other edge has only one at a time). So neither a half-open
- * connection of a crashed edge nor one that says nothing can keep a good one out.
+ * connection of a crashed edge nor one that says nothing can keep a good one out. One that proves less than the one in use
+ * is closed instead: an edge that has become such a one waits until that is known to be dead by its silence.
  *
  * A session is (boot id, session number) of both edges. A hello that repeats a known pair changes nothing: a broken
  * control connection does not touch the data path. The end that hears a new pair begins a session with epochs that both
@@ -470,11 +471,16 @@ static void take_place(struct peer *p, struct conn *c)
 	peer_clock_begin(&p->clock);
 }
 
-void peer_take_hello(struct peer *p, struct conn *c, const struct hello *h)
+bool peer_take_hello(struct peer *p, struct conn *c, const struct hello *h)
 {
 	bool is_new = !p->status.met || h->boot_id != p->there.boot_id || h->session != p->there.session;
 	bool was_lost = p->conn != c, is_second = was_lost && p->conn != NULL;
 
+	if (is_second && c->rank < p->conn->rank) {
+		peer_conn_fail(c, "it proves less than the one in use does: of a link that is not sealed, an edge connects from a "
+		                  "port below 1024");
+		return false;
+	}
 	if (was_lost)
 		take_place(p, c);
 	if (was_lost && p->reauth_since_ns != 0 && !is_new) {
@@ -494,6 +500,7 @@ void peer_take_hello(struct peer *p, struct conn *c, const struct hello *h)
 		offer_key(p);
 	else if (was_lost)
 		log_info("link %s: control connection is %s, the session goes on", p->name, is_second ? "a new one" : "back");
+	return true;
 }
 
 void peer_take_stopped(struct peer *p)

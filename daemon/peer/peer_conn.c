@@ -156,8 +156,7 @@ static bool take_message(struct conn *c, const struct peer_msg *m)
 			peer_conn_fail(c, "the other end sent a hello that makes no sense");
 			return false;
 		}
-		peer_take_hello(c->peer, c, &h);
-		return true;
+		return peer_take_hello(c->peer, c, &h);
 	case MSG_PING:
 		peer_conn_send(c, MSG_PONG, m->body, m->len);
 		return true;

@@ -128,7 +128,8 @@ void peer_listen_enable(struct peer *p, bool on);
 
 /* --- peer.c --- */
 
-void peer_take_hello(struct peer *p, struct conn *c, const struct hello *h);
+/* False: c was closed. */
+bool peer_take_hello(struct peer *p, struct conn *c, const struct hello *h);
 /* False: not now. */
 bool peer_take_key(struct conn *c, const uint8_t *body);
 void peer_take_ready(struct conn *c, const uint8_t *body);

@@ -543,6 +543,33 @@ static void peer__connections_without_a_proof_are_few(void **state)
 		close(fd[i]);
 }
 
+/* A user without rights of the other edge's machine says hello to a link that is not sealed. */
+static void peer__who_proves_nothing_does_not_displace_who_did(void **state)
+{
+	struct lab *l = *state;
+	struct proxy_session before;
+	struct conn *c;
+	int fd;
+
+	bring_up(l);
+	l->b.peer->conn->rank = CONN_PROVEN; /* as if from a port below 1024 */
+	before = l->b.last;
+	c = l->b.peer->conn;
+	fd = knock_with_hello(l);
+	run_for(l, 100);
+	assert_ptr_equal(l->b.peer->conn, c);
+	assert_int_equal(l->b.sessions, 1);
+	assert_int_equal(l->b.last.epoch_rx, before.epoch_rx);
+	assert_true(both_met(l));
+	close(fd);
+	/* behind an address translation no edge proves anything, and it comes back as it was */
+	c->rank = CONN_UNPROVEN;
+	fd = knock_with_hello(l);
+	run_for(l, 100);
+	assert_int_not_equal(l->b.sessions, 1);
+	close(fd);
+}
+
 static struct conn *pending_of(struct peer *p, enum conn_rank rank, uint64_t opened_ns)
 {
 	struct conn **place = pending_place(p, rank);
@@ -1481,6 +1508,7 @@ int main(void)
 	    TEST(peer__who_never_says_hello_is_given_up),
 	    TEST(peer__connections_that_say_nothing_displace_each_other_only),
 	    TEST(peer__connections_without_a_proof_are_few),
+	    TEST(peer__who_proves_nothing_does_not_displace_who_did),
 	    cmocka_unit_test(pending_place__nobody_displaces_who_has_proven_more),
 	    TEST(peer__a_port_in_use_is_an_error),
 #define SEALED(t) cmocka_unit_test_setup_teardown(t, set_up_sealed, tear_down)

@@ -209,19 +209,11 @@ void link_reconfigure(struct link *l, const struct link_config *c)
 	link_tell_workers(l);
 }
 
-static void hold_promises(struct link *l, bool hold)
-{
-	if (l->no_early_acks == hold)
-		return;
-	l->no_early_acks = hold;
-	link_tell_workers(l);
-}
-
 int link_keep_rules(struct link *l, char err[CONFIG_ERR_MAX])
 {
 	int r = 0;
 
-	hold_promises(l, true);
+	link_hold_promises(l, LINK_HOLD_RULES, true);
 	if (!privileged_steer_stands(&l->config)) {
 		r = privileged_steer_install(&l->config, STEER_RUNNING, err, CONFIG_ERR_MAX);
 		if (r == 0)
@@ -229,7 +221,7 @@ int link_keep_rules(struct link *l, char err[CONFIG_ERR_MAX])
 	}
 	l->rules_restored += r > 0;
 	if (r >= 0)
-		hold_promises(l, false);
+		link_hold_promises(l, LINK_HOLD_RULES, false);
 	return r;
 }
 

@@ -27,6 +27,16 @@ int link_start(const struct link_config *c, struct event_base *base, const char 
 /* Takes up what may change while running (config_reloadable was asked before). */
 void link_reconfigure(struct link *l, const struct link_config *c);
 
+enum link_hold {
+	LINK_HOLD_RULES = 1, /* the kernel's rules may not stand: link_keep_rules() */
+	LINK_HOLD_PEER = 2,  /* the edges do not agree */
+};
+
+/* Nothing is acknowledged early for that reason, or it is none any longer. */
+void link_hold_promises(struct link *l, enum link_hold why, bool hold);
+/* Every second: a worker that could not take the last configuration, which may be such a word, is given it again. */
+void link_tell_again(struct link *l);
+
 /* Whether the link's rules in the kernel are as they were put there; if not, they are put back. Until that is known
  * nothing is acknowledged early. 0: they stood; 1: they were put back; negative errno with err a sentence: they cannot
  * be, and early ACKs wait for a call that can. */

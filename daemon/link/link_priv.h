@@ -27,7 +27,9 @@ struct link {
 	uint32_t keys_call;    /* ... and its number: a serial may be handed over more than once */
 	uint32_t keys_missing; /* workers that have not taken them */
 	unsigned requests; /* under way, per worker */
-	bool offloads_held, no_early_acks;
+	bool offloads_held;
+	unsigned holds; /* bits of enum link_hold: why nothing is acknowledged early */
+	bool untold;    /* some worker has not taken the configuration in force */
 	uint64_t descriptors;           /* that were taken for it */
 	int lan_ifindex[LAN_PORTS_MAX + 1]; /* of the workers' ports: that the rules are for */
 	uint64_t lan_port_rebinds, rules_restored;

@@ -308,19 +308,40 @@ struct flow_watch *link_watch(const struct link *l, uint32_t worker)
 
 void link_tell_workers(struct link *l)
 {
+	bool said = l->untold;
+
+	l->untold = false;
 	for (uint32_t i = 0; i < l->nworkers; i++) {
 		struct worker_cmd cmd = {.type = WORKER_RECONFIGURE, .config = malloc(sizeof(*cmd.config))};
 
 		if (cmd.config) {
 			*cmd.config = link_plan_proxy(&l->config, i, l->pacers);
-			cmd.config->no_early_acks = l->no_early_acks;
+			cmd.config->no_early_acks = l->holds != 0;
 			if (worker_command(l->worker[i], &cmd))
 				continue;
 			free(cmd.config);
 		}
-		log_err("link %s: worker %u does not take the new configuration and keeps the old one", l->config.name,
-		        i);
+		l->untold = true;
+		if (!said)
+			log_err("link %s: worker %u of %u does not take the new configuration and keeps the old one: it is given it "
+			        "again every second",
+			        l->config.name, i + 1, l->nworkers);
 	}
+}
+
+void link_tell_again(struct link *l)
+{
+	if (l->untold)
+		link_tell_workers(l);
+}
+
+void link_hold_promises(struct link *l, enum link_hold why, bool hold)
+{
+	unsigned before = l->holds;
+
+	l->holds = hold ? before | why : before & ~(unsigned)why;
+	if ((l->holds != 0) != (before != 0))
+		link_tell_workers(l);
 }
 
 static struct seal_keys *make_keys(const struct link *l, const struct seal_secret *s, enum seal_direction dir,

@@ -406,6 +406,15 @@ static void on_keys_taken(void *arg, struct link *l, uint32_t serial)
 		peer_keys_taken(s->peer, serial);
 }
 
+/* A session that is meant to be acknowledged early goes on while another one is being agreed upon, or cannot be. */
+static void on_agreed(void *arg, bool agreed)
+{
+	struct site *s = arg;
+
+	if (s->link != NULL)
+		link_hold_promises(s->link, LINK_HOLD_PEER, !agreed);
+}
+
 /* --- Barrier=auto where no ACKs are early --- */
 
 /* It is on at both edges as long as the buffer of one owes what was acknowledged early before: that one says so in its
@@ -450,7 +459,8 @@ static void take_ports(struct site *s);
 /* Keys and the port of the control channel first: a start that fails for them has touched nothing else. */
 static int start(struct site *s, char err[CONFIG_ERR_MAX])
 {
-	const struct peer_user user = {.session = on_session, .keys = on_keys, .barrier = on_barrier, .arg = s};
+	const struct peer_user user = {
+	    .session = on_session, .keys = on_keys, .agreed = on_agreed, .barrier = on_barrier, .arg = s};
 	struct arena_life life;
 	struct peer *peer;
 	int r = peer_open(&s->config, s->base, &user, &peer, err);
@@ -584,6 +594,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	if (has_trouble(s, TROUBLE_RULES))
 		site_look_at_rules(s);
 	look_at_session(s);
+	if (s->link != NULL)
+		link_tell_again(s->link);
 	if (s->failed != NULL)
 		failed_record_write(s->failed);
 	if (s->link == NULL) {

@@ -439,6 +439,8 @@ static void reconsider(struct peer *p)
 {
 	p->status.verdict = hello_compare(&p->here, &p->there, p->status.text);
 	log_verdict(p);
+	if (p->user.agreed != NULL)
+		p->user.agreed(p->user.arg, p->status.verdict == HELLO_AGREED);
 	if (p->user.barrier != NULL)
 		p->user.barrier(p->user.arg, (enum barrier_mode)p->there.barrier, p->there.barrier_owed);
 	p->session_due = false;

@@ -18,6 +18,9 @@ struct peer_user {
 	/* The other edge is about to seal with rx. When all workers have its keys: peer_keys_taken(). If some cannot have them:
 	 * peer_take_keys_again(), after a while; until then the other edge sends nothing. */
 	void (*keys)(void *arg, const struct seal_secret *rx, uint32_t serial);
+	/* Whether the edges agree, at each hello, before anything is made of it: where they do not, the session in force is one that
+	 * they agreed upon before, and goes on until another one begins, if one can. May be NULL. Must not stop the peer. */
+	void (*agreed)(void *arg, bool agreed);
 	/* What the other edge's barrier is, and whether for what its buffer owes; as often as it says hello. May be NULL. Must
 	 * not stop the peer. */
 	void (*barrier)(void *arg, enum barrier_mode there, bool owed);

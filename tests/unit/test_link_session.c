@@ -16,6 +16,7 @@ static unsigned ncommands, takes, has_memory; /* bit i: of worker i; of its keys
 static struct worker_cmd last[4];             /* that worker i was given */
 static unsigned nanswered;                    /* serials of keys that all workers have */
 static uint32_t answered;
+static bool host_mode; /* of the last configuration that a worker was given */
 static struct link *here;
 
 struct seal_keys {
@@ -33,7 +34,12 @@ bool worker_command(struct worker *w, const struct worker_cmd *cmd)
 		last[i].keys = NULL;
 	}
 	ncommands++;
-	free(cmd->keys);
+	if (cmd->type == WORKER_RECONFIGURE) {
+		host_mode = cmd->config->no_early_acks;
+		free(cmd->config);
+	} else {
+		free(cmd->keys);
+	}
 	return true;
 }
 
@@ -309,6 +315,45 @@ static void link_rx_keys__late_answers_do_not_count_for_the_next_call(void **sta
 	assert_int_equal(answered, 7);
 }
 
+/* --- what ends early ACKs for now --- */
+
+static void link_tell_again__until_all_have_the_configuration(void **state)
+{
+	(void)state;
+	takes = 11;
+	ncommands = 0;
+	link_hold_promises(here, LINK_HOLD_PEER, true);
+	assert_int_equal(ncommands, 3); /* one goes on acknowledging early */
+	link_tell_again(here);
+	assert_int_equal(ncommands, 6);
+	takes = 15;
+	link_tell_again(here);
+	assert_int_equal(ncommands, 10);
+	link_tell_again(here);
+	assert_int_equal(ncommands, 10);
+	assert_true(host_mode);
+}
+
+static void link_hold_promises__until_no_reason_is_left(void **state)
+{
+	(void)state;
+	takes = 15;
+	ncommands = 0;
+	link_hold_promises(here, LINK_HOLD_PEER, false);
+	assert_int_equal(ncommands, 0);
+	link_hold_promises(here, LINK_HOLD_PEER, true);
+	assert_int_equal(ncommands, 4);
+	assert_true(host_mode);
+	link_hold_promises(here, LINK_HOLD_RULES, true);
+	link_hold_promises(here, LINK_HOLD_RULES, false); /* rules are looked at while the edges disagree */
+	assert_int_equal(ncommands, 4);
+	link_tell_workers(here); /* a reload */
+	assert_true(host_mode);
+	link_hold_promises(here, LINK_HOLD_PEER, false);
+	assert_int_equal(ncommands, 12);
+	assert_false(host_mode);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -316,6 +361,8 @@ int main(void)
 	    TEST(link_session__all_take_it),
 	    TEST(link_session__no_memory_for_the_keys_of_one),
 	    TEST(link_session__one_takes_no_commands),
+	    TEST(link_tell_again__until_all_have_the_configuration),
+	    TEST(link_hold_promises__until_no_reason_is_left),
 	    TEST(link_rx_keys__all_take_them),
 	    TEST(link_rx_keys__no_memory_for_those_of_one),
 	    TEST(link_rx_keys__one_takes_no_commands),

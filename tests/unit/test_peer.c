@@ -42,6 +42,7 @@ struct edge {
 	struct seal_secret tx, rx; /* of the last session, of the last offer */
 	unsigned offers;
 	bool slow_keys; /* the workers do not answer */
+	bool disagrees;
 };
 
 struct lab {
@@ -76,9 +77,17 @@ static void on_test_keys(void *arg, const struct seal_secret *rx, uint32_t seria
 		peer_keys_taken(e->peer, serial);
 }
 
+static void on_test_agreed(void *arg, bool agreed)
+{
+	struct edge *e = arg;
+
+	e->disagrees = !agreed;
+}
+
 static int start_edge(struct lab *l, struct edge *e)
 {
-	const struct peer_user user = {.session = on_test_session, .keys = on_test_keys, .arg = e};
+	const struct peer_user user = {
+	    .session = on_test_session, .keys = on_test_keys, .agreed = on_test_agreed, .arg = e};
 	char err[CONFIG_ERR_MAX];
 	int r = peer_open(&e->config, l->base, &user, &e->peer, err);
 
@@ -885,6 +894,35 @@ static void sealed__offer_that_is_not_answered_is_made_again(void **state)
 	assert_true(both_met(l));
 }
 
+static bool a_disagrees(const struct lab *l)
+{
+	return l->a.disagrees;
+}
+
+/* The other edge changes its mind, and the keys of the session that says so are never taken. */
+static void sealed__disagreement_is_told_without_a_session(void **state)
+{
+	struct lab *l = *state;
+
+	bring_up_sealed(l);
+	run_for(l, 20);
+	assert_false(l->a.disagrees || l->b.disagrees);
+	l->a.slow_keys = l->b.slow_keys = true;
+	l->b.config.ack_mode = ACK_MODE_HOST;
+	peer_reconfigure(l->b.peer, &l->b.config);
+	assert_true(l->b.disagrees);
+	run_until(l, a_disagrees, 500);
+	assert_int_equal(l->a.sessions + l->b.sessions, 2);
+	l->a.slow_keys = l->b.slow_keys = false;
+	l->b.config.ack_mode = ACK_MODE_NEAR;
+	peer_reconfigure(l->b.peer, &l->b.config);
+	assert_false(l->b.disagrees);
+	run_for(l, 200);
+	assert_false(l->a.disagrees);
+	assert_crosswise(l);
+	assert_false(l->a.last.mismatch);
+}
+
 static bool b_in_trouble(const struct lab *l)
 {
 	return status_of(&l->b).trouble[0] != '\0';
@@ -1520,6 +1558,7 @@ int main(void)
 	    SEALED(sealed__offer_is_made_again_on_the_next_connection),
 	    SEALED(sealed__keys_that_workers_did_not_take_are_made_again),
 	    SEALED(sealed__offer_that_is_not_answered_is_made_again),
+	    SEALED(sealed__disagreement_is_told_without_a_session),
 	    SEALED(sealed__wrong_ca),
 	    SEALED(sealed__wrong_ca_of_the_connecting_edge),
 	    SEALED(sealed__wrong_name),

@@ -45,6 +45,7 @@ static struct {
 	unsigned sessions, keys, renewals;
 	bool key_is_void; /* it came over a connection that has ended */
 	bool no_conn;     /* nothing can be renewed */
+	bool held; /* nothing is acknowledged early */
 	bool ip_rules_changed;
 	unsigned closed; /* times that a link at rest was closed */
 } played;
@@ -101,6 +102,18 @@ int link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial, 
 	(void)l, (void)rx, (void)serial;
 	played.keys++;
 	return say(played.keys_error, err);
+}
+
+void link_hold_promises(struct link *l, enum link_hold why, bool hold)
+{
+	(void)l;
+	assert_int_equal(why, LINK_HOLD_PEER);
+	played.held = hold;
+}
+
+void link_tell_again(struct link *l)
+{
+	(void)l;
 }
 
 int link_keep_rules(struct link *l, char err[CONFIG_ERR_MAX])
@@ -468,6 +481,21 @@ static void keys__that_the_other_edge_does_not_take_are_said(void **state)
 	assert_string_equal(site_error(s), "");
 }
 
+/* No session with another mode need come about for that: the other edge may be refused, or without keys. */
+static void agreed__nothing_is_acknowledged_early_while_the_edges_do_not(void **state)
+{
+	struct site *s = *state;
+
+	begin_session();
+	assert_false(played.held);
+	played.user.agreed(played.user.arg, false);
+	assert_true(played.held);
+	a_second_passes(s);
+	assert_true(played.held);
+	played.user.agreed(played.user.arg, true);
+	assert_false(played.held);
+}
+
 /* --- several things at a time --- */
 
 static void site_error__newest_first_and_nothing_that_is_over(void **state)
@@ -545,6 +573,7 @@ int main(void)
 	    TEST(keys__that_a_worker_lacks_are_made_again_every_second),
 	    TEST(keys__of_a_connection_that_has_ended_are_of_the_past),
 	    TEST(keys__that_the_other_edge_does_not_take_are_said),
+	    TEST(agreed__nothing_is_acknowledged_early_while_the_edges_do_not),
 	    TEST(site_error__newest_first_and_nothing_that_is_over),
 	    TEST(site_error__ports_that_are_being_taken_up),
 	    TEST(on_ports__rules_of_a_link_that_was_stopped_are_put_back),

@@ -268,6 +268,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 static int teardown(void **state)
 {
 	(void)state;
+	still_close();
 	relay_stop(relay);
 	relay_close(relay);
 	for (int i = 0; i < 2; i++) {

@@ -229,7 +229,7 @@ enum wan_udp_kind wan_udp_get(const struct wan_udp_ends *ends, uint8_t *frame, s
 {
 	bool v4 = ip_addr_is4(&ends->local);
 	size_t eth_len = ETH_HLEN;
-	struct ip_packet p;
+	struct ip_packet p = {0};
 
 	if (len < ETH_HLEN + TAG_LEN || memcmp(frame, ends->mac, ETH_ALEN) != 0)
 		return WAN_UDP_NOT_OURS;

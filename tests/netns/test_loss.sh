@@ -6,14 +6,18 @@
 
 ARENA=link.0.arena
 
+hosts_send() { [ "$(lab_status a '.links[0].counters.lan_rx_packets // 0')" -gt 1000 ]; }
+
 # Acknowledged bytes lie at edge a, which is dead; the line is cut.
 bytes_held_by_the_dead() {
 	local pid
 	LAB_MODE=near
+	lab_line_ctl uncut 2>/dev/null # what failed before has left it cut
 	lab_relink 300 || return
 	lab_rcperf --secs 10 --size 65536 --depth 16 --qps 2 &
 	pid=$!
-	sleep 1
+	lab_wait 5 hosts_send || why "no host sends" || return
+	sleep 0.5
 	lab_line_ctl cut
 	sleep 0.3
 	HELD=$(lab_status a '.links[0].buffer.from_lan.used_bytes')

@@ -76,7 +76,7 @@ for file in "${files[@]}"; do
 	case $(name_of "$file") in
 	careless | check_config | closed | copy | doctor | dpdk | dpdk_kill | dpdk_wan | dump | examples | explain | gpu | hosts | interfaces | links | manage | metrics | \
 		multipath | newcomer | owed | page | policy | privsep | promise | reauth | relay | seal | stick | top | trace | verbs | watchdog) beside+=("$file") ;;
-	quiet) asleep+=("$file") ;; # nothing happens in it for a minute
+	quiet) asleep+=("$file") ;; # nothing happens in it for half a minute
 	*) before+=("$file") ;;
 	esac
 done

@@ -97,3 +97,16 @@ check_end() {
 	[ $CHECK_FAILED = 0 ]
 	exit
 }
+
+# One test on a 300 km line with what the line does given as words, up to "--"; then rcperf's options. Of lab.sh.
+across() { # line as words -- rcperf options
+	local line=()
+	while [ "$1" != -- ]; do
+		line+=("$1")
+		shift
+	done
+	shift
+	lab_line_set 300 "${line[@]}"
+	lab_rcperf "$@" || why "contents, order or count are wrong" || return
+	NOTE="$(lab_result '.goodput_gbps * 1000 | round / 1000') Gbit/s"
+}

@@ -44,18 +44,6 @@ nothing_lent() {
 	done
 }
 
-across() { # line as words -- rcperf options
-	local line=()
-	while [ "$1" != -- ]; do
-		line+=("$1")
-		shift
-	done
-	shift
-	lab_line_set 300 "${line[@]}"
-	lab_rcperf "$@" || why "contents, order or count are wrong" || return
-	NOTE="$(lab_result '.goodput_gbps * 1000 | round / 1000') Gbit/s"
-}
-
 # What hosts say to the edge itself comes off the device as well, and only off a device is it counted.
 by_devices() {
 	local e before after

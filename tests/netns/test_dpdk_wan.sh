@@ -12,18 +12,6 @@ link() {
 	lab_relink 300
 }
 
-across() { # line as words -- rcperf options
-	local line=()
-	while [ "$1" != -- ]; do
-		line+=("$1")
-		shift
-	done
-	shift
-	lab_line_set 300 "${line[@]}"
-	lab_rcperf "$@" || why "contents, order or count are wrong" || return
-	NOTE="$(lab_result '.goodput_gbps * 1000 | round / 1000') Gbit/s"
-}
-
 # Of the kernel's UDP: datagrams that it has sent, that it had no socket for.
 kernel_udp() { # a|b
 	lab_in "e$1" awk '/^Udp: [0-9]/ { print $5, $3 }' /proc/net/snmp

@@ -11,19 +11,6 @@ link() { # mode
 	lab_relink 300
 }
 
-# One test on a 300 km line with what the line does given as words, up to "--"; then rcperf's options.
-across() {
-	local line=()
-	while [ "$1" != -- ]; do
-		line+=("$1")
-		shift
-	done
-	shift
-	lab_line_set 300 "${line[@]}"
-	lab_rcperf "$@" || why "contents, order or count are wrong" || return
-	NOTE="$(lab_result '.goodput_gbps * 1000 | round / 1000') Gbit/s"
-}
-
 learned_pairs() {
 	across "$@" || return
 	[ "$(lab_status a '.links[0].flow_counts.learning')" = 0 ] || why "some flows are still learning"

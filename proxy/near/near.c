@@ -371,8 +371,7 @@ void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind)
 {
 	switch (kind) {
 	case TK_PATIENCE:
-		if ((f->ooo_pkts || f->pos_lacking > f->pos_next) && f->gap_naked != f->pos_next)
-			near_nak_gap(p, f);
+		near_gap_look(p, f);
 		break;
 	case TK_RETIRE:
 		if (f->pairing == PAIR_LEARNING && requester_gave_up(p, f))

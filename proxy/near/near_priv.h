@@ -158,6 +158,8 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 
 /* Patience is over: one NAK for pos_next (IBTA 9.7.5.1.1), if the host can be told at all. */
 void near_nak_gap(struct proxy *p, struct near_flow *f);
+/* The same if there is a gap that was not NAKed. */
+void near_gap_look(struct proxy *p, struct near_flow *f);
 
 /* --- operations: near_read.c --- */
 

@@ -90,10 +90,10 @@ enum near_life near_reset_below(struct proxy *p, struct near_flow *f, uint64_t p
  * over. */
 static bool ahead_stands(const struct proxy *p, const struct near_flow *f)
 {
-	const struct near_reset *s = &f->reset;
-	bool past = s->ahead_pos < f->pos_next && s->ahead_pos + FLOW_SPAN_MAX >= f->pos_next;
+	const struct near_rounds *r = &f->reset.ahead;
+	bool past = r->pos < f->pos_next && r->pos + FLOW_SPAN_MAX >= f->pos_next;
 
-	return !past && p->now_ns < s->ahead_ns + ROUND_MAX_NS;
+	return !past && p->now_ns < r->last_ns + ROUND_MAX_NS;
 }
 
 /* The last READ, of which nobody knows how many PSNs it owns, may own all in front of the packet; and while the line is
@@ -106,57 +106,51 @@ static bool behind_unknown_read(const struct proxy *p, const struct near_flow *f
 	return op && pos >= f->pos_next && (silent || pos <= op->pos + roce_read_psns(op->len, 256));
 }
 
+/* One packet more at pos. True if it begins a further round at the place where the one before began, with the same packet. */
+static bool count_round(struct near_rounds *r, uint64_t pos, uint32_t fp, uint64_t now_ns)
+{
+	if (r->pos != pos || r->fp != fp) {
+		*r = (struct near_rounds){.pos = pos, .fp = fp, .n = 1, .last_ns = now_ns};
+		return false;
+	}
+	if (now_ns < r->last_ns + ROUND_NS)
+		return false;
+	r->last_ns = now_ns;
+	if (r->n < UINT8_MAX)
+		r->n++;
+	return true;
+}
+
 enum near_life near_reset_ahead(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
                                 uint32_t fp)
 {
-	struct near_reset *s = &f->reset;
+	struct near_rounds *r = &f->reset.ahead;
 	bool possible = pos <= f->pos_next + FLOW_SPAN_MAX && pos + FLOW_SPAN_MAX >= f->pos_next;
 
 	if (!near_starts_message(pkt) || behind_unknown_read(p, f, pos))
 		return LIFE_SAME;
-	if (s->ahead_pos != pos || s->ahead_fp != fp) {
-		if (s->ahead_rounds && pos > s->ahead_pos && ahead_stands(p, f))
-			return LIFE_SAME; /* of the round that began there */
-		s->ahead_pos = pos;
-		s->ahead_fp = fp;
-		s->ahead_rounds = 1;
-		s->ahead_ns = p->now_ns;
+	if (r->n && pos > r->pos && ahead_stands(p, f))
+		return LIFE_SAME; /* of the round that began there */
+	if (!count_round(r, pos, fp, p->now_ns))
 		return LIFE_SAME;
-	}
-	if (p->now_ns < s->ahead_ns + ROUND_NS)
-		return LIFE_SAME;
-	s->ahead_ns = p->now_ns;
-	s->ahead_rounds++;
 	if (!possible)
-		return s->ahead_rounds >= 2 ? LIFE_NEW : LIFE_SAME;
+		return r->n >= 2 ? LIFE_NEW : LIFE_SAME;
 	/* The first round is what came behind the packet that was refused, and nobody is told of a gap behind that: where
 	 * the LAN loses one packet in twenty the refused one is lost twice in a row, and the life was taken for over. The
 	 * next one waited in silence for the end of the first, and its host gave up. */
-	return s->ahead_rounds >= (f->rnr_back_pressure ? AHEAD_ROUNDS_AWAY : AHEAD_ROUNDS) ? LIFE_NEW : LIFE_SAME;
+	return r->n >= (f->rnr_back_pressure ? AHEAD_ROUNDS_AWAY : AHEAD_ROUNDS) ? LIFE_NEW : LIFE_SAME;
 }
 
 bool near_reset_wrong_opcode(const struct proxy *p, struct near_flow *f, uint32_t fp)
 {
-	struct near_reset *s = &f->reset;
+	struct near_rounds *r = &f->reset.wrong;
 
-	if (s->wrong_pos != f->pos_next || s->wrong_fp != fp) {
-		s->wrong_pos = f->pos_next;
-		s->wrong_fp = fp;
-		s->wrong_rounds = 1;
-		s->wrong_ns = p->now_ns;
-		return false;
-	}
-	if (p->now_ns < s->wrong_ns + ROUND_NS)
-		return false;
-	s->wrong_ns = p->now_ns;
-	if (s->wrong_rounds < WRONG_ROUNDS)
-		s->wrong_rounds++;
-	return s->wrong_rounds == WRONG_ROUNDS && !FAULT(FAULT_WRONG_OPCODE_UNSAID);
+	return count_round(r, f->pos_next, fp, p->now_ns) && r->n >= WRONG_ROUNDS && !FAULT(FAULT_WRONG_OPCODE_UNSAID);
 }
 
 void near_reset_came_back(struct near_flow *f)
 {
-	f->reset.ahead_rounds = 0;
+	f->reset.ahead.n = 0;
 }
 
 /* Only the life that is known can have sent this. */

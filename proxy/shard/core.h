@@ -97,6 +97,14 @@ enum near_error { TELL_NOTHING, TELL_LATER, TELL_ASKED };
 
 enum near_due { DUE_NONE, DUE_ACK, DUE_NAK, DUE_RNR };
 
+/* Rounds of a host that begin at one place with one packet. */
+struct near_rounds {
+	uint64_t pos;
+	uint32_t fp;
+	uint8_t n; /* in a row */
+	uint64_t last_ns;
+};
+
 /* What a near flow has seen that speaks for a new life of its QP. near_reset.c. */
 struct near_reset {
 	bool waits;         /* the QP was perhaps reset: all is dropped until that is known */
@@ -105,14 +113,8 @@ struct near_reset {
 	uint32_t fp;        /* and fingerprint */
 	uint64_t pos_last;  /* of the packet before: one at or below it begins a round */
 	uint64_t round_ns;  /* when the round began */
-	uint64_t ahead_pos; /* rounds begin here, beyond what is expected */
-	uint32_t ahead_fp;
-	uint8_t ahead_rounds; /* so many in a row */
-	uint64_t ahead_ns;    /* the last one */
-	uint64_t wrong_pos;   /* here rounds have brought an opcode that cannot follow the one before */
-	uint32_t wrong_fp;    /* in this packet */
-	uint8_t wrong_rounds; /* so many in a row */
-	uint64_t wrong_ns;    /* the last one */
+	struct near_rounds ahead; /* begin beyond what is expected */
+	struct near_rounds wrong; /* have brought at pos_next an opcode that cannot follow the one before */
 };
 
 /* One direction of an RC connection, seen beside its requester. Positions: base <= settled <= next <= max. */

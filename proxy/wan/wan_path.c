@@ -51,7 +51,7 @@ void wan_path_init(struct wan_path *path, uint8_t id, const struct wan_path_conf
 	path->id = id;
 	path->pacer = c->pacer;
 	wan_pmtu_init(&path->pmtu, c->payload_max, c->payload_search);
-	path->payload_max = path->pmtu.size;
+	path->payload_max = wan_pmtu_in_force(&path->pmtu);
 	path->weight = c->weight;
 	wan_rtt_init(&path->rtt, rtt_hint_ns);
 	timer_init(&path->look, TK_PATH, id);
@@ -218,7 +218,7 @@ void wan_paths_session_start(struct proxy *p)
 		path->since_ns = p->now_ns;
 		wan_pmtu_restart(&path->pmtu, p->now_ns);
 		wan_ecn_restart(&path->ecn);
-		path->payload_max = path->pmtu.size;
+		path->payload_max = wan_pmtu_in_force(&path->pmtu);
 		if (p->wan->npaths > 1)
 			timer_set(&p->timers, &path->look, p->now_ns + p->cfg.keepalive_ns);
 	}
@@ -415,7 +415,7 @@ bool wan_path_asker(const struct proxy *p, const struct lane *l)
 
 static void size_changed(struct proxy *p, struct wan_path *path, bool probe_due)
 {
-	path->payload_max = path->pmtu.size;
+	path->payload_max = wan_pmtu_in_force(&path->pmtu);
 	if (probe_due)
 		wan_lane_schedule(p, &p->wan->lanes[p->cfg.shard]);
 }

@@ -313,16 +313,18 @@ static uint64_t patience(const struct world_cfg *c, const struct conn_cfg *k)
 /* Generous: this finds what hangs, not what is slow. */
 static uint64_t deadline(const struct world_cfg *c)
 {
-	uint64_t ns = (c->direct ? 3000 : 60) * SEC, most = 0, gaps = 0;
+	uint64_t ns = (c->direct ? 3000 : 60) * SEC, most = 0, gaps = 0, gap;
 
 	for (uint32_t i = 0; i < c->wan.ncuts; i++)
 		ns += 4 * (c->wan.cut[i].to_ns - c->wan.cut[i].from_ns);
 	for (uint32_t i = 0; i < c->nconns; i++)
 		if (patience(c, &c->conn[i]) > most)
 			most = patience(c, &c->conn[i]);
-	for (uint32_t i = 0; i < c->nconns; i++)
-		if (c->conn[i].rounds * c->conn[i].gap_ns > gaps)
-			gaps = c->conn[i].rounds * c->conn[i].gap_ns;
+	for (uint32_t i = 0; i < c->nconns; i++) {
+		gap = c->conn[i].gap_ns + 2 * c->conn[i].pause_ns; /* before a round closes, and before the next opens */
+		if (c->conn[i].rounds * gap > gaps)
+			gaps = c->conn[i].rounds * gap;
+	}
 	for (uint32_t i = 0; i < c->nconns; i++)
 		if (c->conn[i].heir_of)
 			ns += c->conn[i].open_ns + c->conn[i].within_ns;

@@ -182,6 +182,25 @@ static void wan_pmtu__a_full_queue_is_no_black_hole(void **state)
 	}
 }
 
+/* While a size is doubted no data goes in it: one round trip of losses is enough for the rate controller. */
+static void wan_pmtu__data_goes_in_no_size_in_doubt(void **state)
+{
+	uint64_t now_ns = 1;
+	struct wan_pmtu m = begun(now_ns);
+
+	(void)state;
+	search(&m, 8972, &now_ns);
+	assert_int_equal(wan_pmtu_in_force(&m), 8972);
+	now_ns += 10 * RTT;
+	for (int i = 0; i < PMTU_HOLE; i++)
+		wan_pmtu_lost(&m, 8972, false, RTT, now_ns);
+	assert_int_equal(wan_pmtu_due(&m), 8972);
+	assert_int_equal(wan_pmtu_in_force(&m), PMTU_BASE);
+	wan_pmtu_sent(&m);
+	wan_pmtu_came(&m, 8972, true, now_ns);
+	assert_int_equal(wan_pmtu_in_force(&m), 8972);
+}
+
 /* The more others are lost the less the loss of a probe says. */
 static void wan_pmtu__a_line_that_loses_many(void **state)
 {
@@ -321,9 +340,9 @@ static void wan_pmtu__core_probe_waits_for_the_pacer(void **state)
 	open_narrowing(&c);
 	wan_pacer_init(&c.a.pacer, 2000000, 66, 16);
 	core_send_run(&c, 1, 100);
-	for (; ms < 5000 && c.a.p->wan->path[0].payload_max > 1400; ms++)
+	for (; ms < 5000 && c.a.p->wan->path[0].pmtu.size > 1400; ms++)
 		core_wait(&c, CORE_MS);
-	assert_true(c.a.p->wan->path[0].payload_max <= 1400);
+	assert_true(c.a.p->wan->path[0].pmtu.size <= 1400);
 	core_close(&c);
 }
 
@@ -340,11 +359,12 @@ static void wan_pmtu__core_doubt_waits_for_no_pacer(void **state)
 	for (; ms < 1000 && !c.a.p->wan->path[0].pmtu.doubt; ms++)
 		core_wait(&c, CORE_MS);
 	assert_true(c.a.p->wan->path[0].pmtu.doubt);
-	for (ms = 0; ms < 400 && c.a.p->wan->path[0].payload_max > 1400; ms++) {
+	assert_int_equal(c.a.p->wan->path[0].payload_max, PMTU_BASE); /* and data goes in no such size */
+	for (ms = 0; ms < 400 && c.a.p->wan->path[0].pmtu.size > 1400; ms++) {
 		atomic_store(&c.a.pacer.next, (c.now_ns + 50 * CORE_MS) * PACER_FRACTION);
 		core_wait(&c, CORE_MS);
 	}
-	assert_true(c.a.p->wan->path[0].payload_max <= 1400);
+	assert_true(c.a.p->wan->path[0].pmtu.size <= 1400);
 	core_close(&c);
 }
 
@@ -357,6 +377,7 @@ int main(void)
 	    cmocka_unit_test(wan_pmtu__black_hole),
 	    cmocka_unit_test(wan_pmtu__black_hole_for_large_ones_only),
 	    cmocka_unit_test(wan_pmtu__a_full_queue_is_no_black_hole),
+	    cmocka_unit_test(wan_pmtu__data_goes_in_no_size_in_doubt),
 	    cmocka_unit_test(wan_pmtu__a_line_that_loses_many),
 	    cmocka_unit_test(wan_pmtu__tries_larger_ones_again),
 	    cmocka_unit_test(wan_pmtu__nonsense),

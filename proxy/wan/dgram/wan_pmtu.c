@@ -35,6 +35,11 @@ void wan_pmtu_restart(struct wan_pmtu *m, uint64_t now_ns)
 		try_size(m, m->max);
 }
 
+uint16_t wan_pmtu_in_force(const struct wan_pmtu *m)
+{
+	return m->doubt ? PMTU_BASE : m->size;
+}
+
 /* What to try next between what came through and what did not. */
 static void go_on(struct wan_pmtu *m, uint64_t now_ns)
 {

@@ -14,8 +14,9 @@
  * Black hole: it is doubted that a size comes through when PMTU_HOLE datagrams above the base are lost, none as large as
  * any of them comes through after it, nor has for PMTU_SILENT_RTTS half round trips one as large as all of them; smaller
  * ones may. So it goes on a full line, too, whose queue takes small ones more often than large ones. So the largest that
- * failed is tried in twice PMTU_TRIES probes, and if neither these come through nor anything else as large, the path is
- * back at the base and the search begins again, below that size. What is too large now goes in pieces.
+ * failed is tried in twice PMTU_TRIES probes, and data goes in datagrams of the base meanwhile: in a hole each larger one
+ * is lost, and the rate controller takes each loss for congestion. If neither a probe comes through nor anything else as
+ * large, the path is back at the base and the search begins again, below that size. What is too large now goes in pieces.
  * Every PMTU_RAISE_NS a search that ended below the configured size is tried again from there. */
 #ifndef PROXY_WAN_PMTU_H
 #define PROXY_WAN_PMTU_H
@@ -33,7 +34,7 @@
 struct wan_pmtu {
 	bool search;    /* else the configured size is believed */
 	uint16_t max;   /* configured */
-	uint16_t size;  /* in force */
+	uint16_t size;  /* in force, unless it is doubted */
 	uint16_t failed; /* the least that did not come through, max + 1: none */
 	uint16_t probe; /* size to try, 0: the search is over */
 	bool under_way; /* it was sent ... */
@@ -49,6 +50,8 @@ struct wan_pmtu {
 void wan_pmtu_init(struct wan_pmtu *m, uint16_t max, bool search);
 /* A session begins. */
 void wan_pmtu_restart(struct wan_pmtu *m, uint64_t now_ns);
+/* The largest datagram that data may go in now. */
+uint16_t wan_pmtu_in_force(const struct wan_pmtu *m);
 /* A probe of so many bytes is to be sent now; 0: none. */
 uint16_t wan_pmtu_due(const struct wan_pmtu *m);
 void wan_pmtu_sent(struct wan_pmtu *m);

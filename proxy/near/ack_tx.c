@@ -272,6 +272,8 @@ static bool inside_response(const struct near_flow *f)
 {
 	const struct rd_op *op = near_op_open(f);
 
+	if (near_may_begin_inside(f) && !f->migreq)
+		return true;
 	return op && op->next > op->pos && !(op->from == op->next && f->migreq);
 }
 
@@ -310,8 +312,8 @@ static size_t build_rnr_for_response(struct proxy *p, struct near_flow *f, struc
 	             msn_on_wire(f, op->msn - (op->next == op->pos)), tx);
 }
 
-/* The responder's ACK of what is behind the ceiling will tell the count in a moment: a NAK would name a wrong one until
- * then. Not so if a READ is to be sent away, whose responder may never ACK anything. */
+/* The responder's ACK of what is behind the ceiling will tell the count in a moment: an RNR NAK would name a wrong one
+ * until then. Not so if a READ is to be sent away, whose responder may never ACK anything. */
 static bool awaits_count(const struct near_flow *f, uint64_t ceiling)
 {
 	return f->msn_late && ceiling < f->pos_next && !near_op_at(f, ceiling);
@@ -346,8 +348,8 @@ size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		}
 		return build_ack(p, f, ceiling, tx);
 	case DUE_NAK:
-		if (awaits_count(f, ceiling))
-			return 0;
+		if (f->msn_late)
+			return 0; /* it is said when the count is known: near_on_pair() */
 		return build_nak(p, f, ceiling, AETH_NAK_PSN_SEQ, tx);
 	case DUE_RNR:
 		if (responder_silent(p, f) || awaits_count(f, ceiling))

@@ -101,6 +101,10 @@ uint64_t near_ceiling(const struct proxy *p, const struct near_flow *f);
 uint64_t near_ceiling_in(const struct near_flow *f, enum ack_mode mode);
 /* True if pos is within the first unanswered READ, not at its start. */
 bool near_inside_read(const struct near_flow *f, uint64_t pos);
+/* The flow begins with a READ that is not answered, and CM has not told that it begins there. It may be the rest of one that
+ * the responder has counted, asked for again from where an edge that has lost its memory left off. Until it is answered nobody knows which count a NAK in front
+ * of it must name, nor whether its host takes anything but responses. */
+bool near_may_begin_inside(const struct near_flow *f);
 /* Relative MSN of everything before pos; pos is one of ceiling, next, settled, acked. */
 uint32_t near_msn_at(const struct proxy *p, const struct near_flow *f, uint64_t pos);
 /* The ACK generator has said that everything before pos is acknowledged. */

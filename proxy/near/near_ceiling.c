@@ -77,6 +77,13 @@ bool near_inside_read(const struct near_flow *f, uint64_t pos)
 	return f->op_open && pos > f->op_open->pos && pos < f->op_open->pos + f->op_open->psns;
 }
 
+bool near_may_begin_inside(const struct near_flow *f)
+{
+	const struct rd_op *op = near_op_open(f);
+
+	return op && op->pos == f->pos_base && !f->begins_inside && !f->cm_tag && op->opcode == RC_READ_REQUEST;
+}
+
 uint32_t near_msn_at(const struct proxy *p, const struct near_flow *f, uint64_t pos)
 {
 	const struct rd_op *op = near_op_open(f);

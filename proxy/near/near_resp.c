@@ -145,7 +145,7 @@ static bool answered_by_ack(const struct near_flow *f, const struct rd_op *op)
 /* The host has been given all of an operation, for the first time or again. */
 static void op_given(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
-	bool first = op->pos == f->pos_base;
+	bool begins = op->pos == f->pos_base && !op->done_ns && op->opcode == RC_READ_REQUEST;
 
 	near_op_given(p, f, op);
 	if (f->pos_reported < op->pos + op->psns)
@@ -154,8 +154,8 @@ static void op_given(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	near_settle(p, f);
 	near_ops_retire(p, f, false);
 	near_fail_if_answered(p, f);
-	if (first)
-		near_gap_look(p, f); /* it was not NAKed in front of the first READ */
+	if (begins && !timer_armed(&f->patience))
+		near_gap_look(p, f); /* it was not NAKed in front of this READ: near_may_begin_inside() */
 	if (near_ceiling(p, f) > f->pos_acked || (f->ack_owed && !f->repeats)) {
 		f->ack_owed = false;
 		near_ack_schedule(p, f, DUE_ACK);

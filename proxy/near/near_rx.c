@@ -32,22 +32,12 @@ static uint64_t gone_back_ns(const struct proxy *p, const struct near_flow *f)
 	return f->naked_ns + NAK_AGAIN_NS + 2 * p->cfg.reorder_ns;
 }
 
-/* The flow begins with a READ that is not answered. It may be the rest of one that the responder has counted, asked for
- * again from where an edge that has lost its memory left off: nobody knows which count a NAK in front of it must name
- * until the READ is answered, and then none goes there. */
-static bool may_begin_inside(const struct near_flow *f)
-{
-	const struct rd_op *op = near_op_open(f);
-
-	return op && op->pos == f->pos_base && !f->begins_inside && op->opcode == RC_READ_REQUEST;
-}
-
 /* Each NAK costs the host a retry, and it sends again all that follows the last one. So what was lost in front of that, or
  * was dropped since then for its sake, is no gap until the host has had the time to go back. */
 void near_nak_gap(struct proxy *p, struct near_flow *f)
 {
 	timer_cancel(&p->timers, &f->patience);
-	if (f->pairing == PAIR_LEARNING || f->rnr_back_pressure || f->psns_unknown || may_begin_inside(f))
+	if (f->pairing == PAIR_LEARNING || f->rnr_back_pressure || f->psns_unknown || near_may_begin_inside(f))
 		return; /* psns_unknown: it may be no gap, the READ in front of it owns the place */
 	if (f->naked_ns && p->now_ns < gone_back_ns(p, f) && !FAULT(FAULT_NAK_REPEATED)) {
 		timer_set(&p->timers, &f->patience, gone_back_ns(p, f));

@@ -320,7 +320,7 @@ void wan_fec_put(struct wan_build *b)
 	fec_tx_next(t, &b->p->wan->fec->pool, &f);
 	n = wan_fec_frame_put(b->buf + b->off, b->cap - b->off, &f); /* 0: the path has become narrower meanwhile */
 	b->off += n;
-	b->data = b->repair = true;
+	b->data = b->repair = n > 0;
 	count(b->p, CTR_FEC_TX, n > 0);
 	if (!t->out.paid)
 		fec_budget_spend(&b->path->fec.budget, &t->out.plan, f.len, share_bps(b->p, b->path));

@@ -1084,7 +1084,7 @@ static void reads__asked_from_further_on_is_no_copy(void **state)
 
 /* The first packet that an edge hears of a host asks for the rest of a READ, whose beginning the host had from an edge that
  * has lost its memory: it looks like a READ of its own. Whether the responder's count includes it nobody knows, and a NAK in
- * front of it would have to say. The gap behind it is said when it is answered. */
+ * front of it would have to say. The gap behind it is said when the count is known. */
 static void reads__gap_behind_what_may_be_the_rest_of_one(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_FAR);
@@ -1094,14 +1094,55 @@ static void reads__gap_behind_what_may_be_the_rest_of_one(void **state)
 	core_expect(&c->b, RC_READ_REQUEST, 41);
 	respond(c, RC_READ_RESP_FIRST, 41, 50);
 	expect_response(c, RC_READ_RESP_FIRST, 41);
-	assert_int_equal(core_send(c, RC_WRITE_ONLY, 44), DROP_NONE);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 43), DROP_NONE);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 45), DROP_NONE);
 	core_wait(c, 2 * CORE_MS);
 	assert_int_equal(core_pending(&c->a), 0);
 	respond(c, RC_READ_RESP_LAST, 42, 50);
 	expect_response(c, RC_READ_RESP_LAST, 42);
-	k = core_expect(&c->a, RC_ACK, 43);
+	core_wait(c, 2 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0); /* the responder may have meant 43 as well */
+	core_ack(c, 43, AETH_ACK_NO_CREDITS, 51);
+	k = core_expect(&c->a, RC_ACK, 44);
 	assert_int_equal(k->h.aeth_syndrome, AETH_NAK_PSN_SEQ);
-	assert_int_equal(k->h.aeth_msn, 50);
+	assert_int_equal(k->h.aeth_msn, 51);
+}
+
+/* Nor is it said right behind that READ: its response may count what the responder had executed behind it. */
+static void reads__gap_right_behind_what_may_be_the_rest_of_one(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_FAR);
+
+	assert_int_equal(ask(c, 40, 3, 41, true), DROP_NONE);
+	core_expect(&c->b, RC_READ_REQUEST, 41);
+	respond(c, RC_READ_RESP_FIRST, 41, 51);
+	expect_response(c, RC_READ_RESP_FIRST, 41);
+	assert_int_equal(core_send(c, RC_WRITE_ONLY, 44), DROP_NONE);
+	respond(c, RC_READ_RESP_LAST, 42, 51);
+	expect_response(c, RC_READ_RESP_LAST, 42);
+	core_wait(c, 2 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
+}
+
+/* A ConnectX is sent away meanwhile; an rxe that has had the beginning fails its QP on anything but a response. */
+static void reads__what_may_be_the_rest_of_one_is_no_place_for_rxe(void **state)
+{
+	for (int migreq = 0; migreq < 2; migreq++) {
+		struct core *c = core_given(state, ACK_MODE_NEAR);
+		struct rd_op *op;
+
+		assert_int_equal(ask(c, 40, 3, 41, migreq), DROP_NONE);
+		core_expect(&c->b, RC_READ_REQUEST, 41);
+		respond(c, RC_READ_RESP_FIRST, 41, 50);
+		core_forget(&c->a);
+		op = near_op_open(core_near(c));
+		op->next = op->pos; /* as if it had got lost on the WAN, and the pair had not */
+		near_ack_schedule(c->a.p, core_near(c), DUE_RNR);
+		core_pump(c);
+		assert_int_equal(core_pending(&c->a), migreq);
+		core_done(state);
+		*state = NULL;
+	}
 }
 
 /* --- holding off --- */
@@ -1488,6 +1529,8 @@ int main(void)
 	    CORE_TEST(reads__no_ack_names_one_that_the_host_lacks),
 	    CORE_TEST(reads__asked_from_further_on_is_no_copy),
 	    CORE_TEST(reads__gap_behind_what_may_be_the_rest_of_one),
+	    CORE_TEST(reads__gap_right_behind_what_may_be_the_rest_of_one),
+	    CORE_TEST(reads__what_may_be_the_rest_of_one_is_no_place_for_rxe),
 	    CORE_TEST(reads__a_pool_that_stays_full_is_an_event),
 	    CORE_TEST(reads__atomic_is_replayed_after_a_restart),
     CORE_TEST(reads__flush_is_answered),

@@ -201,6 +201,29 @@ static void wan_pmtu__data_goes_in_no_size_in_doubt(void **state)
 	assert_int_equal(wan_pmtu_in_force(&m), 8972);
 }
 
+/* On a full line, where small ones are lost as well, it takes more probes to give up a size that had come through. */
+static void wan_pmtu__size_in_doubt_on_a_full_line(void **state)
+{
+	uint64_t now_ns = 1;
+	struct wan_pmtu m = begun(now_ns);
+
+	(void)state;
+	search(&m, 8972, &now_ns);
+	now_ns += 10 * RTT;
+	for (int i = 0; i < PMTU_HOLE; i++)
+		wan_pmtu_lost(&m, 8972, false, RTT, now_ns);
+	for (int i = 0; i < 4 * PMTU_TRIES; i++) {
+		assert_int_equal(m.holes, 0);
+		wan_pmtu_sent(&m);
+		wan_pmtu_lost(&m, 8972, false, RTT, now_ns); /* sent before it was doubted: that says nothing */
+		for (int n = 0; n < 10; n++)
+			wan_pmtu_came(&m, PMTU_BASE, false, now_ns);
+		wan_pmtu_lost(&m, PMTU_BASE, false, RTT, now_ns);
+		wan_pmtu_lost(&m, 8972, true, RTT, now_ns);
+	}
+	assert_int_equal(m.holes, 1);
+}
+
 /* The more others are lost the less the loss of a probe says. */
 static void wan_pmtu__a_line_that_loses_many(void **state)
 {
@@ -378,6 +401,7 @@ int main(void)
 	    cmocka_unit_test(wan_pmtu__black_hole_for_large_ones_only),
 	    cmocka_unit_test(wan_pmtu__a_full_queue_is_no_black_hole),
 	    cmocka_unit_test(wan_pmtu__data_goes_in_no_size_in_doubt),
+	    cmocka_unit_test(wan_pmtu__size_in_doubt_on_a_full_line),
 	    cmocka_unit_test(wan_pmtu__a_line_that_loses_many),
 	    cmocka_unit_test(wan_pmtu__tries_larger_ones_again),
 	    cmocka_unit_test(wan_pmtu__nonsense),

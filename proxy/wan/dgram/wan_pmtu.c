@@ -100,13 +100,14 @@ bool wan_pmtu_came(struct wan_pmtu *m, uint32_t bytes, bool probe, uint64_t now_
 	return m->probe != 0;
 }
 
-/* What the loss of a probe says. While a size in force is doubted, nobody knows which others should have come. */
+/* What the loss of a probe says. A full queue has no room for a large one, while data goes in small ones: so before a size
+ * is given up that had come through, twice as many are lost, and four times as many where small ones are lost, too. */
 static uint8_t evidence(const struct wan_pmtu *m)
 {
 	uint32_t all = m->came + m->missed;
 
 	if (m->doubt)
-		return EVIDENCE_LOSSY;
+		return m->missed * 16 <= all ? EVIDENCE_LOSSY : EVIDENCE_BAD;
 	return m->missed * 16 <= all ? EVIDENCE_CLEAN : m->missed * 4 <= all ? EVIDENCE_LOSSY : EVIDENCE_BAD;
 }
 
@@ -159,7 +160,7 @@ bool wan_pmtu_lost(struct wan_pmtu *m, uint32_t bytes, bool probe, uint64_t rtt_
 		return false;
 	if (probe)
 		return probe_lost(m, bytes, now_ns);
-	m->missed += bytes <= m->size;
+	m->missed += bytes <= wan_pmtu_in_force(m);
 	if (bytes <= PMTU_BASE || bytes > m->size)
 		return false;
 	most = note_loss(m, bytes);

@@ -14,9 +14,10 @@
  * Black hole: it is doubted that a size comes through when PMTU_HOLE datagrams above the base are lost, none as large as
  * any of them comes through after it, nor has for PMTU_SILENT_RTTS half round trips one as large as all of them; smaller
  * ones may. So it goes on a full line, too, whose queue takes small ones more often than large ones. So the largest that
- * failed is tried in twice PMTU_TRIES probes, and data goes in datagrams of the base meanwhile: in a hole each larger one
- * is lost, and the rate controller takes each loss for congestion. If neither a probe comes through nor anything else as
- * large, the path is back at the base and the search begins again, below that size. What is too large now goes in pieces.
+ * failed is tried in twice PMTU_TRIES probes, or four times as many where datagrams of the base are lost as well; and data
+ * goes in those meanwhile: in a hole each larger one is lost, and the rate controller takes each loss for congestion. If
+ * neither a probe comes through nor anything else as large, the path is back at the base and the search begins again, below
+ * that size. What is too large now goes in pieces.
  * Every PMTU_RAISE_NS a search that ended below the configured size is tried again from there. */
 #ifndef PROXY_WAN_PMTU_H
 #define PROXY_WAN_PMTU_H

@@ -187,8 +187,10 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 		log_err("no memory for the watchdog");
 		return -ENOMEM;
 	}
-	if (steer_watch_open(&d->rules, d->base, on_rules, d) < 0)
-		log_warn("cannot hear of changes to the kernel's rules: `nft flush ruleset` will go unnoticed");
+	if (steer_watch_open(&d->rules, d->base, on_rules, d) < 0) {
+		log_err("no memory to watch the kernel's rules");
+		return -ENOMEM;
+	}
 	close_ways(&o->sources, NULL); /* a link that does not start says so itself */
 	return sites_start(&d->sites, configs);
 }

@@ -14,13 +14,15 @@
 #include <linux/netfilter/nfnetlink.h>
 
 #include "daemon/privileged/privileged.h"
+#include "daemon/util/log.h"
 
 #define OUR_TABLES   "longreach"
 #define READ_MAX     (16 << 10)
+#define LOOK_S       1
 #define MESSAGES_MAX 4096 /* read in one go: a ruleset that is replaced has many */
 
 struct steer_watch {
-	int kernel; /* -1: none */
+	int kernel; /* negative errno: it tells nothing, and fn looks every LOOK_S */
 	struct event *said;
 	void (*fn)(void *arg);
 	void *arg;
@@ -92,23 +94,33 @@ static void on_said(evutil_socket_t fd, short what, void *arg)
 		w->fn(w->arg);
 }
 
+static void on_look(evutil_socket_t fd, short what, void *arg)
+{
+	struct steer_watch *w = arg;
+
+	(void)fd;
+	(void)what;
+	w->fn(w->arg);
+}
+
 int steer_watch_open(struct steer_watch **out, struct event_base *base, void (*fn)(void *arg), void *arg)
 {
+	const struct timeval every = {.tv_sec = LOOK_S};
 	struct steer_watch *w = calloc(1, sizeof(*w));
-	int r;
+	bool hears;
 
 	if (w == NULL)
 		return -ENOMEM;
 	w->fn = fn;
 	w->arg = arg;
 	w->kernel = privileged_rules_socket();
-	if (w->kernel < 0) {
-		r = w->kernel;
-		steer_watch_close(w);
-		return r;
-	}
-	w->said = event_new(base, w->kernel, EV_READ | EV_PERSIST, on_said, w);
-	if (w->said == NULL || event_add(w->said, NULL) < 0) {
+	hears = w->kernel >= 0;
+	if (!hears)
+		log_warn("cannot hear of changes to the kernel's rules (%s): they are looked at every %d s", strerror(-w->kernel),
+		         LOOK_S);
+	w->said = hears ? event_new(base, w->kernel, EV_READ | EV_PERSIST, on_said, w)
+	                : event_new(base, -1, EV_PERSIST, on_look, w);
+	if (w->said == NULL || event_add(w->said, hears ? NULL : &every) < 0) {
 		steer_watch_close(w);
 		return -ENOMEM;
 	}

@@ -7,7 +7,8 @@ struct event_base;
 struct steer_watch;
 
 /* Calls fn on the main thread as soon as nftables says that a table of ours, or what is in it, was changed, by whomever:
- * this process too. Whether it differs from what is wanted is for fn to find out. 0 or negative errno. */
+ * this process too; every second where nftables cannot be heard. Whether it differs from what is wanted is for fn to find
+ * out. 0 or -ENOMEM. */
 int steer_watch_open(struct steer_watch **out, struct event_base *base, void (*fn)(void *arg), void *arg);
 void steer_watch_close(struct steer_watch *w);
 

@@ -553,6 +553,14 @@ static bool reauth_is_well(FILE *complaints, const struct json_object *l)
 	return false;
 }
 
+/* The link works as it was started; after a reboot it would be another one. */
+static void say_not_in_force(FILE *complaints, const struct json_object *l)
+{
+	if (j_text(l, "restart_needed")[0] != '\0')
+		fprintf(complaints, "longreach: link %s: its file is not in force: %s\n", j_text(l, "name"),
+		        j_text(l, "restart_needed"));
+}
+
 bool status_is_well(FILE *complaints, const struct json_object *answer)
 {
 	const struct json_object *links = j_get(answer, "links"), *strays = j_get(answer, "stray_buffers"), *n;
@@ -564,6 +572,7 @@ bool status_is_well(FILE *complaints, const struct json_object *answer)
 		well = false;
 	}
 	for (size_t i = 0; (n = j_at(links, i)) != NULL; i++) {
+		say_not_in_force(complaints, n);
 		if (strcmp(j_text(n, "state"), "up") == 0) {
 			well &= reauth_is_well(complaints, n);
 			continue;

@@ -281,17 +281,21 @@ static bool take_keys(struct peer *p)
 	return true;
 }
 
-/* False: not now. */
 bool peer_take_key(struct conn *c, const uint8_t *body)
 {
 	struct peer *p = c->peer;
 
-	if (p->tls == NULL || p->conn != c)
+	if (p->tls == NULL || p->conn != c) {
+		peer_conn_fail(c, "the other end sent a key out of turn");
 		return false;
+	}
 	p->taking_serial = get_be32(body);
 	p->taking_epoch = get_be32(body + 4);
 	p->taking = true; /* before the answer, which may come at once */
-	return take_keys(p);
+	if (take_keys(p))
+		return true;
+	peer_conn_fail(c, "TLS gives no key for what the other end sends");
+	return false;
 }
 
 bool peer_take_keys_again(struct peer *p)
@@ -395,11 +399,13 @@ static void begin_session(struct peer *p, const struct seal_secret *tx)
 		p->status.reauth_trouble[0] = '\0';
 }
 
-static void log_verdict(const struct peer *p)
+static void log_verdict(struct peer *p)
 {
 	const struct peer_status *s = &p->status;
 	char t[ADDR_TEXT_MAX];
 
+	if (!log_limit_pass(&p->verdicts, clock_now_ns(), NULL))
+		return; /* an edge may say hello as often as it likes; the state has the last verdict */
 	addr_write(&p->paths[0].remote, t, sizeof(t));
 	switch (s->verdict) {
 	case HELLO_AGREED:
@@ -622,7 +628,7 @@ static void init_limits(struct peer *p)
 	p->backoff_ms = BACKOFF_MIN_MS;
 	p->accepts = (struct log_limit){.window_ns = NS_PER_S, .burst = ACCEPTS_PER_S};
 	p->accepts_proven = (struct log_limit){.window_ns = NS_PER_S, .burst = ACCEPTS_PROVEN_PER_S};
-	p->news = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = TROUBLES_PER_MIN};
+	p->news = p->verdicts = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = TROUBLES_PER_MIN};
 	p->strangers = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
 	p->troubles = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
 }

@@ -164,10 +164,7 @@ static bool take_message(struct conn *c, const struct peer_msg *m)
 		take_pong(c->peer, m->body);
 		return true;
 	case MSG_KEY:
-		if (peer_take_key(c, m->body))
-			return true;
-		peer_conn_fail(c, "the other end sent a key out of turn");
-		return false;
+		return peer_take_key(c, m->body);
 	case MSG_KEY_READY:
 		peer_take_ready(c, m->body);
 		return true;

@@ -72,7 +72,7 @@ struct peer {
 	struct accept_queue *unjudged;
 	struct conn *pending[PENDING_MAX]; /* no hello yet */
 	struct conn *conn;                 /* the one in use */
-	struct log_limit accepts, accepts_proven, strangers, troubles, news;
+	struct log_limit accepts, accepts_proven, strangers, troubles, news, verdicts;
 
 	struct hello here, there;
 	struct peer_status status; /* without `there` */
@@ -130,7 +130,7 @@ void peer_listen_enable(struct peer *p, bool on);
 
 /* False: c was closed. */
 bool peer_take_hello(struct peer *p, struct conn *c, const struct hello *h);
-/* False: not now. */
+/* False: c was closed. */
 bool peer_take_key(struct conn *c, const uint8_t *body);
 void peer_take_ready(struct conn *c, const uint8_t *body);
 void peer_take_stopped(struct peer *p);

@@ -6,7 +6,7 @@
 #                                                ONLY_WAITING=FILE: made when what judges time or rate is through;
 #                                                while somebody has it locked, there is no second try
 #
-# Prints one line per test and at the end what each file took and "N passed, N failed", with those that failed in one of
+# Prints one line per test and at the end what each file took (NAME:seconds:user+system) and "N passed, N failed", with those that failed in one of
 # two tries and passed in the other as "unsteady", those that were skipped with their reason. A file that does not run to
 # its end, or has tested nothing, is red: tests/harness.sh tests that, with files of its own in $LAB_TESTS.
 
@@ -28,10 +28,10 @@ done
 done
 
 run() { # file log: runs it once, verdicts to the log
-	local start=$SECONDS status
-	CHECK_LOG=$2 bash "$1"
+	local status TIMEFORMAT='%0R:%0U+%0S'
+	{ time CHECK_LOG=$2 bash "$1" 2>&3; } 3>&2 2>"$2.time"
 	status=$?
-	echo "$(name_of "$1"):$((SECONDS - start))" >>"$log.took"
+	echo "$(name_of "$1"):$(cat "$2.time")" >>"$log.took"
 	[ $status != 130 ] || exit 130
 	touch "$2"
 	if [ "$(tail -n 1 "$2")" != end ]; then

@@ -59,11 +59,38 @@ static void status__a_line_that_loses(void **state)
 	says("the line loses 1 %; lost 0");
 }
 
+static bool well(const char *json)
+{
+	struct json_object *doc;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	bool is;
+
+	assert_non_null(out);
+	assert_int_equal(jdoc_parse(&doc, json), 0);
+	is = status_is_well(out, doc);
+	fclose(out);
+	jdoc_free(&doc);
+	return is;
+}
+
+/* It works, and after a reboot it would be another one. */
+static void status__check_names_a_file_that_is_not_in_force(void **state)
+{
+	(void)state;
+	assert_true(well("{\"links\":[{\"name\":\"tokyo\",\"state\":\"up\",\"restart_needed\":\"\"}]}"));
+	assert_string_equal(text, "");
+	teardown(NULL);
+	assert_true(well("{\"links\":[{\"name\":\"tokyo\",\"state\":\"up\",\"restart_needed\":\"Size= was changed\"}]}"));
+	assert_string_equal(text, "longreach: link tokyo: its file is not in force: Size= was changed\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_teardown(status__a_line_that_loses_nothing_has_no_bursts, teardown),
 	    cmocka_unit_test_teardown(status__a_line_that_loses, teardown),
+	    cmocka_unit_test_teardown(status__check_names_a_file_that_is_not_in_force, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

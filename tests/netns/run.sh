@@ -99,12 +99,18 @@ for file in "${asleep[@]}"; do
 	run "$file" "$log.$(name_of "$file")"
 done >"$log.asleep" 2>&1 &
 asleep_pid=$!
-# What they have not come to by now is done from the end.
-for ((i = ${#beside[@]} - 1; i >= 0; i--)); do
-	! first_to_take "${beside[i]}" || run "${beside[i]}" "$log.$(name_of "${beside[i]}")"
-done
-wait $beside_pid $asleep_pid
-cat "$log.beside" "$log.asleep"
+# What they have not come to by now is done from the end, by two: nobody needs a processor for himself any more.
+take_from_the_end() {
+	local i
+	for ((i = ${#beside[@]} - 1; i >= 0; i--)); do
+		! first_to_take "${beside[i]}" || run "${beside[i]}" "$log.$(name_of "${beside[i]}")"
+	done
+}
+take_from_the_end >"$log.end" 2>&1 &
+end_pid=$!
+take_from_the_end
+wait $beside_pid $asleep_pid $end_pid
+cat "$log.beside" "$log.asleep" "$log.end"
 for file in "${beside[@]}" "${asleep[@]}"; do
 	first_try_over "$file"
 done

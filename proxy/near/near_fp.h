@@ -21,6 +21,8 @@ void near_fp_note(struct proxy *p, struct near_flow *f, const struct slot_hdr *h
 /* A packet below pos_next. */
 enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp,
                               bool starts_message);
+/* The packet of fingerprint fp at pos is the one that is known at pos - 1, with another PSN. */
+bool near_fp_one_too_high(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp);
 /* What is remembered of a flow before a place, oldest first. */
 struct fp_memory {
 	uint32_t n;

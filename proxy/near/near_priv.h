@@ -131,6 +131,8 @@ enum near_life near_reset_ahead(struct proxy *p, struct near_flow *f, const stru
 /* A packet at pos_next whose opcode cannot follow the one before it. True if the host has come with it round after round:
  * it is not confused for a moment, and wants an answer. */
 bool near_reset_wrong_opcode(const struct proxy *p, struct near_flow *f, uint32_t fp);
+/* The first of these rounds came soon after the last packet that was in order: no other life begins there by then. */
+bool near_reset_too_soon(const struct near_flow *f);
 /* The host has come back to pos_next or below: it is the life that is known. */
 void near_reset_came_back(struct near_flow *f);
 /* Any packet while f->reset.waits. */

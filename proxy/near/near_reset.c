@@ -11,8 +11,10 @@
  *     WRITE or SEND of no bytes at the PSN of the next message, and everything behind it numbered one too high. Its next
  *     round is right again. A reset that is believed then loses the bytes that were ACKed before; an ACK of that packet
  *     completes the wrong messages; taking what comes at pos_next breaks the responder's order of opcodes. An ACK that
- *     was on its way before leaves the host one too high for ever: it comes to pos_next in the middle of a message, and
- *     as no responder takes that, it is refused (near_reset_wrong_opcode()).
+ *     was on its way before leaves the host one too high for ever: it comes to pos_next in the middle of a message, with
+ *     the end of the one before or, if the ACK was of the first packet of a message, with the beginning of the next
+ *     (near_reset_wrong_opcode()); or to a place below, with what is known one place lower (near_fp_one_too_high()). As no
+ *     responder takes what comes of it, it is refused (refuse_lost_count()).
  *   - A packet may have forged addresses.
  *
  * A new incarnation comes again, round after round. So after such a packet the flow takes and says nothing until the host
@@ -46,6 +48,7 @@
 #define WINDOW_REACH     512 /* positions below what was ACKed; rxe, which gets confused, has 129 outstanding */
 #define SUSPECT_ROUNDS   3
 #define WRONG_ROUNDS     3
+#define AT_PLACE_NS      2000000000ull /* a life that begins exactly at pos_next is rare, a host that has lost count less so */
 #define AHEAD_ROUNDS     3
 #define AHEAD_ROUNDS_AWAY 6 /* of a host that was sent away: 97 ms of a ConnectX, which gives up after 300 */
 
@@ -110,7 +113,7 @@ static bool behind_unknown_read(const struct proxy *p, const struct near_flow *f
 static bool count_round(struct near_rounds *r, uint64_t pos, uint32_t fp, uint64_t now_ns)
 {
 	if (r->pos != pos || r->fp != fp) {
-		*r = (struct near_rounds){.pos = pos, .fp = fp, .n = 1, .last_ns = now_ns};
+		*r = (struct near_rounds){.pos = pos, .fp = fp, .n = 1, .first_ns = now_ns, .last_ns = now_ns};
 		return false;
 	}
 	if (now_ns < r->last_ns + ROUND_NS)
@@ -146,6 +149,11 @@ bool near_reset_wrong_opcode(const struct proxy *p, struct near_flow *f, uint32_
 	struct near_rounds *r = &f->reset.wrong;
 
 	return count_round(r, f->pos_next, fp, p->now_ns) && r->n >= WRONG_ROUNDS && !FAULT(FAULT_WRONG_OPCODE_UNSAID);
+}
+
+bool near_reset_too_soon(const struct near_flow *f)
+{
+	return f->reset.wrong.first_ns < f->alive_ns + AT_PLACE_NS;
 }
 
 void near_reset_came_back(struct near_flow *f)
@@ -327,6 +335,13 @@ enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64
 	if (starts_message)
 		return FP_STRANGE;
 	return e && e[0] != (uint32_t)pos && e == entry(p, f, f->fp_count - 1) && in_message(f) ? FP_OPEN : FP_STALE;
+}
+
+bool near_fp_one_too_high(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp)
+{
+	uint32_t before = ((fp ^ pos_psn(pos) ^ pos_psn(pos - 1)) & ~FP_COUNTS) | 1u;
+
+	return pos > f->pos_base && pos <= f->pos_next && near_fp_check(p, f, pos - 1, before, true) == FP_SAME;
 }
 
 bool near_fp_messages_from(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t *n)

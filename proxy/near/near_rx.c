@@ -183,18 +183,33 @@ static enum proxy_drop without_flow(struct proxy *p, const uint8_t *l3, const st
 	return no_place(p);
 }
 
-/* A new life of the QP begins with this packet. */
+/* The host has lost count of its PSNs for ever (near_reset.c). It is refused as a responder would refuse it (IBTA
+ * 9.7.4.1.2), after all before it is done: nothing that was ACKed is given up for it. */
+static enum proxy_drop refuse_lost_count(struct proxy *p, struct near_flow *f)
+{
+	if (!f->failing && f->pairing != PAIR_LEARNING && f->pos_settled == f->pos_next) {
+		f->pos_max = max_u64(f->pos_max, f->pos_next + 1);
+		near_refused(p, f, f->pos_next, AETH_NAK_INV_REQ);
+	}
+	return drop(p, DROP_LAN_SEQUENCE);
+}
+
+/* A new life of the QP begins with this packet, unless the host has lost count. */
 static enum proxy_drop begin_anew(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                   uint16_t vlan_tci, uint32_t fp)
 {
-	bool rest = near_op_is_rest(f, pkt, pos_near(f->pos_next, pkt->psn));
-	struct near_flow *next = near_succeed(p, f, pkt->psn, vlan_tci);
+	uint64_t pos = pos_near(f->pos_next, pkt->psn);
+	bool rest = near_op_is_rest(f, pkt, pos);
+	struct near_flow *next;
 
+	if (near_fp_one_too_high(p, f, pos, fp))
+		return refuse_lost_count(p, f);
+	next = near_succeed(p, f, pkt->psn, vlan_tci);
 	if (next)
 		next->begins_inside = rest;
 	if (!next) { /* it will insist; until then the rest of its window would pass for the old life's */
 		if (f->used)
-			near_reset_wait(p, f, pos_near(f->pos_next, pkt->psn), fp);
+			near_reset_wait(p, f, pos, fp);
 		return no_place(p);
 	}
 	return near_take_next(p, next, l3, pkt, vlan_tci, fp);
@@ -279,20 +294,15 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 }
 
 /* An opcode at pos_next that cannot follow the one before it. A host that is confused for a moment is right again in its
- * next round. One that insists has had its QP reset in the middle of a message, or has lost count for ever: that is
- * refused as a responder would (IBTA 9.7.4.1.2), after all before it is done. */
+ * next round. One that insists has had its QP reset in the middle of a message, or has lost count. */
 static enum proxy_drop rx_wrong_opcode(struct proxy *p, struct near_flow *f, const uint8_t *l3,
                                        const struct roce_pkt *pkt, uint16_t vlan_tci, uint32_t fp)
 {
 	if (!near_reset_wrong_opcode(p, f, fp) || f->failing)
 		return drop(p, DROP_LAN_SEQUENCE);
-	if (near_starts_message(pkt))
+	if (near_starts_message(pkt) && !near_reset_too_soon(f))
 		return begin_anew(p, f, l3, pkt, vlan_tci, fp);
-	if (f->pairing != PAIR_LEARNING && f->pos_settled == f->pos_next) {
-		f->pos_max = max_u64(f->pos_max, f->pos_next + 1);
-		near_refused(p, f, f->pos_next, AETH_NAK_INV_REQ);
-	}
-	return drop(p, DROP_LAN_SEQUENCE);
+	return refuse_lost_count(p, f);
 }
 
 /* --- of a QP that failed nothing more is taken. Its own packets are refused as the first one was. That NAK acknowledges

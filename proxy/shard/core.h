@@ -102,7 +102,7 @@ struct near_rounds {
 	uint64_t pos;
 	uint32_t fp;
 	uint8_t n; /* in a row */
-	uint64_t last_ns;
+	uint64_t first_ns, last_ns;
 };
 
 /* What a near flow has seen that speaks for a new life of its QP. near_reset.c. */

@@ -114,6 +114,68 @@ static void near_reset__host_that_lost_count_hears_of_the_rest_first(void **stat
 	core_expect_aeth(&c->a, 4, AETH_NAK_INV_REQ);
 }
 
+/* An ACK of the first packet of a message ended, for that host, the message before: it comes with the beginning of the next
+ * one, and is no new life for which all that was ACKed could be given up. */
+static void near_reset__host_that_lost_count_begins_the_next_message(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_long_life(c);
+	messages(c, 1, 1);
+	assert_int_equal(part(c, 4, 0), DROP_NONE);
+	core_pump(c);
+	core_forget(&c->b);
+	for (int round = 0; round < 4; round++) { /* the responder is slow meanwhile */
+		core_wait(c, 70 * CORE_MS);
+		assert_int_equal(part(c, 5, 0), DROP_LAN_SEQUENCE);
+	}
+	core_pump(c);
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
+	assert_int_equal(core_ctr(&c->a, CTR_BYTES_FAILED), 0);
+	assert_false(core_near(c)->failed);
+	core_ack(c, 4, AETH_ACK_NO_CREDITS, 2);
+	core_wait(c, 70 * CORE_MS);
+	core_forget(&c->a);
+	assert_int_equal(part(c, 5, 0), DROP_LAN_SEQUENCE);
+	core_pump(c);
+	core_expect_aeth(&c->a, 5, AETH_NAK_INV_REQ);
+}
+
+/* The packet before psn, numbered one too high. */
+static enum proxy_drop one_too_high(struct core *c, uint32_t psn)
+{
+	uint8_t buf[LAN_PKT_MAX + 64];
+	struct roce_pkt h = core_req(RC_WRITE_FIRST, psn - 1);
+	size_t n;
+
+	h.psn = psn;
+	h.reth_len = 3 * CORE_PMTU;
+	n = roce_build(buf, sizeof(buf), &h, core_payload(c->salt, psn - 1), CORE_PMTU);
+	assert_true(n > 0);
+	return proxy_lan_rx(c->a.p, c->now_ns, buf, n, 0);
+}
+
+/* It heard the ACK of PSN 4 and not those behind it, and repeats from there, one too high. */
+static void near_reset__host_that_lost_count_below_what_is_expected(void **state)
+{
+	struct core *c = given_two_messages(state);
+
+	for (int round = 0; round < 4; round++) {
+		core_wait(c, 70 * CORE_MS);
+		assert_int_not_equal(one_too_high(c, 5), DROP_NONE);
+	}
+	core_pump(c);
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
+	assert_int_equal(core_ctr(&c->a, CTR_BYTES_FAILED), 0);
+	assert_false(core_near(c)->failed);
+	core_ack(c, 6, AETH_ACK_NO_CREDITS, 2);
+	core_wait(c, 70 * CORE_MS);
+	core_forget(&c->a);
+	assert_int_not_equal(one_too_high(c, 5), DROP_NONE);
+	core_pump(c);
+	core_expect_aeth(&c->a, 7, AETH_NAK_INV_REQ);
+}
+
 /* A queue pair that was reset in the middle of a message may begin where that one stopped. */
 static void near_reset__in_the_middle_of_a_message_at_its_place(void **state)
 {
@@ -124,7 +186,7 @@ static void near_reset__in_the_middle_of_a_message_at_its_place(void **state)
 		assert_int_equal(part(c, psn, psn - 1), DROP_NONE);
 	core_pump(c);
 	core_ack(c, 2, AETH_ACK_NO_CREDITS, 0);
-	core_wait(c, 20 * CORE_MS);
+	core_wait(c, 2000 * CORE_MS);
 	core_forget(&c->b);
 	for (int round = 0; round < 2; round++) {
 		core_wait(c, 70 * CORE_MS);
@@ -634,6 +696,8 @@ int main(void)
 	    CORE_TEST(near_reset__confused_window_counts_for_nothing),
 	    CORE_TEST(near_reset__host_that_lost_count_is_refused),
 	    CORE_TEST(near_reset__host_that_lost_count_hears_of_the_rest_first),
+	    CORE_TEST(near_reset__host_that_lost_count_begins_the_next_message),
+	    CORE_TEST(near_reset__host_that_lost_count_below_what_is_expected),
 	    CORE_TEST(near_reset__in_the_middle_of_a_message_at_its_place),
 	    CORE_TEST(near_reset__host_goes_on_behind_it),
 	    CORE_TEST(near_reset__suspicion_does_not_last),

@@ -119,6 +119,7 @@ bool near_surely_again(const struct proxy *p, const struct near_flow *f, uint64_
 static inline void near_alive(const struct proxy *p, struct near_flow *f, uint64_t pos)
 {
 	f->alive_ns = p->now_ns;
+	f->reset.lost_count_ns = 0;
 	f->alive_pos = pos;
 }
 /* The QP was perhaps reset: nothing is taken or said from here until that is known. */
@@ -130,9 +131,11 @@ enum near_life near_reset_ahead(struct proxy *p, struct near_flow *f, const stru
                                 uint32_t fp);
 /* A packet at pos_next whose opcode cannot follow the one before it. True if the host has come with it round after round:
  * it is not confused for a moment, and wants an answer. */
-bool near_reset_wrong_opcode(const struct proxy *p, struct near_flow *f, uint32_t fp);
+bool near_reset_wrong_opcode(struct proxy *p, struct near_flow *f, uint32_t fp);
 /* The first of these rounds came soon after the last packet that was in order: no other life begins there by then. */
 bool near_reset_too_soon(const struct near_flow *f);
+/* A packet out of order that came lately is known one place lower: its host has lost count, and begins no life. */
+bool near_reset_lost_count(const struct proxy *p, const struct near_flow *f);
 /* The host has come back to pos_next or below: it is the life that is known. */
 void near_reset_came_back(struct near_flow *f);
 /* Any packet while f->reset.waits. */

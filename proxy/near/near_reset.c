@@ -77,11 +77,27 @@ bool near_surely_again(const struct proxy *p, const struct near_flow *f, uint64_
 
 void near_reset_wait(const struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)
 {
-	f->reset = (struct near_reset){.waits = true, .pos = pos, .fp = fp, .pos_last = pos, .round_ns = p->now_ns};
+	f->reset = (struct near_reset){.waits = true, .pos = pos, .fp = fp, .pos_last = pos, .round_ns = p->now_ns,
+	                               .lost_count_ns = f->reset.lost_count_ns};
+}
+
+/* What it is known by goes with what is delivered, so it is looked for in each packet of a suspicion. */
+static void look_for_lost_count(struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)
+{
+	if (near_fp_one_too_high(p, f, pos, fp))
+		f->reset.lost_count_ns = p->now_ns;
+}
+
+bool near_reset_lost_count(const struct proxy *p, const struct near_flow *f)
+{
+	uint64_t seen_ns = f->reset.lost_count_ns;
+
+	return seen_ns && p->now_ns < seen_ns + RETRY_MAX_NS;
 }
 
 enum near_life near_reset_below(struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)
 {
+	look_for_lost_count(p, f, pos, fp);
 	if (f->silent_ns >= SILENCE_NS || pos + WINDOW_REACH < f->pos_acked || FAULT(FAULT_STRANGER_BELIEVED))
 		return LIFE_NEW;
 	near_reset_wait(p, f, pos, fp);
@@ -144,10 +160,11 @@ enum near_life near_reset_ahead(struct proxy *p, struct near_flow *f, const stru
 	return r->n >= (f->rnr_back_pressure ? AHEAD_ROUNDS_AWAY : AHEAD_ROUNDS) ? LIFE_NEW : LIFE_SAME;
 }
 
-bool near_reset_wrong_opcode(const struct proxy *p, struct near_flow *f, uint32_t fp)
+bool near_reset_wrong_opcode(struct proxy *p, struct near_flow *f, uint32_t fp)
 {
 	struct near_rounds *r = &f->reset.wrong;
 
+	look_for_lost_count(p, f, f->pos_next, fp);
 	return count_round(r, f->pos_next, fp, p->now_ns) && r->n >= WRONG_ROUNDS && !FAULT(FAULT_WRONG_OPCODE_UNSAID);
 }
 
@@ -182,6 +199,7 @@ enum near_life near_reset_judge(struct proxy *p, struct near_flow *f, const stru
 	struct near_reset *s = &f->reset;
 	bool begins_round = pos <= s->pos_last && p->now_ns >= s->round_ns + ROUND_NS;
 
+	look_for_lost_count(p, f, pos, fp);
 	s->pos_last = pos;
 	if (begins_round) {
 		s->rounds++;

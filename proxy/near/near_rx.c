@@ -202,7 +202,7 @@ static enum proxy_drop begin_anew(struct proxy *p, struct near_flow *f, const ui
 	bool rest = near_op_is_rest(f, pkt, pos);
 	struct near_flow *next;
 
-	if (near_fp_one_too_high(p, f, pos, fp))
+	if (near_reset_lost_count(p, f))
 		return refuse_lost_count(p, f);
 	next = near_succeed(p, f, pkt->psn, vlan_tci);
 	if (next)

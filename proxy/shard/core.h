@@ -115,6 +115,7 @@ struct near_reset {
 	uint64_t round_ns;  /* when the round began */
 	struct near_rounds ahead; /* begin beyond what is expected */
 	struct near_rounds wrong; /* have brought at pos_next an opcode that cannot follow the one before */
+	uint64_t lost_count_ns;   /* when a packet came that was known one place lower; 0: none since the last in order */
 };
 
 /* One direction of an RC connection, seen beside its requester. Positions: base <= settled <= next <= max. */

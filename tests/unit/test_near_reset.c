@@ -142,10 +142,10 @@ static void near_reset__host_that_lost_count_begins_the_next_message(void **stat
 }
 
 /* The packet before psn, numbered one too high. */
-static enum proxy_drop one_too_high(struct core *c, uint32_t psn)
+static enum proxy_drop one_too_high(struct core *c, uint8_t opcode, uint32_t psn)
 {
 	uint8_t buf[LAN_PKT_MAX + 64];
-	struct roce_pkt h = core_req(RC_WRITE_FIRST, psn - 1);
+	struct roce_pkt h = core_req(opcode, psn - 1);
 	size_t n;
 
 	h.psn = psn;
@@ -162,7 +162,7 @@ static void near_reset__host_that_lost_count_below_what_is_expected(void **state
 
 	for (int round = 0; round < 4; round++) {
 		core_wait(c, 70 * CORE_MS);
-		assert_int_not_equal(one_too_high(c, 5), DROP_NONE);
+		assert_int_not_equal(one_too_high(c, RC_WRITE_FIRST, 5), DROP_NONE);
 	}
 	core_pump(c);
 	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
@@ -171,9 +171,35 @@ static void near_reset__host_that_lost_count_below_what_is_expected(void **state
 	core_ack(c, 6, AETH_ACK_NO_CREDITS, 2);
 	core_wait(c, 70 * CORE_MS);
 	core_forget(&c->a);
-	assert_int_not_equal(one_too_high(c, 5), DROP_NONE);
+	assert_int_not_equal(one_too_high(c, RC_WRITE_FIRST, 5), DROP_NONE);
 	core_pump(c);
 	core_expect_aeth(&c->a, 7, AETH_NAK_INV_REQ);
+}
+
+/* It heard the ACK of PSN 5. What PSN 6 is known by has been delivered by the time that its host insists. */
+static void near_reset__host_that_lost_count_in_a_message(void **state)
+{
+	struct core *c = given_two_messages(state);
+
+	for (int round = 0; round < 4; round++) {
+		core_wait(c, 70 * CORE_MS);
+		assert_int_not_equal(one_too_high(c, RC_WRITE_MIDDLE, 6), DROP_NONE);
+		if (round == 0)
+			core_ack(c, 5, AETH_ACK_NO_CREDITS, 1);
+	}
+	core_pump(c);
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
+	core_ack(c, 6, AETH_ACK_NO_CREDITS, 2);
+	core_wait(c, 70 * CORE_MS);
+	assert_int_not_equal(part(c, 7, 1), DROP_NONE); /* the next packets of its rounds */
+	core_wait(c, 70 * CORE_MS);
+	part(c, 7, 1);
+	core_wait(c, 70 * CORE_MS);
+	core_forget(&c->a);
+	part(c, 7, 1);
+	core_pump(c);
+	core_expect_aeth(&c->a, 7, AETH_NAK_INV_REQ);
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
 }
 
 /* A queue pair that was reset in the middle of a message may begin where that one stopped. */
@@ -698,6 +724,7 @@ int main(void)
 	    CORE_TEST(near_reset__host_that_lost_count_hears_of_the_rest_first),
 	    CORE_TEST(near_reset__host_that_lost_count_begins_the_next_message),
 	    CORE_TEST(near_reset__host_that_lost_count_below_what_is_expected),
+	    CORE_TEST(near_reset__host_that_lost_count_in_a_message),
 	    CORE_TEST(near_reset__in_the_middle_of_a_message_at_its_place),
 	    CORE_TEST(near_reset__host_goes_on_behind_it),
 	    CORE_TEST(near_reset__suspicion_does_not_last),

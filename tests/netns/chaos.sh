@@ -1,18 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# chaos.sh - two edges under traffic, and around them whatever goes wrong on a bad day, at random. Root.
+# chaos.sh - two edges under traffic and random faults around them. Root.
 #
 #   O=build/gcc tests/netns/chaos.sh [steps] [seed] [fault...]      500 steps of all faults, a seed of its own
 #
-# A step: something is broken at one edge or both, held for a moment, and mended. Traffic goes on all the time: verified
-# RC, and behind each run's last completion the word over TCP that everything has been done. After every step:
+# A step breaks something at one edge or both, holds the fault for a moment, and mends it. Traffic goes on all the time:
+# verified RC, and after each run's last completion a TCP message that everything has been done. Checks after every step:
 #
-#   - no word was heard before its bytes (Barrier=pair), no byte wrong, nothing missing unless an edge named the flow;
-#   - the line has carried no RoCEv2 packet as hosts send them, and nothing of their payload: it looks into each frame;
-#   - within 2 s `status --check` said whether the link works: no, where it cannot;
+#   - no TCP message came before its bytes (Barrier=pair), no byte was wrong, none missing unless an edge named the flow;
+#   - the line, which looks into each frame, has carried no unsealed RoCEv2 packet and no payload of hosts;
+#   - within 2 s `status --check` reported whether the link works;
 #   - within $BACK_WITHIN_MS of the mending the link was up at both edges, and a fresh connection worked.
 #
-# All of these are looked at after each step, whichever failed, and a table at the end counts them by fault.
+# All checks run after each step, even if one has failed, and a table at the end counts failures by fault.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 . "$(dirname "$0")/chaos_table.sh"
@@ -22,7 +22,7 @@ SEED=${2:-$(date +%s)}
 FAULTS=("${@:3}")
 RANDOM=$SEED
 PROBE_PORT=18601
-: "${BACK_WITHIN_MS:=3000}" # that is for a machine with nothing else to do
+: "${BACK_WITHIN_MS:=3000}" # for an idle machine
 
 one_of() {
 	local n=$((RANDOM % $# + 1))
@@ -37,9 +37,9 @@ site_of() { # a|b
 	[ "$1" = a ] && echo 1 || echo 2
 }
 
-# --- what breaks: break_NAME edge, mend_NAME edge, and what `status --check` must say meanwhile at that edge ---
+# --- faults: break_NAME edge, mend_NAME edge, and the result of `status --check` at that edge meanwhile ---
 #
-# works: it goes on, or is back within 2 s by the daemon's own doing; fails: it cannot go on; either: both are true.
+# works: the link goes on, or the daemon restores it within 2 s; fails: the link cannot go on; either: both are allowed.
 
 declare -A SAYS=(
 	[flush]=works
@@ -102,7 +102,7 @@ mend_neighbours() { :; }
 break_wan_address() { lab_ip "e$1" addr del "192.0.2.$(site_of "$1")/24" dev wan0; }
 mend_wan_address() { lab_edge_wan "e$1" "$(site_of "$1")"; }
 
-# Somebody puts the other edge's key in the place of this one's; a reload must refuse it, and the running one stay.
+# The other edge's key replaces this edge's key; a reload must refuse it, and the running key must stay.
 break_keys() {
 	cp "$LAB_DIR/keys/$1/link.key" "$LAB_DIR/key.saved"
 	cp "$LAB_DIR/keys/$(other "$1")/link.key" "$LAB_DIR/keys/$1/link.key"
@@ -113,7 +113,7 @@ mend_keys() {
 	lab_client "$1" reload >"$LAB_DIR/reload.out" 2>&1 || BROKEN="the reload refuses: $(cat "$LAB_DIR/reload.out")"
 }
 
-# A set of another CA, at this edge first: the session goes on until the other one has it, too.
+# Keys of another CA, at this edge first: the session goes on until the other edge has them, too.
 break_new_keys() {
 	rm -rf "$LAB_DIR/new"
 	"$LAB_BIN/longreach" keygen link --dir "$LAB_DIR/new" >/dev/null || BROKEN="keygen failed"
@@ -126,7 +126,7 @@ take_new_keys() { # edge
 	lab_client "$1" reload >"$LAB_DIR/reload.out" 2>&1 || BROKEN="the reload refuses: $(cat "$LAB_DIR/reload.out")"
 }
 
-# A file that an editor has written half.
+# A half-written file.
 break_config() {
 	local path
 	path=$(lab_conf_path "$1")
@@ -146,8 +146,8 @@ DAY_S=86400
 CLOCK_JUMPS=(60 -60 3600 -7200 $((40 * DAY_S)) $((-40 * DAY_S)) $((3 * 365 * DAY_S)) $((-3 * 365 * DAY_S))
 	$((20 * 365 * DAY_S)) $((-20 * 365 * DAY_S)))
 
-# The edge's wall clock jumps, not this machine's. What runs goes on, counts the days of its certificate by the new
-# clock, and says so once those are over.
+# The edge's wall clock jumps, not this machine's. The daemon goes on, counts the days of its certificate by the new clock,
+# and reports when the certificate has expired.
 break_clock() {
 	one_of "${CLOCK_JUMPS[@]}"
 	CLOCK_JUMP=$ONE
@@ -186,7 +186,7 @@ break_clock_child() {
 }
 mend_clock_child() { lab_clock "$1" 0; }
 
-# No descriptor more than there are; it must go on with those, and say no to a reload at most.
+# The daemon gets no more descriptors; it must go on with those it has, and may refuse a reload.
 break_descriptors() {
 	local pid
 	pid=$(lab_edge_child "$1")
@@ -202,11 +202,11 @@ mend_descriptors() {
 # No room where the buffers are, and a restart.
 break_disk() {
 	lab_edge_stop "$1" KILL
-	rm -f "$LAB_SHM/$1"/*.arena # what was owed is lost, and must be named
+	rm -f "$LAB_SHM/$1"/*.arena # owed packets are lost, and must be named
 	mount -t tmpfs -o size=1M none "$LAB_SHM/$1"
 	lab_edge_start "$1"
 }
-# The daemon has mounts of its own: what is unmounted here stays there, but the file system is the same.
+# The daemon has its own mount namespace: an unmount here does not reach it, but the file system is the same.
 mend_disk() { mount -o remount,size=1G "$LAB_SHM/$1"; }
 
 break_killed() { lab_edge_stop "$1" KILL; }
@@ -246,7 +246,7 @@ servers_anew() {
 	lab_server $B_HOST --drain-s 2 --port $PROBE_PORT
 }
 
-# Until $LAB_DIR/enough is there: one test after the other, each with a file of its own. Beside this script.
+# Runs one test after the other, each with its own file, until $LAB_DIR/enough exists. In the background.
 traffic() {
 	local n=0
 	while [ ! -e "$LAB_DIR/enough" ]; do
@@ -268,7 +268,7 @@ traffic_ends() {
 	wait $TRAFFIC_PID
 }
 
-# The sum of these numbers in what B's host (there) or both hosts say of the step's tests.
+# The sum of these numbers in the results of B's host (there) or of both hosts for the step's tests.
 told_by() { # there|both name
 	local who='.there'
 	[ "$1" = there ] || who='.here, .there'
@@ -276,12 +276,12 @@ told_by() { # there|both name
 		echo 0
 }
 
-# Flows of which an edge has said in this step that bytes of theirs are lost, or perhaps.
+# Flows whose bytes an edge reported in this step as lost or perhaps lost.
 named() {
 	grep -qsE '\[(flow_failed|flow_in_doubt)\]' "$LAB_DIR"/[ab]/log.step
 }
 
-# Messages that B's host has not had though A's has their completions; in a test whose end both have told.
+# Messages that A's host has completed and B's host has not got, in tests that both have ended.
 traffic_is_sound() {
 	local lost early status
 	STEP_MSNS=$(told_by both msn_wrong)
@@ -297,7 +297,7 @@ traffic_is_sound() {
 
 # --- a step ---
 
-# What a step has found; it goes on, and what comes behind it is looked at as well.
+# Records a finding; the step goes on with its other checks.
 found() { # kind sentence
 	STEP_KINDS+=("$1")
 	WHY="${WHY:+$WHY; }${*:2}"
@@ -341,7 +341,7 @@ as_systemd() { # a|b
 	NOTE="$NOTE; edge $1 was started anew"
 }
 
-# Beside the traffic that has to recover as well, each asks again every 50 ms.
+# Each check repeats every 50 ms, beside the traffic that has to recover as well.
 back() {
 	local start up
 	as_systemd a && as_systemd b || return
@@ -389,7 +389,7 @@ step() { # fault edge hold-ms
 	[ -z "$WHY" ]
 }
 
-# After a red step: everything anew, so that the next one is judged by itself.
+# After a red step: restarts everything, so that the next step is judged alone.
 start_over() {
 	lab_edges_stop
 	LAB_EDGE_BAD=

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# chaos_table.sh - what chaos.sh found, step by step, as one table at its end. To be sourced.
+# chaos_table.sh - the findings of chaos.sh by step, as one table at the end. To be sourced.
 #
-# table_step notes one step: its fault, how long traffic took to come back after the mending (ms; empty: it did not, or
-# was not waited for), and what was found, by kind. A step may be late and wrong at once, and counts as both.
+# table_step notes one step: its fault, the time until traffic came back after the mending (ms; empty: it did not come back, or
+# was not measured), and the kinds of findings. A step may be late and wrong at once, and counts as both.
 
 # Kinds of findings, in the order of the columns, with their titles.
 TABLE_KINDS=(late lost msn early unsealed untrue other)
@@ -18,7 +18,7 @@ table_add() { # fault column
 	TABLE_N[all.$2]=$((${TABLE_N[all.$2]:-0} + 1))
 }
 
-# A kind that no column has is a mistake of the caller: it counts as `other`, so that the step is not taken for ok.
+# A kind without a column is a mistake of the caller: it counts as `other`, so that the step does not count as ok.
 table_step() { # fault back-ms wrong-MSNs kind...
 	local fault=$1 ms=$2 kind kinds
 	TABLE_WRONG_MSNS=$((TABLE_WRONG_MSNS + $3))

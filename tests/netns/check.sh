@@ -3,8 +3,8 @@
 # check.sh - one line per test. To be sourced after lab.sh.
 #
 # A test is a function. It succeeds or fails by its status; it may leave a short remark in NOTE and the reason of a
-# failure in WHY. A test that has left a reason has failed, whatever its status: it said so and went on. Status 77 skips
-# it, with the reason in WHY or NOTE. Results go to standard output and, for run.sh, to the file $CHECK_LOG: ok, skip,
+# failure in WHY. A test that has set WHY has failed, whatever its status. Status 77 skips the test, with the reason in WHY or
+# NOTE. Results go to standard output and, for run.sh, to the file $CHECK_LOG: ok, skip,
 # FAIL, GRAVE, and "end" as the last line. A file without "end" has not run to its end.
 
 CHECK_FAILED=0
@@ -44,8 +44,8 @@ check() { # name function arguments...
 	return 0
 }
 
-# True if an endpoint found bytes, order, memory or an answer that are not what they must be. Like an edge that died or
-# was told off by a sanitizer, no busy machine excuses it: run.sh does not try such a test again.
+# True if an endpoint found wrong bytes, order, memory or answers. A busy machine cannot explain such a failure, nor a dead edge
+# or a sanitizer's report: run.sh does not repeat such a test.
 check_wrong_data() {
 	check_numbers .ghost_acks .msn_wrong .resp_malformed .read_wrong .atomic_wrong .packets_wrong .order_wrong \
 		.memory_wrong .missing_at_dreq
@@ -67,13 +67,13 @@ check_numbers() {
 	return 1
 }
 
-# What may explain a failure.
+# Output that may explain a failure.
 check_show() {
 	[ ! -s "$LAB_DIR/rcperf.err" ] || sed 's/^/    client: /' "$LAB_DIR/rcperf.err" | tail -5
 	[ ! -s "$LAB_DIR/server.log" ] || sed 's/^/    server: /' "$LAB_DIR/server.log" | tail -3
 	local f
 	for f in "$LAB_DIR"/*.json; do
-		# What the endpoint says was wrong, and what it counted.
+		# The endpoint's error and its counts.
 		[ ! -s "$f" ] || jq -c 'select(.ok == false) | {failure, peer_failure,
 			here: (.here | with_entries(select(.value != 0))), there: (.there | with_entries(select(.value != 0)))}' \
 			"$f" 2>/dev/null | sed "s|^|    ${f##*/}: |"
@@ -86,7 +86,7 @@ why() { # a sentence: the test fails with it
 	return 1
 }
 
-# True if the awk expression is.
+# True if the awk expression is true.
 holds() {
 	awk "BEGIN { exit !($*) }"
 }
@@ -98,7 +98,7 @@ check_end() {
 	exit
 }
 
-# One test on a 300 km line with what the line does given as words, up to "--"; then rcperf's options. Of lab.sh.
+# One test on a 300 km line: the line's settings as words up to "--", then rcperf's options. Uses lab.sh.
 across() { # line as words -- rcperf options
 	local line=()
 	while [ "$1" != -- ]; do

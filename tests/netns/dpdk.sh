@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# dpdk.sh - what the tests of Engine=dpdk need of the machine. To be sourced after lab.sh and check.sh.
+# dpdk.sh - requirements of the Engine=dpdk tests on the machine. To be sourced after lab.sh and check.sh.
 #
-# $MISSING, if it is not empty: no test of the file can run, and check "NAME" skipped says why.
+# $MISSING: if not empty, no test of the file can run, and check "NAME" skipped prints it as the reason.
 
-# Whose frames fit a place of the link's buffer.
+# A device whose frames fit a slot of the link's buffer.
 # shellcheck disable=SC2034
 DEVICE=net_af_packet0,iface=lan0,framesz=4288,blocksz=274432,framecnt=256
 

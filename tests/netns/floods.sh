@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# floods.sh - floods from who may not take part: a user without rights on edge A's machine (from A's own address), and
-# another box on the WAN. To be sourced after lab.sh, by test_flood.sh and bench/bench_beside.sh.
+# floods.sh - floods from foreign senders: an unprivileged user on edge A's machine (from A's own address), and another
+# machine on the WAN. To be sourced after lab.sh, by test_flood.sh and bench/bench_beside.sh.
 #
 # flood_scripts once, with a line; then flood_start USER|BOX NAME, flood_stop. FLOODS has the names.
 
 PORT=4790
 FLOOD_PID=
 
-# Who and what; and what it is called.
+# Sender, kind of flood, and its name.
 FLOODS=(
 	"user connects|a user connects"
 	"user hellos|a user says TLS hello"
@@ -47,7 +47,7 @@ flood_stop() {
 }
 
 flood_scripts() {
-	# connections from an address, 1,000 a second, each held for as long as 500 newer ones take; with first bytes or none
+	# connections from an address, 1,000 a second, each kept open while 500 newer ones come; with first bytes or without
 	cat >"$LAB_DIR/connect.pl" <<-'END'
 		use IO::Socket::INET; use Socket;
 		my ($from, $to, $port, $file) = @ARGV;
@@ -84,7 +84,7 @@ flood_scripts() {
 			select(undef, undef, undef, 0.0005);
 		}
 	END
-	# datagrams to the link's port and to others, of garbage and of what looks like a header
+	# datagrams to the link's port and to others, with random bytes or a plausible header
 	cat >"$LAB_DIR/udp.pl" <<-'END'
 		use IO::Socket::INET;
 		my ($from, $to, $port) = @ARGV;
@@ -97,7 +97,7 @@ flood_scripts() {
 			select(undef, undef, undef, 0.001);
 		}
 	END
-	# what a TLS client says first
+	# a TLS ClientHello
 	lab_in ea ip addr add 192.0.2.9/24 dev wan0
 	lab_in ea socat -u TCP-LISTEN:4999,bind=127.0.0.1,reuseaddr "CREATE:$LAB_DIR/hello.bin" &
 	local pid=$!

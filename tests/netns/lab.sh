@@ -13,9 +13,9 @@
 #
 # VLAN 100 between host and edge as well, where the kernel has VLAN devices ($LAB_HAS_VLAN): 10.101.11.2 - .1 at site A,
 # 10.101.12.2 - .1 at site B. Both edges forward and have routes to each other's LAN, so that everything also works
-# without a daemon ("direct"). MTU 9000 everywhere. At the hosts and on the WAN side segmentation is off, and on the WAN
-# side checksum offloads too: a veth is no cable and would hand on TCP in pieces of 64 KiB. Edges and line see packets
-# of wire size.
+# without a daemon ("direct"). MTU 9000 everywhere. Segmentation offload is off at the hosts and on the WAN side, and on the
+# WAN side checksum offloads too: a veth would otherwise pass on TCP in packets of 64 KiB. Edges and line see packets of wire
+# size.
 #
 # Call order: lab_up; lab_line [wanline options]; lab_edges; lab_link_up; ...; lab_edges_stop; lab_down (also by trap).
 # Namespaces are named lr<pid>-..., files are in $LAB_DIR and $LAB_SHM; both are gone after lab_down().
@@ -29,19 +29,19 @@ LAB_ID=lr$$
 LAB_DIR=
 LAB_SHM=
 LAB_LINE_PID=
-LAB_MORE_NS= # made by a script itself, to go with the others
+LAB_MORE_NS= # created by a script, removed with the others
 declare -A LAB_EDGE_PID=()
-LAB_EDGE_BAD= # what an edge did that no edge may do: for check.sh
+LAB_EDGE_BAD= # forbidden behaviour of an edge: for check.sh
 
-# What tests change before lab_edges.
+# Settings that tests may change before lab_edges.
 : "${LAB_MODE:=near}"     # AckMode
 : "${LAB_RATE:=475M}"     # Rate= of the edges: a little below $LAB_LINE_RATE
-: "${LAB_LINE_RATE:=500M}" # what two busy processors can carry with room to spare
+: "${LAB_LINE_RATE:=500M}" # two busy processors carry this rate with room to spare
 : "${LAB_WAN_MTU:=9000}"
 : "${LAB_BUFFER:=64MiB}"
 : "${LAB_FAMILY:=4}"      # addresses of the WAN path
 : "${LAB_ENCRYPTION:=aes-256-gcm}" # or none; the keys are made by lab_up
-: "${LAB_FEC:=off}"       # so that what is lost is sent again; extra lines with Link.FEC= come before it
+: "${LAB_FEC:=off}"       # so that losses are repaired by repetition; extra lines with Link.FEC= come first
 
 A_HOST=10.101.1.2
 B_HOST=10.101.2.2
@@ -75,7 +75,7 @@ lab_sysctl() { # namespace key=value...
 	lab_in "$ns" sysctl -qw "$@"
 }
 
-# What an earlier run left that was killed outright: namespaces of dead processes in which nothing runs.
+# Removes leftovers of an earlier run that was killed: namespaces of dead processes without running programs.
 lab_sweep() {
 	local ns pid
 	for ns in $(ip netns list | awk '/^lr[0-9]+-/ { print $1 }'); do
@@ -105,7 +105,7 @@ lab_offload() { # namespace interface ethtool-features...
 	lab_in "$1" ethtool -K "${@:2}" >/dev/null 2>&1 || lab_die "ethtool -K ${*:2} in $1 failed"
 }
 
-# Interface up, with what went when it was down.
+# Sets the interface up and restores its lost addresses and routes.
 lab_host_up() { # host site-number
 	lab_ip "$1" link set rdma0 up
 	lab_ip "$1" -6 addr replace "fd00:101:$2::2/64" dev rdma0 nodad
@@ -139,7 +139,7 @@ lab_edge_lan() { # edge site-number
 	[ -z "$LAB_HAS_VLAN" ] || lab_vlan "$1" lan0 "10.101.1$2.1/24"
 }
 
-# Addresses and ways on the WAN side.
+# Addresses and routes on the WAN side.
 lab_edge_wan() { # edge site-number
 	local other=$((3 - $2))
 	lab_ip "$1" addr replace "192.0.2.$2/24" dev wan0
@@ -154,7 +154,7 @@ lab_edge() { # edge site-number
 	lab_edge_lan "$@"
 	lab_edge_wan "$@"
 	lab_sysctl "$1" net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
-	# The line must see packets of wire size with finished checksums; what arrives may be gathered again.
+	# The line must see packets of wire size with finished checksums; received packets may be joined again.
 	lab_offload "$1" wan0 tso off gso off tx-udp-segmentation off tx off gro on
 }
 
@@ -199,7 +199,7 @@ lab_up() {
 	"$LAB_BIN/longreach" keygen link --dir "$LAB_DIR/keys" >"$LAB_DIR/keygen.out" || lab_die "no keys: see keygen.out"
 }
 
-# Ends the processes of a namespace of ours, politely first.
+# Ends the processes of one of our namespaces: SIGTERM first.
 lab_end_pids() {
 	local pids tries
 	pids=$(ip netns pids "$LAB_ID-$1" 2>/dev/null) || return 0
@@ -251,7 +251,7 @@ lab_line_ctl() { # cut | uncut | set key=value... | stats | show
 	case $1 in stats | show) cat "$LAB_DIR/ctl.out" ;; esac
 }
 
-# Back to a clean line of so many km, then whatever else is asked for.
+# Back to a clean line of KM, then the other settings.
 lab_line_set() { # km [key=value...]
 	local km=$1
 	shift
@@ -259,7 +259,7 @@ lab_line_set() { # km [key=value...]
 		lab_die "the line refuses: $(cat "$LAB_DIR/ctl.out")"
 }
 
-# Counts from now on what comes in from the edges and is of hosts: nothing on the line may be, but what is sealed.
+# Counts from now on hosts' packets that come from the edges unsealed: there may be none on the line.
 lab_watch_line() {
 	local i
 	for i in wa wb; do
@@ -401,7 +401,7 @@ lab_own_clocks() {
 		"ASAN_OPTIONS=\$ASAN_OPTIONS:verify_asan_link_order=0"
 }
 
-# In place: the running daemon has the file mapped.
+# Writes in place, because the running daemon has the file mapped.
 lab_clock() { # a|b seconds-ahead
 	perl -e 'open(my $f, "+>>", $ARGV[0]); close $f; open($f, "+<", $ARGV[0]) or die; syswrite $f, pack("q", $ARGV[1] * 1e9)' \
 		"$LAB_DIR/clock.$1" "$2"
@@ -416,12 +416,12 @@ lab_edges() {
 	lab_edge_start b
 }
 
-# As systemd does before the network is up, and behind a daemon that has gone.
+# As systemd does before the network is up, and after the end of a daemon.
 lab_close() { # a|b
 	lab_in "e$1" "$LAB_BIN/longreachd" --close --config-dir "$LAB_DIR/$1" >>"$LAB_DIR/close.log" 2>&1
 }
 
-# The way back to direct RDMA: no link file any more.
+# The way back to direct RDMA: removes the link file.
 lab_open() { # a|b
 	[ -d "$LAB_DIR/$1" ] || return 0
 	rm -rf "${LAB_DIR:?}/$1"/*.conf "${LAB_SHM:?}/$1"
@@ -458,7 +458,7 @@ lab_link_up() {
 	return 1
 }
 
-# Both edges anew, with what LAB_* say now, on a line of so many km.
+# Restarts both edges with the present LAB_* settings, on a line of KM.
 lab_relink() { # km [line options as words]
 	lab_edges_stop
 	lab_line_set "$@"
@@ -477,7 +477,7 @@ lab_logs() {
 
 # --- waiting ---
 
-# Asks again every 50 ms until the command succeeds, for at most so many seconds.
+# Repeats the command every 50 ms until it succeeds, for at most SECONDS.
 lab_wait() { # seconds command...
 	local tries=$(($1 * 20))
 	shift
@@ -505,7 +505,7 @@ lab_children() { # pid
 	done
 }
 
-# A server that takes one test after the other. Several may run, on addresses or ports of their own.
+# A server that runs one test after the other. Several may run, on different addresses or ports.
 lab_server() { # address options...
 	local addr=$1 port=18515
 	shift
@@ -538,7 +538,7 @@ lab_result() { # jq expression on the last result
 	jq -r "$1" "$LAB_DIR/client.json"
 }
 
-# Of the last result: what came back as done, or what the other host has executed; the lesser, if both are known.
+# From the last result: messages completed, or executed by the other host; the smaller number if both are known.
 lab_goodput_gbps() {
 	tail -1 "$LAB_DIR/client.json" | jq -r '[.goodput_gbps, .there.executed_gbps] | map(select(. > 0)) | min'
 }

@@ -3,12 +3,12 @@
 # run.sh - runs the namespace tests: all of them, or those named (test_NAME.sh or NAME). Root.
 #
 #   O=build/gcc tests/netns/run.sh [NAME...]     FULL=1: also the long ones (a 10 s cut, a dead host)
-#                                                ONLY_WAITING=FILE: made when what judges time or rate is through;
-#                                                while somebody has it locked, there is no second try
+#                                                ONLY_WAITING=FILE: created when all files that measure time or rate have
+#                                                ended; while it is locked, there is no second try
 #
-# Prints one line per test and at the end what each file took (NAME:seconds:user+system) and "N passed, N failed", with those that failed in one of
-# two tries and passed in the other as "unsteady", those that were skipped with their reason. A file that does not run to
-# its end, or has tested nothing, is red: tests/harness.sh tests that, with files of its own in $LAB_TESTS.
+# Prints one line per test and at the end the time of each file (NAME:seconds:user+system) and "N passed, N failed". Tests that
+# failed in one of two tries and passed in the other are listed as "unsteady", skipped tests with their reason. A file that does
+# not run to its end, or has tested nothing, is red: tests/harness.sh tests this with its own files in $LAB_TESTS.
 
 here=${LAB_TESTS:-$(cd "$(dirname "$0")" && pwd)}
 log=$(mktemp /tmp/lr-netns.XXXXXX)
@@ -21,7 +21,7 @@ for name in "$@"; do
 	name=${name#test_}
 	files+=("$here/test_${name%.sh}.sh")
 done
-# test_explain.sh takes over a minute, and what it plants has side effects that explain may name as well on a busy machine.
+# test_explain.sh takes over a minute, and its faults have side effects that explain may also name on a busy machine.
 [ ${#files[@]} -gt 0 ] || for file in "$here"/test_*.sh; do
 	[ -n "${FULL:-}" ] || [ "${file##*/}" != test_explain.sh ] || continue
 	files+=("$file")
@@ -54,10 +54,10 @@ name_of() {
 	echo "${name%.sh}"
 }
 
-# A file with a failed test has one more try, when all others are through: on two processors that belong to others as
-# well, a program is now and then not run for a second. What failed is named all the same, and what was wrong in a way
-# that no machine can excuse (GRAVE, see check.sh) has no second try; nor have more than four files. Red is a test that
-# failed both times: another one that fails in the second try has passed in the first.
+# A file with a failed test has one more try, when all others have ended: on two shared processors a program is sometimes not
+# run for a second. The first failure is still named. There is no second try for failures that a busy machine cannot explain
+# (GRAVE, see check.sh), and none for more than four files. A test is red if it failed both times: a test that fails only in
+# the second try has passed in the first.
 again=()
 first_try_over() { # file
 	local first
@@ -69,14 +69,14 @@ first_try_over() { # file
 	fi
 }
 
-# These mostly wait, and judge no time nor rate: they do so beside the others, one after the other.
+# These files mostly wait and measure no time or rate: they run beside the others, one after the other.
 beside=() before=() asleep=()
 for file in "${files[@]}"; do
 	[ -r "$file" ] || { echo "no such test: $file" >&2; exit 2; }
 	case $(name_of "$file") in
 	careless | check_config | closed | copy | doctor | dpdk | dpdk_kill | dpdk_wan | dump | examples | explain | gpu | hosts | interfaces | links | manage | metrics | \
 		multipath | newcomer | owed | page | policy | privsep | promise | reauth | relay | seal | stick | top | trace | verbs | watchdog) beside+=("$file") ;;
-	quiet) asleep+=("$file") ;; # nothing happens in it for half a minute
+	quiet) asleep+=("$file") ;; # it only waits for half a minute
 	*) before+=("$file") ;;
 	esac
 done
@@ -99,7 +99,7 @@ for file in "${asleep[@]}"; do
 	run "$file" "$log.$(name_of "$file")"
 done >"$log.asleep" 2>&1 &
 asleep_pid=$!
-# What they have not come to by now is done from the end, by two: nobody needs a processor for himself any more.
+# Two more lanes run the remaining files from the end: no file needs a processor of its own any more.
 take_from_the_end() {
 	local i
 	for ((i = ${#beside[@]} - 1; i >= 0; i--)); do
@@ -123,7 +123,7 @@ for file in "${again[@]}"; do
 	fi
 	echo "again: ${file##*/}"
 	run "$file" "$log.again"
-	# "once": failed in one try and passed in the other. What failed and then did not pass stays FAIL.
+	# "once": failed in one try and passed in the other. A test that failed and never passed stays FAIL.
 	awk '{ name = substr($0, index($0, " ")) }
 		NR == FNR { first[name] = $1; next }
 		$1 == "ok" && first[name] == "FAIL" || $1 == "FAIL" && first[name] == "ok" { $1 = "once" }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# soak.sh - random lines, random traffic, real daemons: one line per round, with the words that repeat it. Root.
+# soak.sh - random lines, random traffic, real daemons: one line of output per round, with the words that repeat it. Root.
 #
 #   O=build/gcc tests/netns/soak.sh [rounds] [seed]
 . "$(dirname "$0")/lab.sh"
@@ -15,8 +15,8 @@ one_of() {
 	ONE=${!n}
 }
 
-# Pairs of QPNs are learned one after the other; with losses on the LAN that takes 40 of them longer than a host that
-# gives up after 80 ms has patience.
+# QPNs are paired one after the other; with losses on the LAN the last of 40 pairs comes after a host that gives up after 80 ms
+# has given up.
 add_habit() {
 	[ "$1" = --adaptive-retrans ] && [ "$QPS" -gt 8 ] && return
 	TRAFFIC="$TRAFFIC $*"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The barrier: a sender completes its WRITEs and then says so over TCP. By then every byte is there; with the barrier
-# off it is not. rcperf counts what was not executed when the word was heard. And TCP itself: exempt ports, throughput,
-# nothing beside the seal, what is left behind.
+# The barrier: a sender completes its WRITEs and then sends a TCP message. When the message arrives every byte must have
+# arrived; with the barrier off some bytes are missing. rcperf counts messages not executed by then. Also TCP itself: exempt
+# ports, throughput, no unsealed packets, leftovers.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -14,7 +14,7 @@ link() { # barrier [line options]
 	lab_relink 300 "${@:2}"
 }
 
-# So many times 64 WRITEs of 64 KiB and the word: EARLY words were heard before the bytes, MISSED messages were missing.
+# ROUNDS times 64 WRITEs of 64 KiB and the TCP message. EARLY: TCP messages before their bytes; MISSED: missing WRITEs.
 tell() { # rounds rcperf-options...
 	local rounds=$1 i missing
 	shift
@@ -104,7 +104,7 @@ other_ip() {
 		pings "IPv6" $B_HOST6 && pings "IPv6 jumbo" -s 8900 $B_HOST6 && pings "IPv6 fragments" -s 20000 $B_HOST6
 }
 
-# Messages wait for those of other queue pairs, and arrive whole all the same.
+# Messages wait for messages of other queue pairs, and still arrive complete.
 causal_traffic() {
 	local held expired
 	lab_rcperf --op mix --qps 8 --size 20000 --iters 200 || why "contents, order or count are wrong" || return
@@ -132,7 +132,7 @@ link_with_group() { # [group]
 	lab_relink 300
 }
 
-# Data from one address of host A, the word from another one.
+# Data from one address of host A, the TCP message from another.
 WORD_FROM="--ctl-from 10.101.1.3"
 
 groups_must_agree() {

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What an administrator may do without thinking: options that name a file, limits, owners of keys.
+# Careless administration: options that name a wrong file, limits, owners of keys.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -16,7 +16,7 @@ keeps_the_file() { # option
 	[ -n "$NOTE" ] || why "it says: $(tail -1 "$LAB_DIR/alone.log")"
 }
 
-# What a killed daemon leaves is no obstacle.
+# Leftovers of a killed daemon do not prevent a start.
 stale_socket() {
 	{ lab_edge_stop a KILL; } 2>/dev/null
 	[ -S "$LAB_DIR/a/control" ] || why "no socket is left" || return
@@ -46,7 +46,7 @@ open_files_of_a() {
 	awk '/^Max open files/ { print $4 }' "/proc/$(lab_edge_child a)/limits"
 }
 
-# 64 lanes of 8 source ports: 512 sockets, and what else there is.
+# 64 lanes of 8 source ports: 512 sockets, and all other descriptors.
 limit_is_raised() {
 	lab_daemon_under prlimit --nofile=256:
 	lab_edge_stop a

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# longreachd --check-config: what does not fit the machine, and every error of a run.
+# longreachd --check-config: settings that do not fit the machine, and all errors in one run.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -18,7 +18,7 @@ line_of() { # text at the beginning of a line: its number in the file
 	grep -n -m1 "^$1" "$LAB_DIR/check/link.conf" | cut -d: -f1
 }
 
-# It is refused with the file's name, the line and the text, and only for this.
+# The check refuses the file with its name, the line and the text, and for this error only.
 refused() { # sed-expression line-begins-with sentence [offline]
 	write_file "$1"
 	! check_file ${4:+--offline} || why "it is accepted" || return
@@ -27,7 +27,7 @@ refused() { # sed-expression line-begins-with sentence [offline]
 	[ "$(wc -l <"$LAB_DIR/out")" = "${5:-1}" ] || why "$(wc -l <"$LAB_DIR/out") lines: $(tail -1 "$LAB_DIR/out")"
 }
 
-# And of the file alone there is nothing to say.
+# With --offline the same file has no error.
 refused_here_only() { # sed-expression line-begins-with sentence
 	refused "$@" || return
 	check_file --offline || why "--offline: $(head -1 "$LAB_DIR/out")"
@@ -40,7 +40,7 @@ accepted() {
 	[ "$(wc -l <"$LAB_DIR/out")" = 1 ] || why "it says: $(cat "$LAB_DIR/out")"
 }
 
-# While the link runs, too: its buffer and its port are in use then, by itself.
+# The check also passes while the link itself uses its buffer and its port.
 accepted_while_running() {
 	lab_edges
 	lab_link_up || return

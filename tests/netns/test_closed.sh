@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The closed state: whatever becomes of the daemon, as long as a link's file is there the kernel forwards none of its
-# RoCE, although both edges forward and have routes. The line counts what crosses it unsealed.
+# The closed state: while a link's file exists the kernel forwards none of its RoCE, in any state of the daemon, although both
+# edges forward and have routes. The line counts unsealed packets.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -31,7 +31,7 @@ ping_passes() {
 	lab_in ha busybox ping -q -c 1 -W 1 $B_HOST >"$LAB_DIR/ping" 2>&1
 }
 
-# An edge that cannot start, for a reason that its log has.
+# An edge that cannot start; its log has the reason.
 cannot_start() { # reason break mend
 	lab_edge_stop a
 	"$2"
@@ -78,7 +78,7 @@ datagram() { # bytes address port
 	head -c "$1" /dev/zero | lab_in ha socat -u -b "$1" - "UDP-SENDTO:$2:$3"
 }
 
-# Two pieces, of which the second one has the UDP header: the first ends behind a header for the destination.
+# Two fragments, of which the second has the UDP header: the first ends behind a destination options header.
 hidden_port() {
 	lab_in ha perl -e '
 		use Socket qw(:DEFAULT inet_pton AF_INET6);
@@ -91,7 +91,7 @@ hidden_port() {
 	' $A_HOST6 $B_HOST6 "$(lab_in ha cat /sys/class/net/rdma0/ifindex)" "$(lab_in ea cat /sys/class/net/lan0/address)"
 }
 
-on_the_line() { # packets of hosts that have come from edge A; of each, the source and the destination are counted
+on_the_line() { # hosts' packets from edge A; each counts twice, by its source and by its destination
 	lab_in line nft list table netdev watch_wa |
 		awk '{ for (i = 1; i < NF; i++) if ($i == "packets") n += $(i + 1) } END { print n / 2 }'
 }
@@ -103,7 +103,7 @@ crossing() { # command...: N, how many packets of hosts it brings from edge A on
 	N=$(($(on_the_line) - N))
 }
 
-# Only the first piece has a port.
+# Only the first fragment has a port.
 pieces_stay() {
 	crossing datagram 100 $B_HOST 9999
 	[ $N = 1 ] || why "$N packets of a whole datagram crossed the line: the test sees nothing" || return
@@ -121,7 +121,7 @@ pieces_stay() {
 	[ $N = 3 ] || why "$N of 3 pieces of a ping crossed the line"
 }
 
-# Where the kernel puts packets together, as it does with conntrack, it knows the port of all pieces.
+# Where the kernel reassembles packets, as with conntrack, it knows the port of all fragments.
 pieces_known() {
 	lab_in ea nft -f - <<-'END' || return
 		table inet tracked {
@@ -138,7 +138,7 @@ pieces_known() {
 	[ -z "$WHY" ]
 }
 
-# The rules in front of the routing tables are all that is left. To them no piece has a port, not the first one either.
+# Only the rules in front of the routing tables are left. For these no fragment has a port, not even the first.
 pieces_stay_by_ip_rule() {
 	local to
 	lab_in ea nft flush ruleset
@@ -154,7 +154,7 @@ pieces_stay_by_ip_rule() {
 	[ $N = 3 ] || why "$N of 3 pieces of a ping crossed the line"
 }
 
-# The way is open for all IP again, and no rule is left that nobody asks for.
+# All IP passes again, and no rule without a link is left.
 pieces_pass_without_a_link() {
 	mv "$(lab_conf_path a)" "$LAB_DIR/link.saved"
 	lab_close a || why "--close: $(tail -1 "$LAB_DIR/close.log")"
@@ -188,7 +188,7 @@ half_a_file() {
 	! lab_in ea nft list table inet longreach >/dev/null 2>&1 || why "all RoCE is still closed"
 }
 
-# Its nft table can be flushed as any other, and no daemon runs that would notice. (Nothing else closes anything here.)
+# The nft table can be flushed like any other, and no daemon runs to restore it. (No other rule closes RoCE here.)
 half_a_file_and_a_flush() {
 	local path family
 	path=$(lab_conf_path a)
@@ -207,7 +207,7 @@ half_a_file_and_a_flush() {
 	! lab_ip ea rule show | grep -q 'from all ipproto udp dport 4791' || why "all RoCE is still closed" || return
 }
 
-# Of each two prefixes RoCE is closed both ways: a rule that is gone is one without its counterpart.
+# RoCE is closed both ways for each two prefixes: a rule without its counterpart shows that one is missing.
 rules_both_ways() {
 	local rules
 	rules=$(lab_ip ea rule show; lab_ip ea -6 rule show)
@@ -216,7 +216,7 @@ rules_both_ways() {
 	awk '{ print $2, $1 }' "$LAB_DIR/out" | sort | cmp -s - "$LAB_DIR/out" || why "a rule of the link is gone: $rules"
 }
 
-# To the kernel the rule that closes all RoCE could be one of the link's.
+# The kernel cannot tell the rule that closes all RoCE from a rule of the link.
 all_is_not_one_of_the_links() {
 	local i
 	for i in 1 2 3; do
@@ -231,7 +231,7 @@ all_is_not_one_of_the_links() {
 	lab_close a && rules_both_ways
 }
 
-# What is not known to be gone is not opened.
+# A link that may still exist is not opened.
 no_directory() {
 	lab_close a || why "--close: $(tail -1 "$LAB_DIR/close.log")" || return
 	! lab_in ea "$LAB_BIN/longreachd" --close --config-dir "$LAB_DIR/nowhere" >"$LAB_DIR/out" 2>&1 ||
@@ -285,7 +285,7 @@ lab_flow_open() {
 	[ "$(lab_status a '.links[0].counters.bytes_acked // .links[0].counters.lan_rx_packets')" -gt 100 ]
 }
 
-# What is owed must not be overtaken.
+# Other IP must not overtake owed packets.
 after_death_owing() {
 	lab_relink 30 || return
 	rm -f "$LAB_DIR/close.log"
@@ -300,7 +300,7 @@ after_death_owing() {
 	! ping_passes || why "IP overtakes what is owed"
 }
 
-# While a process that was killed is on its way out its buffer is locked: that is as good as owing.
+# While a killed process is still dying its buffer is locked: the buffer then counts as owing packets.
 close_sees_what_is_owed() {
 	lab_close a
 	lab_close b
@@ -327,7 +327,7 @@ flushed() {
 	NOTE="back after $ms ms"
 }
 
-# Also in the moment in which the daemon puts them back: what is not there must not become what is wanted.
+# The same while the daemon restores rules: it must not take the incomplete rules for the wanted ones.
 flushed_again() {
 	local round
 	for round in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
@@ -340,7 +340,7 @@ all_is_closed() {
 	lab_in ea nft list table inet longreach 2>/dev/null | grep -q 'udp dport 4791.*drop'
 }
 
-# The table of no link, which --close made because of a file that cannot be understood.
+# The table without a link, which --close made for a file that cannot be parsed.
 all_flushed() {
 	local path
 	path=$(lab_conf_path a)
@@ -358,7 +358,7 @@ all_flushed() {
 	! all_is_closed || why "all RoCE is closed although the file is whole"
 }
 
-# A reload looks at the rules too, and does not take a running link for one that owes something.
+# A reload checks the rules, too, and does not treat a running link as one that owes packets.
 reloaded() {
 	local from
 	from=$(wc -l <"$LAB_DIR/a/log")
@@ -367,7 +367,7 @@ reloaded() {
 	rules_stand || why "no rules"
 }
 
-# Not all of them: the rest would look as if all were well.
+# Only some of the rules: the remaining ones look like a complete set.
 one_rule_gone() {
 	local handle
 	handle=$(lab_in ea nft -a list chain inet longreach_link forward | sed -n 's/.*drop # handle //p' | head -1)
@@ -379,7 +379,7 @@ rules_number() {
 	[ "$(lab_in ea nft list table inet longreach_link | grep -c drop)" = "$RULES" ]
 }
 
-# Nothing is acknowledged early while they cannot be put back; the edge says so.
+# While the rules cannot be restored nothing is acknowledged early; the edge reports this.
 cannot_be_put_back() {
 	mkdir -p "$LAB_DIR/bin"
 	printf '#!/bin/sh\necho "nft: no" >&2\nexit 1\n' >"$LAB_DIR/bin/nft"

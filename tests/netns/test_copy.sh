@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# longreach copy with real daemons: a tree with everything in it arrives as it is, whoever is killed meanwhile.
+# longreach copy with real daemons: a tree with all kinds of entries arrives unchanged, although processes are killed.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -15,7 +15,7 @@ start_exports() {
 	EXPORTS=$!
 }
 
-# The process that sends what is in an export.
+# The process that sends the contents of an export.
 sender_of() { # export
 	pgrep -P "$EXPORTS" -x "lr>:$1"
 }
@@ -37,7 +37,7 @@ start_edges() {
 	lab_wait 5 copy -n "$LAB_DIR/secret/file" link:data || why "no export: $(copy -n "$LAB_DIR/secret/file" link:data 2>&1 | tail -1)"
 }
 
-# Names that shells and programs stumble over, and all kinds of files that are copied.
+# Difficult names, and all kinds of files that are copied.
 make_tree() { # directory
 	local d=$1 i
 	mkdir -p "$d/sub/empty" "$d/many" "$d/-dash" "$d/ro"
@@ -76,7 +76,7 @@ os.setxattr(sys.argv[1] + "/sub", b"user.dir", b"d")' "$d" 2>/dev/null
 	touch -d '2003-04-05 06:07:08' "$d/sub/empty" "$d/sub" "$d/many" "$d/ro" "$d"
 }
 
-# Everything that is told of a tree: kinds, modes, sizes, times, links, xattrs, contents.
+# Describes a tree: kinds, modes, sizes, times, links, xattrs, contents.
 describe() { # directory
 	python3 - "$1" <<-'END'
 		import os, sys, hashlib, stat
@@ -157,20 +157,20 @@ killed_copy_goes_on() {
 	begin_large killed || return
 	kill -KILL $COPY
 	wait $COPY 2>/dev/null
-	if [ -e "$LAB_DIR/there/killed/big/d/file" ]; then # the kill came late: then it is whole
+	if [ -e "$LAB_DIR/there/killed/big/d/file" ]; then # the kill came late: then the file is complete
 		cmp "$LAB_DIR/big/d/file" "$LAB_DIR/there/killed/big/d/file" || why "a half-written file has its name" || return
 		NOTE="the copy was through before the kill"
 		return
 	fi
 	copy --json "$LAB_DIR/big" link:data/killed/ >"$LAB_DIR/big.json" 2>"$LAB_DIR/big.err" || why "copy: $(tail -1 "$LAB_DIR/big.err")" || return
 	same_trees "$LAB_DIR/big" "$LAB_DIR/there/killed/big" || return
-	# what was all there when the second one began had come before the kill
+	# files complete at the second start had arrived before the kill
 	[ "$(of_json "$LAB_DIR/big.json" present_bytes)" -gt $((7 * MIB)) ] || [ "$(of_json "$LAB_DIR/big.json" sent_bytes)" -lt $((8 * MIB)) ] ||
 		why "it began from the beginning: $(of_json "$LAB_DIR/big.json" sent_bytes) bytes sent, $(of_json "$LAB_DIR/big.json" present_bytes) were there" || return
 	NOTE="$(($(of_json "$LAB_DIR/big.json" present_bytes) / MIB)) MiB were there, $(($(of_json "$LAB_DIR/big.json" sent_bytes) / MIB)) MiB sent"
 }
 
-# One copy over whatever is killed.
+# One copy, during which COMMAND kills something.
 goes_on_over() { # destination command...
 	local to=$1
 	shift
@@ -263,9 +263,9 @@ one_file() {
 	[ "$(cat "$LAB_DIR/there/renamed")" = new ] || why "it was not replaced"
 }
 
-# --- from there to here ---
+# --- from the other site to here ---
 
-# What is at the other site, whoever has made it, comes as it is.
+# Files of the other site arrive unchanged, whatever created them.
 tree_comes_back() {
 	copy --json link:data/new/src "$LAB_DIR/back" >"$LAB_DIR/back.json" 2>"$LAB_DIR/copy.err" ||
 		why "copy: $(tail -1 "$LAB_DIR/copy.err") $(tail -1 "$LAB_DIR/b/exports.log")" || return
@@ -295,7 +295,7 @@ begin_pull() { # name
 	begin_copy link:data/big "$LAB_DIR/$1" "$LAB_DIR/$1"
 }
 
-# Interrupted by whatever command does, the copy goes on by itself.
+# The copy continues by itself after COMMAND has interrupted it.
 pull_goes_on_over() { # name command...
 	local to=$1
 	shift
@@ -325,7 +325,7 @@ kill_sender() {
 	pid=$(sender_of data) && kill -KILL "$pid"
 }
 
-# The export is all that its sender sees.
+# The sender sees only the export.
 nothing_comes_from_outside() {
 	ln -s ../secret "$LAB_DIR/there/way-in"
 	ln -s "$LAB_DIR/secret" "$LAB_DIR/there/way-in-too"
@@ -350,7 +350,7 @@ alive() { # pid
 	kill -0 "$1" 2>/dev/null
 }
 
-# Whoever it hits, again and again, while one tree crosses. A sender that was killed is started again.
+# Kills random processes repeatedly while one tree crosses. A killed sender is started again.
 random_kills() { # how many
 	local n=$1 i who left=$1 hits='' before size
 	rm -rf "$LAB_DIR/big"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Many queue pairs over one line: what hosts send for each packet that is delivered, beside the same without edges. The
-# hosts ignore CNPs, and have 256 KiB outstanding on each queue pair. The line, at its rate, is what limits them. Ratios
-# are printed and not judged, as a busy machine changes them.
+# Many queue pairs over one line: packets that hosts send for each delivered packet, with edges and without. The hosts ignore
+# CNPs, and have 256 KiB outstanding on each queue pair. The line's rate is the limit. Ratios are printed and not checked, as a
+# busy machine changes them.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -14,8 +14,8 @@ ratios() {
 		"\(.here.tx_packets * 4096 / $b * 100 | round / 100) packets sent for each delivered, \(.goodput_gbps * 1000 | round) Mbit/s"')
 }
 
-# A queue pair that runs out of retries is told of and not judged: with two processors for hosts, edges, line and whatever
-# else runs here, packets are lost on their way to an edge. Wrong bytes or a wrong order are judged, see check.sh.
+# A queue pair that runs out of retries is reported but is no failure: hosts, edges and line share two processors, and packets
+# are lost on their way to an edge. Wrong bytes or a wrong order are failures, see check.sh.
 crowd() { # queue pairs, rcperf-options...
 	if LAB_PATIENCE=90 lab_rcperf --secs "${FULL:+1}5" --depth 4 --size 65536 --qps "$@"; then
 		ratios
@@ -30,7 +30,7 @@ direct() { # as crowd
 	crowd "$@"
 }
 
-serves() { # how many queue pairs the buffer serves is said in the log and in the status
+serves() { # log and status have the number of queue pairs that the buffer serves
 	local once turns
 	once=$(lab_status a '.links[0].buffer_plan.busy_qps_at_once')
 	turns=$(lab_status a '.links[0].buffer_plan.busy_qps_in_turns')

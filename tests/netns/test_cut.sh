@@ -29,8 +29,8 @@ cut_under_load() { # mode
 	lab_edge_alive a && lab_edge_alive b || why "an edge died"
 }
 
-# What was acknowledged early lies in the buffer of the edge that is killed; its next life delivers it. Hosts with 2 s
-# of patience: half a second is what a daemon may take to be back on a machine that is busy with other things.
+# Early-acknowledged packets are in the buffer of the killed edge; the restarted daemon delivers them. Hosts retry for 2 s,
+# because a daemon on a busy machine may take half a second to restart.
 killed_under_load() { # edge
 	local pid status
 	LAB_MODE=near

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The daemon measures how long the line is, notices when that changes, and says when its file disagrees.
+# The daemon measures the length of the line, notices changes, and reports when its link file disagrees.
 #
-# What it tells is the fibre's length and what the machines add: a floor, stated by status and measured here at 0 km.
+# The measured distance contains the delay of the machines: a floor, shown by status and measured here at 0 km.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
-# A busy machine adds delay, an idle link sees few packets: many, and the least of them.
+# A busy machine adds delay and an idle link has few packets: the test sends many and takes the minimum.
 LAB_EXTRA=Tuning.Keepalive=10ms
 
 distance() { # field
@@ -37,7 +37,7 @@ measures() { # km
 	NOTE="$(distance measured_m) m, of which the floor is $floor_m m"
 }
 
-# Two to five seconds after it, if the machine runs the daemon every second: test_distance.c has that.
+# Two to five seconds after the change, if the machine runs the daemon every second (test_distance.c tests that).
 step_from_300_to_340() {
 	local start=$EPOCHREALTIME steps
 	lab_line_set 300
@@ -54,13 +54,13 @@ noticed() { # steps before
 	holds "$(distance steps) > $1 && $(distance measured_m) >= 340000"
 }
 
-recomputed() { # what the status plans is what the library says of this round trip
+recomputed() { # the status has the same plan as the library for this round trip
 	local rtt plan want
 	rtt=$(distance least_rtt_ns)
 	plan=$(lab_status a '.links[0].buffer_plan.wanted_bytes')
 	want=$("$LAB_BIN/longreach" headroom --json --rtt "${rtt}ns" --rate "$LAB_RATE" | jq .plan.deep_buffer_bytes)
 	NOTE="a direction wants $plan bytes"
-	# the way may be measured anew between the two questions
+	# the round trip may be measured again between the two queries
 	holds "$plan > 0.97 * $want && $plan < 1.03 * $want" || why "$NOTE, longreach headroom says $want"
 }
 
@@ -89,7 +89,7 @@ measurement_said() {
 	grep -q 'round trip .* of fibre' "$LAB_DIR/a/log"
 }
 
-# A running buffer is not resized: both sizes are shown, and the log says what a restart would want.
+# A running buffer is not resized: status shows both sizes, and the log names the Size= for a restart.
 too_small() {
 	local size
 	lab_edges_stop

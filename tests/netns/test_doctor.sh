@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# longreach doctor: faults are planted one at a time, and it must name each; of a healthy pair it must say nothing.
+# longreach doctor: the test plants one fault at a time, which the doctor must name; for a healthy pair it must print nothing.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -8,7 +8,7 @@ doctor() { # a|b options...
 	lab_in "e$1" "$LAB_BIN/longreach" --control "$LAB_DIR/$1/control" doctor "${@:2}"
 }
 
-# What it finds and what it exits with, in $EXAMINED and STATUS.
+# Leaves the doctor's findings in $EXAMINED and its exit status in STATUS.
 examine() { # a|b options...
 	doctor "$@" >"$EXAMINED" 2>"$EXAMINED.err"
 	STATUS=$?
@@ -24,7 +24,7 @@ names() { # a|b check
 	[ $STATUS = 1 ] && grep -qE "^(link: )?$2: .* -> " "$LAB_DIR/doctor"
 }
 
-# A look takes a second.
+# One run of the doctor takes a second.
 soon() { # command...
 	local i
 	for i in 1 2 3 4 5 6 7 8; do
@@ -33,7 +33,7 @@ soon() { # command...
 	return 1
 }
 
-# It names the fault soon, and what else it says is expected of this fault, too.
+# The doctor names the fault soon, and other findings only if they are expected with this fault.
 finds() { # a|b check [others...]
 	local edge=$1 check=$2 other
 	shift 2
@@ -49,7 +49,7 @@ is_healthy() { # a|b
 	[ $STATUS = 0 ] && [ ! -s "$EXAMINED" ] && [ ! -s "$EXAMINED.err" ]
 }
 
-# Of both edges at once, each with files of its own.
+# Runs on both edges at once, each with its own files.
 both() { # command...: its last argument is the edge
 	local edge=a pid r
 	(EXAMINED=$LAB_DIR/doctor.b && "$@" b) &
@@ -62,12 +62,12 @@ both() { # command...: its last argument is the edge
 	[ $r = 0 ] || why "edge $edge, exit code $(cat "$EXAMINED.$edge.status"): $(cat "$EXAMINED.$edge" "$EXAMINED.$edge.err" | head -1)"
 }
 
-# At once: a link that is up is well.
+# At once: a link that has just come up is healthy.
 says_nothing() {
 	both is_healthy
 }
 
-# What was wrong has been put right.
+# The fault has been repaired.
 is_well_again() {
 	both soon is_healthy
 }
@@ -105,7 +105,7 @@ healthy_json() {
 		why "exit code $STATUS: $(head -c 100 "$LAB_DIR/doctor")"
 }
 
-# Each name that --list has is in the manual, and none is there that is not in the list.
+# The names of --list and of the manual are the same.
 list_is_documented() {
 	doctor a --list | cut -d: -f1 | sort >"$LAB_DIR/listed"
 	sed -n '/^.SH WHAT THE DOCTOR FINDS/,/^.SH /s/^\.B \([a-z_]*\)$/\1/p' "$LAB_ROOT/etc/man/longreach.1" | sort >"$LAB_DIR/manual"
@@ -135,7 +135,7 @@ no_such_link() {
 	[ $STATUS = 2 ] || why "exit code $STATUS"
 }
 
-# Somebody who may not look must not be told that all is well.
+# A user who may not read the state must not be told that all is well.
 not_allowed() {
 	chmod 711 "$LAB_DIR" "$LAB_DIR/a"
 	cp "$LAB_BIN/longreach" "$LAB_DIR/longreach"
@@ -250,7 +250,7 @@ firewall() { # nft's words
 	is_well_again
 }
 
-# One that lets it through, and drops other things.
+# Rules that accept the link's packets and drop others.
 good_firewall() {
 	lab_in ea nft -f - <<-END
 		table inet operator {
@@ -275,7 +275,7 @@ good_firewall() {
 	is_well_again
 }
 
-# The way back is another one than that in which the other edge's datagrams come.
+# The route back leads out of another interface than the one where the other edge's datagrams arrive.
 rp_filter_wan() {
 	lab_sysctl ea net.ipv4.conf.wan0.rp_filter=1
 	says_nothing || return
@@ -298,10 +298,10 @@ other_edge_gone() {
 	is_well_again
 }
 
-# By an operator, who said so: that is told, and not what follows from it.
+# Stopped by an operator: the doctor reports this, and not its consequences.
 other_edge_stopped() {
 	lab_client b stop link >/dev/null
-	sleep 3 # until nothing is heard any more
+	sleep 3 # until the link counts as silent
 	finds a link_failed || return
 	[[ $NOTE = *"stopped the link at the other edge"* ]] || why "$NOTE" || return
 	lab_client b start link >/dev/null
@@ -370,8 +370,8 @@ slow_clock() {
 	LD_PRELOAD=$LAB_TOOLS/clock_shift.so CLOCK_SHIFT_FILE=$LAB_DIR/clock.a ASAN_OPTIONS=verify_asan_link_order=0 finds a clock
 }
 
-# Edges with wall clocks of their own, which are set while the link runs. The other edge sees the same, and its clock was
-# not set.
+# Edges with their own wall clocks, which are set while the link runs. The other edge also reports the difference, but no set
+# clock.
 clock_is_set() {
 	lab_own_clocks
 	relink && says_nothing || return
@@ -431,7 +431,7 @@ mount_too_small() {
 	return $r
 }
 
-# ip netns exec gives each program a mount namespace of its own, with a /sys of its own.
+# ip netns exec gives each program its own mount namespace with its own /sys.
 with_files() { # shell commands that put files into place
 	lab_in ea bash -c "$1; exec $LAB_BIN/longreach --control $LAB_DIR/a/control doctor" >"$LAB_DIR/doctor" 2>"$LAB_DIR/doctor.err"
 	STATUS=$?
@@ -490,7 +490,7 @@ stray() {
 
 # --- hosts ---
 
-# The client is killed with its fault: what it would say of it is not asked.
+# The client is killed while the fault lasts: its result does not matter.
 beside() { # rcperf options -- function arguments...
 	local options=() pid r
 	while [ "$1" != -- ]; do
@@ -531,7 +531,7 @@ requests_go_around() {
 	relink || return
 	local mac
 	mac=$(lab_in eb cat /sys/class/net/lan0/address)
-	# what a responder would say to a request that came another way: an ACK to a queue pair that nobody has
+	# a responder's answer to a request that bypassed the edge: an ACK to a queue pair that no flow has
 	lab_in hb bash -c "for i in \$(seq 40); do echo; sleep 0.1; done" | lab_acks "$mac" &
 	local pid=$!
 	finds b request_path
@@ -580,7 +580,7 @@ early_retry() {
 	beside --secs 9 --size 4096 --depth 1 --qps 8 --adaptive-retrans --timeout-ms 2000 -- finds a retry_early
 }
 
-# States that cannot be brought about in two seconds: the daemon's answer, changed on its way.
+# States that cannot be reached within two seconds: the test changes the daemon's answer on its way.
 answers() { # jq-filter check
 	lab_client a status --flows --json >"$LAB_DIR/answer"
 	answers_kept "$@"
@@ -604,7 +604,7 @@ answers_kept() { # jq-filter check
 	[ "$r" = "$2${2:+ }" ] || why "it finds: $r$(head -1 "$LAB_DIR/doctor.err")"
 }
 
-# A running daemon would switch it off again.
+# A running daemon would switch the offload off again.
 gro_on() {
 	local r
 	lab_client a status --flows --json >"$LAB_DIR/answer"

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Engine=dpdk with net_af_packet devices at both edges: what hosts send crosses, whatever happens to a daemon, and a
-# machine that lacks what the engine needs says so in words.
+# Engine=dpdk with net_af_packet devices at both edges: hosts' packets cross although daemons are killed, and errors name what
+# the machine lacks for the engine.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 . "$(dirname "$0")/dpdk.sh"
 
-# Whose frames are larger than a place of the link's buffer, and are copied.
+# A device whose frames are larger than a slot of the link's buffer, so that packets are copied.
 COPYING=net_af_packet0,iface=lan0,framesz=8192,blocksz=65536,framecnt=256
 A_TCP=10.101.1.3
 
@@ -19,7 +19,7 @@ capacity() { # a|b
 	lab_status "$1" '.links[0].buffer.from_lan.capacity_bytes'
 }
 
-# Blanks are no room for packets: what the pool holds is less by those that the device has.
+# Blanks do not count as room for packets: the pool's capacity is smaller by the device's blanks.
 places_lent() {
 	local e whole=$1 now lent=
 	for e in a b; do
@@ -44,7 +44,7 @@ nothing_lent() {
 	done
 }
 
-# What hosts say to the edge itself comes off the device as well, and only off a device is it counted.
+# Hosts' packets to the edge itself also come from the device, and only a device counts them.
 by_devices() {
 	local e before after
 	for e in a b; do
@@ -59,7 +59,7 @@ by_devices() {
 	done
 }
 
-# The library's threads were started with rights.
+# The library's threads were started with capabilities.
 no_rights() {
 	local e pid task n=0
 	for e in a b; do
@@ -110,8 +110,8 @@ no_huge_pages() {
 }
 
 # Site A's host behind a virtio-user port, which testpmd joins to a cable of the host's; the edge serves it by net_vhost.
-# lan0 keeps addresses and next hops, and nobody answers ARP. What the endpoints say by TCP goes by lan0 as ever: a port
-# without an interface of the kernel has no way to it.
+# lan0 keeps addresses and next hops, and nobody answers ARP. The endpoints' TCP goes by lan0: a port without a kernel
+# interface has no route for it.
 by_vhost() {
 	local mac_host mac_edge
 	[ -x "$(command -v dpdk-testpmd)" ] || { WHY="dpdk-testpmd is not here"; return 77; }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Engine=dpdk: kill -9 again and again while devices write into the links' buffers. What was acknowledged is delivered,
-# once and as it was: rcperf counts and compares every byte.
+# Engine=dpdk: repeated kill -9 while devices write into the links' buffers. Acknowledged messages are delivered once and
+# unchanged: rcperf counts and compares every byte.
 #
 #     host a --- edge a (killed) === line, 300 km === edge b (killed) --- host b
 . "$(dirname "$0")/lab.sh"
@@ -11,7 +11,7 @@
 [ "${FULL:-}" != 1 ] || KILLS=${KILLS:-16}
 KILLS=${KILLS:-4}
 
-# The one that carries packets, which its parent starts again.
+# The process that carries packets, which its parent restarts.
 kill_child() { # a|b
 	local child
 	child=$(lab_edge_child "$1")
@@ -19,7 +19,7 @@ kill_child() { # a|b
 	lab_wait 5 lab_gone "$child"
 }
 
-# Both, and another daemon begins while the former child may still be dying: as a service manager does, it tries again.
+# Both processes; the next daemon starts while the former child may still be dying, and retries as a service manager does.
 kill_both() { # a|b
 	kill -9 "${LAB_EDGE_PID[$1]}"
 	wait "${LAB_EDGE_PID[$1]}" 2>/dev/null

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# WanDevice=: datagrams between the edges by net_af_packet devices, at both edges and at one. What hosts send crosses, ECN is
-# read and written, the kernel keeps what is not theirs, and what cannot work is refused in words.
+# WanDevice=: datagrams between the edges by net_af_packet devices, at both edges and at one. Hosts' packets cross, ECN is read
+# and written, the kernel keeps all other frames, and unusable devices are refused with a reason.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 . "$(dirname "$0")/dpdk.sh"
@@ -12,7 +12,7 @@ link() {
 	lab_relink 300
 }
 
-# Of the kernel's UDP: datagrams that it has sent, that it had no socket for.
+# Counters of the kernel's UDP: datagrams sent, datagrams without a socket.
 kernel_udp() { # a|b
 	lab_in "e$1" awk '/^Udp: [0-9]/ { print $5, $3 }' /proc/net/snmp
 }
@@ -25,7 +25,7 @@ drops() { # a|b name
 	lab_status "$1" ".links[0].drops.$2"
 }
 
-# The kernel sends none of them. It gets a copy of each that comes, which goes nowhere: nobody hears an ICMP message.
+# The kernel sends none of these datagrams. It drops its copy of each received one without an ICMP message.
 by_devices() {
 	local e sent noport sent_then noport_then
 	for e in a b; do
@@ -44,7 +44,7 @@ by_devices() {
 	NOTE="kernel's datagrams: $((sent - ${!sent_then}))"
 }
 
-# ARP and the control channel's TCP come off the device as well, and are the kernel's.
+# The device also receives ARP and the control channel's TCP, which belong to the kernel.
 kernel_keeps() {
 	local before after
 	before=$(counter a wan_not_ours)
@@ -75,7 +75,7 @@ bad_checksums() {
 	[ "$(drops b wan_bad_length)" -lt "$(drops b wan_bad_checksum)" ] || why "wrong lengths: $(drops b wan_bad_length)"
 }
 
-# Without a neighbour there is no next hop: counted, and mended by the kernel's own means.
+# Without a neighbour there is no next hop: this is counted, and the kernel resolves the neighbour.
 cut_and_back() {
 	local client e=a
 	lab_line_set 300
@@ -92,7 +92,7 @@ cut_and_back() {
 	NOTE="$(lab_result .messages) messages, $(lab_result .here.retries) retries"
 }
 
-# The link gives its devices back, and takes them again.
+# The link releases its devices, and opens them again.
 restarted() {
 	lab_client a restart link >/dev/null || why "edge a does not restart its link" || return
 	lab_link_up || why "the link does not come back" || return

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A core dump of the daemon holds no key, and nothing that hosts sent.
+# A core dump of the daemon contains no key and no payload of hosts.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -20,7 +20,7 @@ line_of_key() { # a|b
 	sed -n 2p "$LAB_DIR/keys/$1/link.key"
 }
 
-# What looks is able to find.
+# The search works: it finds what is there.
 finds_in_a_host() {
 	local pid
 	lab_rcperf --op write --qps 2 --size 65536 --secs 2 &

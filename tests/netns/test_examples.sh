@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The programs of examples/ with real daemons. Site A is a GPU host that runs the daemon itself: nothing is behind its
-# LanPort=. Site B is an edge at the border. GPUs are fakecuda's.
+# The programs of examples/ with real daemons. Site A is a GPU host that runs the daemon itself: no host is behind its
+# LanPort=. Site B is an edge at the border. fakecuda simulates the GPUs.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -49,7 +49,7 @@ is_reached() { # a|b
 	(at "$1" "$LAB_BIN/longreach" regions link) >/dev/null 2>&1
 }
 
-# An odd length: the last number is there in part.
+# An odd length: only a part of the last number is there.
 gpu_buffer() {
 	local bytes=$((8 * MIB + 3)) provider
 	truncate -s $bytes "$LAB_DIR/numbers"
@@ -110,7 +110,7 @@ checkpoint_over_a_kill() {
 	cmp "$LAB_DIR/src" "$LAB_DIR/out/checkpoint" >"$LAB_DIR/cmp" 2>&1 || why "$(head -1 "$LAB_DIR/cmp")"
 }
 
-# A notice that tells another checksum, as a file that changes while it is sent would: FILE stays what it was.
+# A notice with a wrong checksum, as from a file that changes while it is sent: FILE stays unchanged.
 checkpoint_that_differs() {
 	receive $((32 * MIB)) || return
 	(at a timeout 40 "$LAB_BIN/longreach" put "$LAB_DIR/src" link:checkpoint --promise 'done' \
@@ -131,7 +131,7 @@ checkpoint_errors() {
 	rm -f "$LAB_DIR"/out/checkpoint.*
 }
 
-# The two link files that docs/RELAY.md and the manual print are accepted, and both print the same.
+# The two link files in docs/RELAY.md and in the manual are valid, and the same in both.
 link_files() {
 	local which
 	mkdir "$LAB_DIR/doc"

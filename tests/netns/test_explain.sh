@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# longreach explain: queue pairs are broken or made slow in one way after the other, and it must name each cause, at the
-# edge that can know it, while the program runs and after it has ended; of healthy queue pairs it must say nothing.
+# longreach explain: the test breaks or slows down queue pairs in one way after the other. explain must name each cause, at the
+# edge that can know it, while the program runs and after its end; for healthy queue pairs it must name none.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
 A_TCP=10.101.1.9 # TCP of programs whose data takes other addresses
 B_TCP=10.101.2.9
 
-# Each test has a pair of hosts of its own, so that none sees what another one left: $A, $B.
+# Each test has its own pair of hosts, $A and $B, so that no test sees flows of another.
 hosts() { # number at site A, number at site B
 	A=10.101.1.$1 B=10.101.2.$2
 	LAB_FROM=$A LAB_TO=$B
@@ -23,7 +23,7 @@ found() { # the names of what was found, each once
 	jq -r '.findings[].cause' "$LAB_DIR/explain" 2>/dev/null | sort -u | tr '\n' ' '
 }
 
-# What it finds is like the pattern, soon.
+# The findings soon match the pattern.
 finds() { # a|b pattern words...
 	local edge=$1 pattern=$2 i
 	shift 2
@@ -37,7 +37,7 @@ finds() { # a|b pattern words...
 	[[ "$(found)" = $pattern ]] || why "exit code $STATUS, it finds: $(found)$(head -1 "$LAB_DIR/explain.err")"
 }
 
-# This cause and no other; or this one first of several, as what to look at first.
+# Only this cause; or this cause first of several.
 names() { finds "$1" "$2 " "${@:3}"; }       # a|b cause words...
 names_first() { finds "$1" "$2 *" "${@:3}"; } # a|b cause words...
 
@@ -62,7 +62,7 @@ beside() { # rcperf-options... -- command...
 	return $status
 }
 
-# Programs of these tests are not asked to end well.
+# The exit status of these programs does not matter.
 end_client() { # pid
 	local pids
 	pids=$(lab_children "$1" | tail -n +2)
@@ -105,7 +105,7 @@ healthy_text() {
 	[ $STATUS = 0 ] && [[ $NOTE = "nothing is wrong with "* ]] || why "exit code $STATUS: $NOTE"
 }
 
-# Every way to say which flow it is finds it; what is none is refused.
+# Every form of a flow's name finds the flow; other words are refused.
 words() {
 	local qpn id
 	qpn=$(lab_client a status --flows --json | jq -r '[.links[0].flows[] | select(.side == "near" and .pairing != "learning")][0] | .dest_qpn')
@@ -160,7 +160,7 @@ pass_roce() { # namespace
 	lab_in "$1" nft delete table netdev around
 }
 
-# The requester's data takes another way than its TCP, which does not come here either.
+# The requester's data takes another route than its TCP, and neither comes here.
 no_route() {
 	hosts 3 3
 	drop_roce ha rdma0 || return
@@ -195,7 +195,7 @@ no_way_back() {
 	return $r
 }
 
-# TCP of the same host comes through: its way back is right.
+# TCP of the same host comes through: its route back is right.
 no_such_qp() {
 	hosts 6 6
 	drop_roce hb rdma0 || return
@@ -221,7 +221,7 @@ no_neighbour() {
 	return $r
 }
 
-# Its patience is shorter than the line.
+# The requester's timeout is shorter than the round trip.
 gives_up_early() {
 	hosts 2 3
 	server
@@ -231,7 +231,7 @@ gives_up_early() {
 
 # --- refused, not ready, gone ---
 
-# The same queue pair begins again: the life before is remembered with what was wrong with it, and how long ago that was.
+# The same queue pair begins again: the fault of the life before is remembered, with the time since then.
 access() {
 	local n
 	hosts 2 4
@@ -323,13 +323,13 @@ window() {
 line_full() {
 	hosts 3 7
 	server
-	# hosts that are held off repeat early now and then
+	# held-off hosts sometimes repeat early
 	beside --secs 6 --qps 2 --depth 64 -- names_first a line_full "$A>$B"
 }
 
 # --- a flow's time line, and all of it ---
 
-# Every packet of the flow has its row at both edges, with what became of it; no byte of a payload; nothing is traced after it.
+# Every packet of the flow has its row with its result at both edges, without payload bytes; nothing is traced afterwards.
 time_line() {
 	local edge n
 	hosts 4 2
@@ -365,7 +365,7 @@ time_line_text() {
 	[ $STATUS = 0 ] && [[ $NOTE = *packet*PSN* ]] || why "exit code $STATUS: $NOTE"
 }
 
-# All that is known of it, each fact with an entry in the manual.
+# All facts of the flow, each with an entry in the manual.
 whole_flow() {
 	local name
 	hosts 4 2

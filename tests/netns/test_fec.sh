@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# FEC between real daemons: what a line loses is rebuilt and hardly anything is sent again; contents are right; status
-# says so. And an edge that has none of it is sent none.
+# FEC between real daemons: lost datagrams are rebuilt and few packets are sent again; contents are right; status shows it. An
+# edge without FEC is sent no repairs.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -14,7 +14,7 @@ ctr() { # a|b counter
 	lab_status "$1" ".links[0].counters.$2"
 }
 
-# What both edges did, while rcperf verified every byte: rebuilt, sent again.
+# Counts of both edges while rcperf verifies every byte: rebuilt, sent again.
 counts() {
 	echo "$(($(ctr a fec_rebuilt) + $(ctr b fec_rebuilt))) $(($(ctr a wan_lost) + $(ctr b wan_lost)))"
 }
@@ -60,7 +60,7 @@ auto_on() {
 	NOTE="$NOTE; $(lab_client a status | sed -n 's/^  fec *//p')"
 }
 
-# A full line has none, but for the moment that it takes to see that.
+# A full line gets no repairs, except in the moment before the edge sees that it is full.
 auto_full() {
 	local repairs datagrams
 	repairs=$(ctr a fec_tx_repairs) datagrams=$(ctr a wan_tx_datagrams)
@@ -70,7 +70,7 @@ auto_full() {
 	[ $((100 * repairs)) -lt "$datagrams" ] || why "$NOTE: a full line pays for FEC"
 }
 
-# Both edges take up another FEC= while packets flow, and say so; every byte is right all the same.
+# Both edges apply another FEC= while packets flow, and report it; every byte stays right.
 reload_under_load() { # FEC what-each-edge-says seconds line...
 	local edge pid before
 	before=$(ctr a lan_rx_bytes)
@@ -108,7 +108,7 @@ fec_is() {
 	[ "$(lab_status a '.links[0].fec.mode')" = "$1" ]
 }
 
-# The way there, before FEC and after it, as each path's own; and the same of the metrics.
+# Loss towards the other edge before and after FEC, by path, in status and metrics.
 per_path() {
 	local p
 	p=$(lab_status a '.links[0].paths[0] | [.rtt_min_ns, .rtt_ns, .rtt_p99_ns, .line_loss, .line_loss_burst, .reordered,

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Floods from who may not take part: a user without rights on edge A's machine (from A's own address), and another box
-# on the WAN. During each, a new session must come up within 5 s of the other edge's start, and the goodput of a running
-# one must be at least 0.95 of what it is without.
+# Floods from foreign senders: an unprivileged user on edge A's machine (from A's own address), and another machine on the WAN.
+# During each flood a new session must come up within 5 s of the other edge's start, and a running session must keep at least
+# 0.95 of its goodput.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 . "$(dirname "$0")/floods.sh"
@@ -14,7 +14,7 @@ goodput() {
 	lab_goodput_gbps
 }
 
-# Of three each time the best: the machine has other work, too.
+# The best of three: the machine has other work, too.
 baseline() {
 	local best=0 g i
 	for i in 1 2 3; do

@@ -34,7 +34,7 @@ end_program() { # signal pid: a function in the background, and what runs in it
 	wait "$2" 2>/dev/null
 }
 
-# What goes wrong in that edge's daemon from now on. It is looked for once in a millisecond.
+# Sets the faults of that edge's daemon from now on. fakecuda reads them once in a millisecond.
 faults() { # a|b words
 	echo "$2" >"$LAB_DIR/fake.new"
 	mv "$LAB_DIR/fake.new" "$LAB_DIR/fake.$1"
@@ -62,7 +62,7 @@ end_providers() {
 	PROVIDERS=
 }
 
-# Memory of programs that a daemon has open.
+# Number of programs' memories that a daemon has open.
 opened() { # a|b
 	grep -c "$LAB_SHM/gpu/" "/proc/$(lab_edge_child "$1")/maps"
 }
@@ -113,7 +113,7 @@ gpu_to_gpu() {
 	both_hold_nothing
 }
 
-# An allocation of cuMemCreate() comes to the daemon as a descriptor. Its size is none of whole pages of a GPU.
+# An allocation of cuMemCreate() comes to the daemon as a descriptor. Its size is no multiple of a GPU page.
 mapped_memory() {
 	head -c 5000001 "$LAB_SHM/src" >"$LAB_DIR/mapped"
 	provide b target --gpu 0 --size 8MiB || return
@@ -138,7 +138,7 @@ file_to_gpu() {
 	both_hold_nothing
 }
 
-# The daemon of b meets the error while it writes; all of the put fails with its words, and nothing is left.
+# Daemon b gets the error while it writes; the whole put fails with the error's text, and nothing is left open.
 fails_there() { # fault words
 	provide b target --gpu 0 --size 64MiB || return
 	faults b "copy_us=300 $1"
@@ -149,7 +149,7 @@ fails_there() { # fault words
 	both_hold_nothing
 }
 
-# The daemon of a meets it while it reads.
+# Daemon a gets the error while it reads.
 fails_here() { # fault words
 	faults a "copy_us=300 $1"
 	gpumem a put "$LAB_DIR/some" link:file >"$LAB_DIR/put" 2>&1 && { why "$1: the put was done"; return; }
@@ -213,7 +213,7 @@ errors_of_the_gpu() {
 	restart a
 }
 
-# The program that puts, and the one that has the region, each in the middle.
+# Kills the putting program, and the program with the region, in the middle of a put.
 killed_programs() {
 	faults a "copy_us=20000"
 	faults b "copy_us=20000"
@@ -233,7 +233,7 @@ killed_programs() {
 	both_hold_nothing
 }
 
-# kill -9 of the daemon that writes: what it had not told as done is written again by the next one.
+# kill -9 of the writing daemon: chunks that it had not reported as done are written again by the next daemon.
 killed_daemon() {
 	head -c $((64 * MIB)) "$LAB_SHM/src" >"$LAB_SHM/part"
 	faults a "copy_us=300"
@@ -269,7 +269,7 @@ least() { # what column
 	awk -v what="$1" -v c="$2" '$1 == what && (!n++ || $c < min) { min = $c } END { printf "%.2f", min }' "$LAB_DIR/medians"
 }
 
-# The GPU is made slow once for several measurements: what was on its way to it takes seconds to be gone.
+# The GPU is slowed down once for several measurements: copies already under way take seconds to finish.
 round_beside_a_slow_gpu() { # how many measurements without it and beside it
 	local gpu i
 	for ((i = 0; i < $1; i++)); do
@@ -279,7 +279,7 @@ round_beside_a_slow_gpu() { # how many measurements without it and beside it
 	faults b "copy_us=100000"
 	gpumem a put "$LAB_SHM/src" link:slow >"$LAB_DIR/put" 2>&1 &
 	gpu=$!
-	sleep 2 # until what the edges keep for it is full
+	sleep 2 # until the edges' buffers for it are full
 	for ((i = 0; i < $1; i++)); do
 		latencies beside || return
 	done

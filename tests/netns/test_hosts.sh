@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Hosts that behave badly, behind two edges: packets lost on their LANs, no receives posted, standing still, impatient
-# timers, wrong keys, death.
+# Misbehaving hosts behind two edges: packets lost on their LANs, no receives posted, pauses, short timeouts, wrong keys,
+# death.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -10,7 +10,7 @@ link() { # mode
 	lab_relink 300
 }
 
-# km, then rcperf's options. Servers of different habits listen on ports of their own.
+# km, then rcperf's options. Servers with different options listen on different ports.
 across() {
 	lab_line_set "$1" loss=0.1%
 	shift
@@ -22,8 +22,8 @@ across() {
 DEAD_S=8 # the edges give a responder up after 3 s, the host a little later
 FROZEN=18601 HANGING=18602 LOSSY=18603 STUCK=18605
 
-# Host B falls silent for good under load, its TCP connection still open: host A must see its own retry error in time
-# instead of being held off for ever, and edge A must say what it could not deliver.
+# Host B falls silent for good under load, with its TCP connection still open: host A must see its own retry error in time
+# instead of being held off for ever, and edge A must report the bytes that it could not deliver.
 dead_responder() {
 	local pid server
 	lab_server $B_HOST --port 18604 || why "the server does not start" || return
@@ -38,15 +38,15 @@ dead_responder() {
 	{ kill -9 $(lab_children "$server") "$server"; wait "$server"; } 2>/dev/null
 	[ -z "$WHY" ] || return
 	NOTE=$(lab_result '.failure // empty' 2>/dev/null | cut -c1-90)
-	# It knows when its retries are used up; that it then waits for the other program's report is its own affair.
+	# The host sees when its retries are used up; its wait for the other program's report afterwards does not count.
 	[[ $NOTE == *"retries exhausted"* ]] || why "after $DEAD_S s the requester still has not heard of it: $NOTE" || return
 	[ "$LAB_MODE" = host ] || grep -q flow_failed "$LAB_DIR/a/log" ||
 		why "edge A does not say which flow it could not deliver" || return
 	lab_edge_alive a && lab_edge_alive b || why "an edge died"
 }
 
-# A program dies in the middle of its work, unpaired QPs and all; the next one between the same hosts must not wait for
-# the dead one's bytes.
+# A program with unpaired QPs dies in the middle of its work; the next program between the same hosts must not wait for the
+# dead program's bytes.
 next_program() {
 	local pid
 	lab_line_set 300 loss=1%
@@ -57,8 +57,8 @@ next_program() {
 	LAB_PATIENCE=20 lab_rcperf --iters 100 --qps 2 --size 20000 --depth 8 || why "the second program fails"
 }
 
-# The responder reads nothing for five seconds, under a sender that could send ten times what the buffer holds in that
-# time. The sender is held off; its queue pairs live, and what was acknowledged arrives.
+# The responder reads nothing for five seconds, while the sender could send ten times the buffer. RNR NAKs hold the sender off;
+# its queue pairs live, and acknowledged messages arrive.
 stuck_responder() {
 	local failed
 	lab_edges_stop
@@ -72,7 +72,7 @@ stuck_responder() {
 	[ "$LAB_MODE" = host ] || grep -q flow_rnr_back_pressure "$LAB_DIR/a/log" || why "the sender was never held off: no test"
 }
 
-# Work that was acknowledged early and then refused: the requester's QP must fail, and the edge must say so.
+# A request is acknowledged early and then refused: the requester's QP must fail, and the edge must report it.
 late_error() {
 	lab_line_set 300
 	LAB_PATIENCE=20 lab_rcperf --secs 3 --size 8192 --depth 16 --bad-rkey-at 500

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What an edge stands on moves under it: interfaces that are deleted and made again, carriers, MTUs, offloads, addresses.
-# Each time state and --check must tell within 2 s, and traffic must be back within 3 s of the repair.
+# Changes of an edge's interfaces: deleted and created again, carriers, MTUs, offloads, addresses. Each time state and --check
+# must report it within 2 s, and traffic must be back within 3 s of the repair.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -22,7 +22,7 @@ is_up() { # edge
 	[ "$(lab_status "$1" '.links[0].state')" = up ] && lab_client "$1" status --check
 }
 
-# A test of its own each time, tried until one passes.
+# Runs a fresh test each time until one passes.
 traffic_passes() {
 	LAB_PATIENCE=2 lab_rcperf --size 4096 --iters 20
 }
@@ -70,7 +70,7 @@ deleted_and_made_again() { # a|b site
 	lab_in "e$1" ethtool -k lan0 | grep -q '^generic-receive-offload: off' || why "GRO is on"
 }
 
-# A port that was away at the start, too.
+# The same with a port that did not exist at the start.
 absent_at_the_start() {
 	lab_edge_stop a
 	lab_ip ea link del lan0
@@ -83,7 +83,7 @@ absent_at_the_start() {
 	back_within_3_s a
 }
 
-# The host's end goes down: the edge's loses its carrier.
+# The host's end goes down: the edge's end loses its carrier.
 carrier() {
 	lab_ip ha link set rdma0 down
 	told a "LAN port lan0: no carrier" || return

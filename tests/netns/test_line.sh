@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The line emulator and the lab themselves, without RDMA: what everything else stands on.
+# The line emulator and the lab themselves, without RDMA: all other tests depend on them.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Two links with barriers between the same two edges, in one network namespace each: other hosts, another port of the
-# WAN address, the same LAN port and buffer directory. Neither may take, open or close what is the other's.
+# WAN address, the same LAN port and buffer directory. Neither may take, open or close traffic of the other.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -40,7 +40,7 @@ pings() { # from to
 	lab_in ha busybox ping -q -c 2 -W 1 -I "$1" "$2" >"$LAB_DIR/ping" 2>&1
 }
 
-# At the same time, each with the word over TCP behind it.
+# Both at the same time, each followed by its TCP message.
 both_carry() {
 	lab_rcperf_between 10.101.1.4 10.101.2.4 "$LAB_DIR/two.json" --port 18525 --op mix --qps 2 --size 20000 --iters 100 &
 	local two=$!
@@ -80,8 +80,8 @@ ip_port_of_one_gone() {
 
 second_waits() { [ "$(lab_status a '.links[] | select(.name == "two") | .state')" = waiting ]; }
 
-# At edge A, where both run: the one waits for it and has the kernel forward what it owes nothing of, the other does not
-# notice.
+# At edge A, where both links run: the first waits for its port while the kernel forwards its other IP, the second is not
+# affected.
 port_of_one_taken() {
 	local sessions ms
 	sessions=$(lab_status a '.links[] | select(.name == "link") | .peer.sessions')

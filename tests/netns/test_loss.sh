@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Loss is loud: buffers with acknowledged bytes that are damaged, left behind or gone, and what the edges say of it.
+# Losses are reported: buffers with acknowledged bytes that are damaged, left over or lost, and the edges' reports of it.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -8,11 +8,11 @@ ARENA=link.0.arena
 
 hosts_send() { [ "$(lab_status a '.links[0].counters.lan_rx_packets // 0')" -gt 1000 ]; }
 
-# Acknowledged bytes lie at edge a, which is dead; the line is cut.
+# Acknowledged bytes are in the buffer of edge a, which is dead; the line is cut.
 bytes_held_by_the_dead() {
 	local pid
 	LAB_MODE=near
-	lab_line_ctl uncut 2>/dev/null # what failed before has left it cut
+	lab_line_ctl uncut 2>/dev/null # a failed test has left it cut
 	lab_relink 300 || return
 	lab_rcperf --secs 10 --size 65536 --depth 16 --qps 2 &
 	pid=$!
@@ -39,7 +39,7 @@ said_set_aside() {
 	lab_client a status | grep -q 'was set aside' || why "the table does not name it"
 }
 
-# Eight zeroed bytes at a place that says what the file is. The bytes that hosts believe delivered must stay.
+# Zeroes eight bytes of the file's identification. Bytes that hosts believe delivered must stay in the file.
 damaged() { # offset from the beginning, or from the end if negative
 	local file at=$1 before
 	bytes_held_by_the_dead || return
@@ -60,7 +60,7 @@ damaged() { # offset from the beginning, or from the end if negative
 	NOTE="$HELD bytes were held, and are kept"
 }
 
-# The link file gets another name: nobody would ever drain the buffer of the old one.
+# The link file gets another name: no link would ever drain the old link's buffer.
 renamed() {
 	local path
 	bytes_held_by_the_dead || return
@@ -81,8 +81,8 @@ renamed() {
 	NOTE="$HELD bytes were held"
 }
 
-# The near edge comes back without its buffer: both edges say so, and the queue pairs of that life have names. The hosts
-# have given up by then.
+# The near edge comes back without its buffer: both edges report it, and name the queue pairs of the lost buffer. The hosts have
+# given up by then.
 near_buffer_gone() {
 	lab_edges_stop
 	rm -f "$LAB_DIR/b/failed" # of the tests before
@@ -118,7 +118,7 @@ near_buffer_drained() {
 }
 
 QPS=300
-# The responder of many queue pairs dies: each of the flows that fail has a name, also after a restart.
+# The responder of many queue pairs dies: each failed flow is named, also after a restart.
 thousand_failed() {
 	local pid
 	lab_edges_stop

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Living with the daemon: reload, bad files, the kernel's other traffic, and what is left when it goes.
+# Operating the daemon: reload, bad files, the kernel's other traffic, and leftovers after its end.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
-# The state of an edge that the daemon must put right again: rules and offloads.
+# State of an edge that the daemon must restore: rules and offloads.
 kernel_state() { # edge-namespace
 	lab_in "$1" nft list ruleset
 	lab_in "$1" ethtool -k lan0
@@ -44,7 +44,7 @@ reload_mode() { # from to
 	esac || why "$NOTE"
 }
 
-# Nothing is early any longer, and what auto turned on stays on all the same; the log says so, once.
+# No early ACKs any more, but the barrier that auto turned on stays on; the log says so once.
 barrier_stays() {
 	local edge
 	mode_is host || why "the mode is not host" || return
@@ -55,7 +55,7 @@ barrier_stays() {
 	lab_in ha busybox ping -c 2 -i 0.2 -W 2 $B_HOST >/dev/null || why "no ping between the hosts"
 }
 
-# A link that was started without a barrier gets one when ACKs become early: it is restarted, and says so.
+# A link started without a barrier gets one when early ACKs are turned on: it is restarted, and the log says so.
 barrier_turns_on() {
 	local edge
 	lab_edges_stop
@@ -95,8 +95,8 @@ disagrees() {
 	[ "$(lab_status a '.links[0].state')" = mismatch ] && [ "$(lab_status b '.links[0].state')" = mismatch ]
 }
 
-# Twice, by signal and by command, each time with another rate in the file: it must be in force, and the load must have
-# been there before and after. On a busy machine that takes longer.
+# Two reloads, by signal and by command, each with another rate in the file: the rate must be in force, and the load must run
+# before and after. On a busy machine this takes longer.
 reload_under_load() {
 	local secs
 	for secs in 3 9 27; do
@@ -199,8 +199,8 @@ put_right() { # signal
 	lab_rcperf --iters 50 --depth 8 || why "the hosts do not reach each other directly afterwards"
 }
 
-# The port hands each frame to the daemon and to the kernel, which has a route for it: only the rules stop the second
-# copy. Their counters say that they did.
+# The port gives each frame to the daemon and to the kernel, which has a route for it: only the rules stop the kernel's copy.
+# Their counters show it.
 closed_while_running() {
 	local before dropped
 	before=$(lab_unsealed)
@@ -212,8 +212,8 @@ closed_while_running() {
 	[ "${dropped:-0}" -ge 200 ] || why "$NOTE"
 }
 
-# A daemon that is killed cannot put anything right: bytes that it acknowledged may lie in its buffer, so RoCE must not
-# go around it, nor, with the barrier on, a word about them. The next start takes up where it was.
+# A killed daemon restores nothing: acknowledged bytes may be in its buffer, so RoCE must not bypass it, nor, with the barrier
+# on, other IP. The next start continues.
 killed_and_restarted() {
 	{ lab_edge_stop a KILL; } 2>/dev/null
 	! LAB_PATIENCE=2 lab_rcperf --iters 5 --depth 1 --size 4096 || why "RoCE went around a killed edge" || return

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# --metrics: what is scraped is sound, says what status says, and costs a stranger's nonsense nothing.
+# --metrics: the scrape is valid, agrees with status, and resists nonsense from strangers.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -32,14 +32,14 @@ sound() {
 	if command -v promtool >/dev/null; then
 		promtool check metrics <"$LAB_DIR/metrics" >"$LAB_DIR/wrong" 2>&1
 		[ $? != 1 ] || why "promtool: $(tr '\n' ';' <"$LAB_DIR/wrong")" || return
-		# Of style it dislikes these alone: rates of a line are told in bits, as its carrier tells them.
+		# promtool's only style complaints: rates of a line are in bits, as carriers give them.
 		! grep -vE 'bits_per_second use base unit|fec_delay_us_total metric names' "$LAB_DIR/wrong" >"$LAB_DIR/style" ||
 			why "promtool: $(tr '\n' ';' <"$LAB_DIR/style")" || return
 	fi
 	NOTE="$(grep -c '^# TYPE' "$LAB_DIR/metrics") families, $(grep -vc '^#' "$LAB_DIR/metrics") series, $length bytes"
 }
 
-# Every counter and drop of the status is there and, with nothing going on, has the same value.
+# Every counter and drop of the status exists and, without traffic, has the same value.
 as_status() {
 	local name is want n=0
 	lab_rcperf --iters 200 --size 8192 || why "no traffic" || return
@@ -60,8 +60,8 @@ as_status() {
 	NOTE="$n values alike"
 }
 
-# Of requests that go at their own pace: each is acknowledged at LAN distance, delivered after the line (300 km), and followed
-# at the other edge from there on.
+# Requests at a low rate: each is acknowledged at LAN distance, delivered after the line (300 km), and then measured at the other
+# edge.
 latency() {
 	local acked delivered
 	lab_rcperf --secs 2 --size 4096 --depth 1 --every-ms 5 || why "no traffic" || return
@@ -78,7 +78,7 @@ latency() {
 	[[ $NOTE = *ACK*delivered* ]] || why "status says: $NOTE"
 }
 
-# What the dashboard and the alert rules in etc/ ask for is served.
+# Every metric of the dashboard and the alert rules in etc/ is served.
 asked_for() {
 	local root=${BASH_SOURCE[0]%/*}/../.. name n=0
 	scrape
@@ -91,8 +91,8 @@ asked_for() {
 	NOTE="$n names"
 }
 
-# A Prometheus in the edge's namespace scrapes it and answers every query of the dashboard; those that show only what is
-# above 0 may say nothing.
+# A Prometheus in the edge's namespace scrapes it and answers every query of the dashboard; queries that show only values above
+# 0 may be empty.
 dashboard_is_answered() {
 	local pid status=0 program
 	for program in prometheus promtool; do
@@ -132,7 +132,7 @@ ask_dashboard() {
 	NOTE="$n queries, $series series"
 }
 
-# The same of what is told of a path.
+# The same for the metrics of a path.
 path_as_status() {
 	local name is want n=0
 	scrape
@@ -172,7 +172,7 @@ strangers() {
 	lab_edge_alive a || why "the edge died"
 }
 
-# Connections that say nothing: a few keep others out, for ten seconds and no longer; packets do not mind.
+# Silent connections: a few keep others out for at most ten seconds; packets are not affected.
 silent_ones() {
 	local i start
 	for i in {1..20}; do

@@ -5,7 +5,7 @@
 #     edgeA wan0 --- wa line wb --- wan0 edgeB     192.0.2.0/24, [Path one]
 #     edgeA wan1 --- wc line wd --- wan1 edgeB     192.0.3.0/24, [Path two]
 #
-# What one carries beside the other, one of them dying under load and coming back, and edges that disagree about paths.
+# Traffic of one path beside the other, a path that dies under load and comes back, and edges that disagree about paths.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -77,7 +77,7 @@ comes_up() {
 	NOTE="rtt $(of_path a 0 rtt_min_ns) and $(of_path a 1 rtt_min_ns) ns, MTU $(of_path a 0 mtu)"
 }
 
-# How much more they carry is the simulator's to say (lrsim --full 2x200g...): here the processors are others' too.
+# The simulator measures how much more two paths carry (lrsim --full 2x200g...): here the processors are shared.
 use_both() {
 	local sent0 sent1 gbps
 	lab_rcperf --op write --qps 4 --size 65536 --secs 3 || why "contents, order or count are wrong" || return
@@ -123,7 +123,7 @@ both_die() {
 	NOTE="$(lab_result '"\(.messages) messages verified, host retries \(.here.retries)"')"
 }
 
-# The control channel was made over the first path; it finds the second one.
+# The control channel uses the first path and moves to the second.
 control_goes_around() {
 	lab_edges_stop
 	lab_line_ctl cut
@@ -134,7 +134,7 @@ control_goes_around() {
 	lab_wait 5 both_states_are "up up" || why "paths are $(states a) at A, $(states b) at B"
 }
 
-# The second line takes no packet larger than 4000 bytes from now on: the fabric in between says nothing of it.
+# The second line now drops packets larger than 4000 bytes, without an ICMP message.
 narrow() {
 	local mtu
 	lab_ip line link set wc mtu 4000

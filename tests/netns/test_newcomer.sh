@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The first hour: what somebody meets who has never seen longreach.
+# The first hour of a new user.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -26,7 +26,7 @@ check_without_links() {
 	[[ $NOTE = *"no link is loaded"* ]] || why "it says: $NOTE"
 }
 
-# Somebody who is not root, and somebody who has half of what it takes.
+# A user who is not root, and one with half of the capabilities.
 says_what_it_lacks() { # setpriv's words of what stays, capability that is named, one that is not
 	local status
 	lab_conf a >"$LAB_DIR/alone.conf"
@@ -41,7 +41,7 @@ says_what_it_lacks() { # setpriv's words of what stays, capability that is named
 	[ -z "$3" ] || [[ $NOTE != *$3* ]] || why "it names $3: $NOTE"
 }
 
-# Units beside the others of /usr, and a copy that leaves a merged-/usr target its links.
+# Units are installed below /usr, and a copy keeps the links of a merged-/usr target.
 install_is_copied() {
 	local from=$LAB_DIR/install to=$LAB_DIR/target
 	if [ "$LAB_BIN" != "$LAB_BUILD" ] || ! grep -q "^DEPS" "$LAB_ROOT/Makefile"; then
@@ -80,7 +80,7 @@ keys_are_renewed() {
 	[ "$(find "$LAB_DIR/set" -type f | wc -l)" = 6 ] || why "it leaves $(find "$LAB_DIR/set" -type f | tr '\n' ' ')"
 }
 
-# A name with all that longreach.conf(5) allows, in a link that comes up with it.
+# A link whose name has all characters that longreach.conf(5) allows comes up.
 any_name() {
 	local name=Osaka.v2-x_y edge site=to.kyo other=o_s-aka suffix
 	keygen $name --dir "$LAB_DIR/named" --sites $site,$other || why "$(head -1 "$LAB_DIR/out")" || return
@@ -114,7 +114,7 @@ fits_the_terminal() { # columns
 	[ "$widest" -gt 40 ] && [ "$widest" -le "$1" ] || why "$NOTE"
 }
 
-# README's pair of link files stands in two columns, one for each edge; with keys as its own step makes them.
+# README has the pair of link files in two columns, one for each edge; the keys are made as in README's step.
 pair_of_readme() {
 	local e sites=(sapporo wakkanai) i=0
 	[ "$(wc -l <"$LAB_ROOT/README.md")" -lt 250 ] || why "README has 250 lines or more" || return

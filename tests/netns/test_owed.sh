@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Barrier=auto of a life with AckMode=host behind one with near: the buffer still owes what was acknowledged early, and a
-# word by TCP must not overtake it.
+# Barrier=auto with AckMode=host after a start with near: the buffer still owes early-acknowledged packets, and a TCP message must
+# not overtake them.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -15,7 +15,7 @@ both_barriers_are() { # mode
 	[ "$(barrier a)" = "$1" ] && [ "$(barrier b)" = "$1" ] && lab_link_is_up
 }
 
-# Host A has completed all its WRITEs and says so by TCP; then both edges die, and come back in mode host.
+# Host A has completed all its WRITEs and sends a TCP message; then both edges die, and come back in mode host.
 near_life_ends() { # how: KILL or TERM
 	LAB_MODE=near LAB_RATE=20M LAB_EXTRA=Link.BarrierMax=60s lab_relink 30 rate=25M || return
 	LAB_PATIENCE=60 lab_rcperf --size 65536 --iters $((KB / 64)) --depth $((KB / 64)) &
@@ -25,7 +25,7 @@ near_life_ends() { # how: KILL or TERM
 	lab_edge_stop b "$1"
 }
 
-# Host A has said it, so all its WRITEs are completed.
+# Host A has sent the message, so all its WRITEs are completed.
 word_waits() {
 	[ "$(lab_status b '.links[0].barrier.waiting')" -gt 0 ]
 }
@@ -38,7 +38,7 @@ the_word_waits() { # how
 	lab_wait 3 lab_client a status >/dev/null
 	[ "$(barrier a)" = pair ] || why "the barrier of edge A is $(barrier a), its buffer owes" || return
 	grep -q 'owes packets that were acknowledged early' "$LAB_DIR/a/log" || why "the log does not say it" || return
-	lab_in ha busybox ping -q -i 0.1 -c 30 $B_HOST >/dev/null 2>&1 & # words of another kind: TCP may be silent for seconds
+	lab_in ha busybox ping -q -i 0.1 -c 30 $B_HOST >/dev/null 2>&1 & # packets of another kind: TCP may pause for seconds
 	lab_wait 5 both_barriers_are pair || why "A $(barrier a), B $(barrier b), $(lab_status a '.links[0].state')" || return
 	wait $LOAD || why "contents, order or count are wrong" || return
 	[ "$(lab_result .there.missing_at_done)" = 0 ] || why "$(lab_result .there.missing_at_done) messages were missing at the word" ||
@@ -48,7 +48,7 @@ the_word_waits() { # how
 	NOTE="$held packets waited at B"
 }
 
-# Nothing is owed any more: a start at one edge ends it at both.
+# No packets are owed any more: a start of one edge turns the barrier off at both.
 goes_off() {
 	lab_client a restart link >"$LAB_DIR/restart.out" 2>&1 || why "$(cat "$LAB_DIR/restart.out")" || return
 	lab_wait 5 both_barriers_are off || why "A $(barrier a), B $(barrier b), $(lab_status a '.links[0].state')" || return
@@ -57,7 +57,7 @@ goes_off() {
 	both_barriers_are off || why "it comes back: A $(barrier a), B $(barrier b)"
 }
 
-# A life in mode host that held packets when it was killed owes nothing that a host believes delivered.
+# A daemon in mode host that was killed with packets in its buffer owes none that a host believes delivered.
 host_life() {
 	local edge
 	LAB_MODE=host LAB_RATE=20M lab_relink 30 rate=25M || return

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The web page of --metrics: what it says of a healthy link, a cut line, a full buffer and a dead responder, in headless
-# Chromium where there is one; its events; and that strangers and slow readers cost little.
+# The web page of --metrics for a healthy link, a cut line, a full buffer and a dead responder, in headless Chromium if
+# installed; its events; strangers and slow readers cost little.
 #
 #   PAGE_SHOTS=DIR O=... tests/netns/run.sh page      keeps a picture of each state
 . "$(dirname "$0")/lab.sh"
@@ -55,7 +55,7 @@ events() {
 	NOTE="$n events, $(tail -1 "$LAB_DIR/events" | wc -c) bytes each"
 }
 
-# The fullest bin: between the mean and what a cable of this kind can carry; history, histogram and metrics agree.
+# The fullest bin is between the mean and the rate of the cable; history, histogram and metrics agree.
 bursts() {
 	local j
 	j=$(lab_client a status --json | jq '.links[0].bursts')
@@ -143,7 +143,7 @@ memory() { # kB of the daemon's child
 	awk '/^VmRSS/ { print $2 }' "/proc/$(lab_edge_child a)/status"
 }
 
-# It asks and never reads: closed in the end, and the daemon does not grow meanwhile.
+# A reader that never reads is closed in the end, and the daemon's memory does not grow meanwhile.
 slow_reader() {
 	local before=$SECONDS memory_before memory_after pid
 	memory_before=$(memory)
@@ -256,7 +256,7 @@ dead_responder() {
 	kill -CONT $LAB_SERVER_PIDS
 	wait "$traffic"
 	[ -z "$WHY" ] || return
-	return 0 # the traffic may have died of it
+	return 0 # the traffic may have failed
 }
 
 daemon_gone() {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A worker that is kept off its processor, and a host that goes on sending: with Pfc= the host is paused in time and no
-# packet is lost; without, the receive ring runs over.
+# A worker without its processor, and a host that goes on sending: with Pfc= the host is paused in time and no packet is lost;
+# without Pfc= the receive ring runs over.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -15,17 +15,17 @@ thread_of() { # edge name: its tid
 	done
 }
 
-# The worker alone on processor 1, all else of this test on 0; then a task that never sleeps takes 1 away from it.
+# The worker runs alone on processor 1, the rest of this test on 0; then a task that never sleeps takes processor 1.
 stall_worker() {
 	taskset -pc 1 "$WORKER" >/dev/null || return
 	[ -z "$PAUSER" ] || taskset -pc 0 "$PAUSER" >/dev/null || return
-	# It ends by its own clock: nothing else of this priority would get the processor to end it.
+	# The task ends by its own clock: no other process would get the processor to end it.
 	chrt -f 10 taskset -c 1 bash -c 'end=$((${EPOCHREALTIME/./} + $1)); while ((${EPOCHREALTIME/./} < end)); do :; done' \
 		hog $STALL_US 2>/dev/null
 }
 
-# Where packets are lost by the thousand, an edge slowed down by a sanitizer may see a host out of its seven retries.
-# That is what Pfc= is for, so only what happens with it must not end so.
+# Where packets are lost by the thousand, a host may use up its seven retries if a sanitizer slows the edge down. Pfc= prevents
+# this, so only the runs with Pfc= must not end so.
 gave_up() {
 	[ -n "$LOSSY" ] &&
 		[ "$(lab_result '[.here, .there | .order_wrong + .memory_wrong] | add')" = 0 ] &&
@@ -44,7 +44,7 @@ run() { # link-file-lines... : leaves the ring's drops in DROPS, the pauses in P
 		--mtu 1024 --depth 256 --qps 2 --secs 2 --pfc 4 >"$LAB_DIR/client.json" 2>"$LAB_DIR/rcperf.err" &
 	client=$!
 	sleep 0.8
-	# More than once: where the host happens to be held off by RNR, nothing comes that could overrun a ring.
+	# More than once: while RNR NAKs hold the host off, no packets come that could overrun a ring.
 	for i in 1 2 3; do
 		stall_worker || { wait $client; WHY="a processor cannot be taken away here"; return 77; }
 		sleep 0.1

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the barrier makes the link carry obeys the edges' own nft rules: it passes the FORWARD chain at both edges as any
-# routed packet does, with conntrack, TTL and ICMP errors, and none of it crosses the line unsealed.
+# IP that the link carries for the barrier obeys the edges' own nft rules: it passes the FORWARD chain at both edges like any
+# routed packet, with conntrack, TTL and ICMP errors, and none of it crosses the line unsealed.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
 A_OTHER=10.101.1.3
-PORT=5301       # what policies accept
-OTHER_PORT=5302 # what they do not
+PORT=5301       # port that policies accept
+OTHER_PORT=5302 # port that policies do not accept
 
 # A FORWARD chain that drops all but what the rules accept, until no_policy.
 policy() { # edge rules...
@@ -32,7 +32,7 @@ pings() { # host ping-arguments...
 	lab_in "$1" busybox ping -q -c 1 -W 1 "${@:2}" >"$LAB_DIR/ping" 2>&1
 }
 
-# A TCP connection whose word comes back.
+# A TCP connection with an answer.
 says() { # from-host to-host port to from
 	local word pid
 	lab_in "$2" timeout 5 socat "TCP-LISTEN:$3,reuseaddr" EXEC:cat 2>/dev/null &
@@ -74,7 +74,7 @@ judge_policy() {
 	! b_says $PORT || why "what B begins passes"
 }
 
-# Answers only, besides what A begins: state is kept, at one edge and at both.
+# Only connections that A begins, and their answers: conntrack works at one edge and at both.
 established() { # edges
 	local e
 	for e in $1; do
@@ -90,7 +90,7 @@ established() { # edges
 	[ -z "$WHY" ]
 }
 
-# An answer at once, not a timeout: the far edge's refusal finds its way back.
+# An answer at once, not a timeout: the far edge's refusal reaches the sender.
 rejected() {
 	local start ms
 	policy b "tcp dport $OTHER_PORT reject with tcp reset" accept
@@ -123,7 +123,7 @@ two_hops() {
 	[ "$NOTE" = "10.101.1.1, 10.101.2.1, $B_HOST" ] || why "the way to B is: $NOTE"
 }
 
-# The way behind the far edge takes less than hosts send: it says so, and they hear it.
+# The MTU behind the far edge is smaller than the hosts' packets: the edge sends ICMP, and the hosts get it.
 too_large() {
 	lab_ip eb route add $B_HOST/32 dev lan0 mtu lock 1400
 	lab_ip eb -6 route add $B_HOST6/128 dev lan0 mtu lock 1400
@@ -154,7 +154,7 @@ nothing_unsealed() {
 	[ "$(lab_unsealed)" = 0 ] || why "$NOTE"
 }
 
-# As an operator does who loads another rule set, while the hosts go on.
+# An operator loads another rule set while the hosts go on.
 ruleset_flushed() {
 	local i pid before
 	before=$(lab_unsealed)
@@ -174,7 +174,7 @@ rules_are_back() {
 	lab_ip ea rule show | grep -q 'proto 191' && pings ha $B_HOST
 }
 
-# A flush of the rules in front of the routing tables opens nothing, and is mended.
+# A flush of the rules in front of the routing tables opens nothing, and the daemon restores them.
 rules_flushed() {
 	local start
 	lab_in ea bash -c "for i in 1 2 3; do ip rule flush; ip rule add pref 32766 table main; sleep 0.1; done" 2>/dev/null
@@ -200,7 +200,7 @@ switched_off() {
 lan_port_gone() {
 	lab_unplug b
 	sleep 0.2
-	lab_ip eb route add default via 192.0.2.1 # a way that leads out of no LAN port
+	lab_ip eb route add default via 192.0.2.1 # a route that leads out of no LAN port
 	pings ha $B_HOST
 	lab_ip eb route del default
 	lab_plug_in b
@@ -216,11 +216,11 @@ killed() {
 	lab_wait 3 pings ha $B_HOST || why "no ping any more"
 }
 
-# What the other edge's barrier sends obeys the rules of an edge that has none.
+# IP of the other edge's barrier obeys the rules of an edge without a barrier.
 one_edge_only() {
 	local ns
 	lab_edges_stop
-	for ns in ea eb; do # the ways there and back differ
+	for ns in ea eb; do # the routes there and back differ
 		lab_sysctl $ns net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0
 	done
 	LAB_WAN_A= LAB_WAN_B=
@@ -235,7 +235,7 @@ disagree() {
 	[ "$(lab_status a '.links[0].state')" = mismatch ] && [ "$(lab_status b '.links[0].state')" = mismatch ]
 }
 
-# At rest the kernel forwards again, past the link: and what counts on the line counts.
+# When the link is stopped the kernel forwards again, past the link; and the counter on the line counts these packets.
 nothing_is_left() {
 	local before
 	lab_edges_stop

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Two processes: the one that hears hosts, peers and clients has no rights, and can be lost and replaced.
+# Two processes: the child, which reads packets of hosts, peers and clients, has no capabilities, and can be lost and replaced.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -34,7 +34,7 @@ parent_has_four() { # a|b
 	done
 }
 
-# Neither any thread of it: they are started behind the filter.
+# Its threads have none either: they are started after the filter.
 threads_have_nothing() {
 	local task
 	for task in "/proc/$(lab_edge_child a)"/task/*; do
@@ -52,7 +52,7 @@ traffic() {
 	lab_rcperf --op mix --qps 4 --size 20000 --iters 100 || why "traffic fails"
 }
 
-# Bytes that were acknowledged and not delivered outlive the process that held them.
+# Acknowledged, undelivered bytes survive the process that held them.
 child_is_replaced() {
 	local child parent=${LAB_EDGE_PID[a]} start ms
 	child=$(lab_edge_child a)
@@ -77,7 +77,7 @@ another_child() { # a|b pid
 	[ -n "$now" ] && [ "$now" != "$2" ]
 }
 
-# While there is no child nobody else can have the edge's ports. Edge B is the one that listens.
+# While there is no child no other program can take the edge's ports. Edge B is the one that listens.
 ports_stay_taken() {
 	local child
 	child=$(lab_edge_child b)
@@ -102,7 +102,7 @@ ports_stay_taken() {
 	lab_link_up
 }
 
-# The next child lets go of the ports as well when it cannot start, and has them when it can: no copy stays behind.
+# A child that cannot start releases the ports, and a later child gets them: no copy of a descriptor stays open.
 child_starts_late() {
 	local child key=$LAB_DIR/keys/b/link.key
 	child=$(lab_edge_child b)
@@ -114,7 +114,7 @@ child_starts_late() {
 	lab_wait 8 lab_link_is_up || why "$(lab_status b '.links[0] | .state + ": " + .error')"
 }
 
-# A child that always dies is systemd's business.
+# If the child always dies, the parent ends and leaves the restart to systemd.
 gives_up() {
 	local i child status
 	for i in 1 2 3 4 5 6; do
@@ -143,7 +143,7 @@ child_dies_with_parent() {
 	lab_link_up
 }
 
-# A log that nobody reads any more ends neither process.
+# A log without a reader ends neither process.
 log_is_gone() {
 	local child
 	lab_edge_stop a
@@ -162,7 +162,7 @@ log_is_gone() {
 	lab_link_up
 }
 
-# As systemd's User= has it: nothing that it reads or writes is root's.
+# As with systemd's User=: no file that the daemon reads or writes belongs to root.
 other_user() {
 	local uid
 	lab_edge_stop a
@@ -178,7 +178,7 @@ other_user() {
 	child_is_replaced
 }
 
-# As the unit has it: neither process has ever been root.
+# As in the unit: neither process has ever been root.
 never_root() {
 	lab_edge_stop a
 	lab_daemon_under setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=+net_admin,+net_bind_service,+net_raw \

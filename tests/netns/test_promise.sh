@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What a completion means: in `host` none comes before the responder's own ACK can have crossed; in `near` its time does
+# The meaning of a completion: in `host` none comes before the responder's own ACK can have crossed; in `near` the latency does
 # not depend on the distance.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A link on which nothing happens writes nothing into the log. FULL=1: for 25 minutes, else for half a one.
+# An idle link writes nothing into the log. FULL=1: for 25 minutes, else for half a minute.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
-SECS=30 MOST=1 # on a machine that belongs to others, too, a change of the round trip may be one
+SECS=30 MOST=1 # on a shared machine one change of the round trip may be logged
 [ -z "$FULL" ] || SECS=1500 MOST=5
 
 lines() { cat "$LAB_DIR"/[ab]/log | wc -l; }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# RateControl=auto between real daemons: a line of less than half of Rate=, 50 ms long, is found and kept, with losses
-# too; routers' marks are obeyed, and a path that clears them is found out. rcperf verifies every byte.
+# RateControl=auto between real daemons: auto finds and keeps the rate of a line of less than half of Rate=, 50 ms long, also
+# with losses; routers' marks are obeyed, and a path that clears them is detected. rcperf verifies every byte.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -12,7 +12,7 @@ link() {
 	lab_relink $KM
 }
 
-# At least so many per cent of the line, beginning and end included: on two busy processors, a floor and no figure.
+# At least PERCENT of the line, beginning and end included: a lower bound for two busy processors, no benchmark.
 share() { # percent rcperf-options...
 	local want=$1 got
 	shift
@@ -43,7 +43,7 @@ used() {
 	[ "$(ecn a)" = used ] || why "ECN is '$(ecn a)' at the edge that sent, on a path that keeps the field"
 }
 
-# What a router on the way does to the field.
+# Treatment of the ECN field by a router on the way.
 router() { # nft statement
 	lab_in eb nft -f - <<-END
 		table ip router

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The endpoint that the other tests rely on, tested alone: it carries what it should, recovers from what it can, and
-# finds what is wrong.
+# The endpoint on which the other tests rely, tested alone: it carries messages, recovers from losses, and detects errors.
 #
 #   10.102.0.1 +----+ direct                                      direct +----+ 10.102.0.2
 #   -----------+ ha +---------------------------------------------------+ hb +-----------
@@ -67,14 +66,14 @@ carries() { # as pair: everything arrives once, in order, with the right bytes
 	holds "$(lab_result .messages) > 0" || why "no message completed"
 }
 
-mends() { # the same, and there was something to mend: a jq condition, then as pair
+mends() { # the same, with repairs: a jq condition for them, then as pair
 	local condition=$1
 	shift
 	carries "$@" || return
 	[ "$(lab_result "$condition")" = true ] || why "nothing happened that this test is about: $condition is false"
 }
 
-fails() { # the test fails, and says why: a word of the reason, then as pair
+fails() { # the test fails with a reason: a word of it, then as pair
 	local reason=$1
 	shift
 	! pair "$@" || why "it passed" || return

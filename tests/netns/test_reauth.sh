@@ -41,7 +41,7 @@ check_names() { # a|b pattern
 	grep -q "$2" "$LAB_DIR/check" || why "--check at $1 says $(cat "$LAB_DIR/check")"
 }
 
-# Whether the link was anything but up in the meantime, or lost its control connection, which is not made before it breaks.
+# Whether the link was ever not up in the meantime, or lost its control connection before the new one was made.
 watch_state() {
 	local s
 	while sleep 0.05; do
@@ -50,7 +50,7 @@ watch_state() {
 	done
 }
 
-# A set of a CA that neither edge has known, one edge after the other, under load.
+# A set of an unknown CA, brought to one edge after the other, under load.
 rotation() { # first second
 	local at_a at_b load watch started
 	make_keys || return
@@ -81,7 +81,7 @@ rotation() { # first second
 	[ -z "$WHY" ]
 }
 
-# The old CA still counts at edge A, and the new one does already: no attempt fails, and edge B never waits.
+# Edge A accepts both the old and the new CA: no attempt fails, and edge B never waits.
 overlap() {
 	local at_a at_b failed
 	make_keys || return
@@ -112,7 +112,7 @@ unchanged() {
 	is_reauth a none && is_reauth b none && [ "$(sessions a)" = "$at" ] || why "there is another session"
 }
 
-# The file waits for a restart; the keys under the names that are in force do not.
+# The link file needs a restart; the keys under the names in force are reloaded without one.
 held_back() {
 	local at_a at_b
 	make_keys || return
@@ -137,7 +137,7 @@ short_patience() {
 	lab_link_up
 }
 
-# Edge B never gets the new keys: as if somebody had a copy of the old ones.
+# Edge B never gets the new keys: as if a stranger had a copy of the old ones.
 never_proven() { # who has new keys, the other
 	local load ms
 	make_keys || return

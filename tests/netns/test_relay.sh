@@ -93,7 +93,7 @@ vectors() {
 	grep -q "beyond the end" "$LAB_DIR/vector.err" || why "$(cat "$LAB_DIR/vector.err")"
 }
 
-# What was promised near is in the buffer: it outlives its daemon.
+# A put with promise near is in the buffer and survives its daemon.
 near_promise_outlives_its_daemon() {
 	random_file "$LAB_DIR/src2" $MIB
 	truncate -s $MIB "$LAB_DIR/dst2"
@@ -139,7 +139,7 @@ get_goes_on_after_the_far_daemon() {
 	get_over_a_kill third "$LAB_DIR/dst3"
 }
 
-# The near daemon started after the far one had said its hello: it must know of the far one's next start all the same.
+# The near daemon starts after the far daemon's hello: it must still notice the far daemon's next start.
 get_goes_on_when_both_started_again() {
 	lab_edge_stop a KILL
 	lab_edge_start a

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A link that cannot start, since there is no room for its buffer, its key is a wrong one, or somebody else has its port: the
-# hosts' IP goes on as without a daemon.
+# A link that cannot start (no room for its buffer, a wrong key, or another program on its port): the hosts' IP flows as without
+# a daemon.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -31,7 +31,7 @@ ip_without_key() {
 	ip_flows_while 'key'
 }
 
-# A user without rights is quicker than the daemon. Two attempts at least fall into the pings.
+# An unprivileged user takes the port before the daemon. At least two attempts of the daemon fall into the pings.
 ip_without_port() { # edge protocol address
 	local port="$2 port 4790 is held by a process of uid 65534" how ms
 	[ $2 = TCP ] && how=TCP-LISTEN || how=UDP-RECV

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Who is let in, and what a datagram must be to be believed: the control channel's TLS, replays, forgeries, floods.
+# Authentication: the control channel's TLS, and replayed, forged and flooding datagrams.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -12,9 +12,9 @@ link() {
 	lab_link_up
 }
 
-# --- who is let in ---
+# --- control channel ---
 
-# Both edges must say why there is no link.
+# Both edges must report why there is no link.
 refused() { # what edge B says, what edge A says
 	lab_edges_stop
 	rm -f "$LAB_DIR"/[ab]/log
@@ -38,7 +38,7 @@ wrong_ca() {
 	refused "certificate is not signed by CA=" "refuses our certificate: its CA= did not sign it"
 }
 
-# A CA whose key we have: both edges trust it, and A's certificate is what the argument says.
+# A CA with a known key: both edges trust it, and the arguments describe A's certificate.
 own_ca() { # days-of-A's-certificate name
 	local d=$LAB_DIR/own s
 	rm -rf "$d"
@@ -58,7 +58,7 @@ own_ca() { # days-of-A's-certificate name
 	done
 }
 
-# What comes from elsewhere than `longreach keygen` works as well: else the two tests below would prove nothing.
+# Keys made without `longreach keygen` work as well: otherwise the two tests below would prove nothing.
 other_makers_certificates() {
 	own_ca 9 a.link || why "openssl failed" || return
 	link
@@ -130,8 +130,8 @@ rekeys() {
 	NOTE="$at_a and $at_b rekeys, $(lab_result '.goodput_gbps * 1000 | round / 1000') Gbit/s"
 }
 
-# Both edges get certificates of another CA and read them again; the session goes on. Then edge A, which has the new
-# ones alone, can only meet an edge B that knows them.
+# Both edges get certificates of another CA and reload them; the session goes on. Then edge A, which has only the new ones, can
+# connect only to an edge B that has them.
 new_certificates() {
 	local e pid
 	pid=$(lab_edge_child b)
@@ -150,7 +150,7 @@ new_certificates() {
 	lab_rcperf --size 4096 --iters 20 || why "no traffic afterwards" || return
 }
 
-# The next start would fail with it, so the reload says so, and what is in force stays.
+# The next start would fail with this file, so the reload fails, and the keys in force stay.
 key_error_is_in_the_report() {
 	cp "$LAB_DIR/keys/a/link.key" "$LAB_DIR/good.key"
 	cp "$LAB_DIR/keys/b/link.key" "$LAB_DIR/keys/a/link.key"
@@ -192,7 +192,7 @@ lab_edge_restart() { # edge
 	lab_edge_start "$1"
 }
 
-# A set of a CA that neither edge has known, one edge after the other, each with a reload; then a new connection.
+# A set of an unknown CA, brought to one edge after the other, each with a reload; then a new connection.
 rotation() { # first second
 	local e new=$LAB_DIR/new-$1
 	"$LAB_BIN/longreach" keygen link --dir "$new" >/dev/null || why "keygen failed" || return
@@ -217,11 +217,11 @@ says_refused() { # edge
 	[ "$(lab_status "$1" '.links[0].state')" = waiting ] && lab_status "$1" '.links[0].peer.trouble' | grep -q 'CA='
 }
 
-captured() { # what edge B saw of the WAN: what was lost on the way to it would be no replay
+captured() { # datagrams that edge B received: a datagram lost on the way would be no replay
 	ls "$LAB_DIR"/pcap/b/*wan*
 }
 
-# Counts in FOUND the addresses of the hosts' packets, one behind the other, in what crossed the WAN.
+# Counts in FOUND the address pairs of the hosts' packets in the captured datagrams.
 packets_in_clear() { # none | cipher
 	rm -rf "$LAB_DIR/pcap"
 	mkdir -p "$LAB_DIR"/pcap/{a,b}
@@ -242,7 +242,7 @@ cleartext_nowhere() {
 	NOTE="unsealed, $open packets can be read on the line; sealed, $FOUND"
 }
 
-# Whatever name the drop has: known numbers, or a key that is gone since. Empty if edge B does not answer.
+# The drops by any reason: a known number, or a key that is no longer kept. Empty if edge B does not answer.
 dropped_at_b() {
 	lab_status b '.links[0].drops | to_entries | map(select(.key | startswith("wan_")) | .value) | add'
 }
@@ -262,7 +262,7 @@ host_has_quiet() {
 	[ "$(sent_to_host)" = "$before" ]
 }
 
-# Twice: what had come before edge B knew the session was refused then, and is no replay the first time.
+# Twice: datagrams that came before edge B had the session were refused then, and are no replays the first time.
 replayed() {
 	local taken before n now
 	replay "$LAB_DIR/replay.pcap" >/dev/null || why "cannot replay" || return

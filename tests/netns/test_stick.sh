@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Edges on a stick, as docs/DEPLOY.md sets them up: a router of each site steers UDP 4791 for the other site to the edge's
-# one LAN port, all else goes by the routers' own line. Taken out and put back with the commands of that page.
+# one LAN port, all other packets go by the routers' own line. Removed and restored with the commands of that page.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -92,7 +92,7 @@ passing() { # command...: N, how many packets go by the routers' own line meanwh
 	N=$(($(passed ra) - N))
 }
 
-# No rule sees a port of a piece. Of other UDP whole datagrams alone pass, and of all else pieces do.
+# No rule sees the port of a fragment. Of other UDP only whole datagrams pass; of other protocols fragments pass, too.
 pieces_by_nobody() {
 	passing datagram 20000 4791
 	[ $N = 0 ] || why "$N pieces of a datagram to port 4791 went by the routers" || return

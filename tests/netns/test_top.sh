@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# `longreach top` in a terminal of 80 columns (tmux) against a running pair: what it shows is what status says, keys do
-# what the help says, and neither a dead daemon nor a small or closed terminal hurts it.
+# `longreach top` in a terminal of 80 columns (tmux) with a running pair: it shows the values of status, keys work as in the
+# help, and it survives a dead daemon and a small or closed terminal.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -57,7 +57,7 @@ all_links() {
 	NOTE="$used columns"
 }
 
-# As many flows as status has, a rate, and the greatest first.
+# The number of flows in status, a rate, and the largest rate first.
 flows_of_a_link() {
 	local n
 	keys Enter
@@ -102,7 +102,7 @@ one_flow() {
 	wants 3 '^LINK +STATE'
 }
 
-# The resized terminal, one that is far too small, and ASCII where the locale has nothing else.
+# A resized terminal, a far too small one, and ASCII where the locale has no UTF-8.
 terminals() {
 	tmux -L $TMUX_SOCKET resize-window -t top -x 120 -y 40
 	wants 3 '^LINK +STATE' || return
@@ -132,7 +132,7 @@ daemon_gone() {
 	lab_wait 3 ended 0 || why "it does not end"
 }
 
-# ssh is gone: no process stays, and none turns in circles.
+# The ssh connection has gone: no process stays, and none loops.
 terminal_gone() {
 	local pid
 	start_top 80 24 link

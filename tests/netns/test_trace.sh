@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# longreach trace: what it says of a line whose rate, length and losses are known; and that watching costs nothing.
+# longreach trace on a line with known rate, length and losses; a trace costs no throughput.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -26,7 +26,7 @@ column() { # name: its number
 	head -1 "$LAB_DIR/trace.csv" | tr ',' '\n' | grep -nx "$1" | cut -d: -f1
 }
 
-# Of a column, in rows in which something was delivered.
+# Quantile of a column, over rows with deliveries.
 quantile() { # column 0..1
 	awk -F, -v c="$(column "$1")" -v d="$(column mbit_s)" 'NR > 1 && $d > 1 { print $c }' "$LAB_DIR/trace.csv" |
 		sort -g | awk -v q="$2" '{ v[NR] = $1 } END { print v[1 + int(q * (NR - 1))] }'
@@ -70,7 +70,7 @@ under_loss() {
 		why "no row is marked lost and resent"
 }
 
-# The last seconds are still known to one who asks later, and drawn.
+# A later trace still gets the last seconds, and draws them.
 past_is_drawn() {
 	lab_client a trace link --past --seconds 0.5 --csv >"$LAB_DIR/past.csv" || why "trace --past fails" || return
 	NOTE="$(wc -l <"$LAB_DIR/past.csv") rows of the past"
@@ -92,7 +92,7 @@ cut_is_seen() {
 		why "lines that are no samples"
 }
 
-# One trace goes on over a restart of the link under it: here its barrier is turned on.
+# A trace goes on over a restart of its link: here the barrier is turned on.
 goes_on_after_restart() {
 	lab_edges_stop
 	LAB_MODE=host
@@ -108,7 +108,7 @@ goes_on_after_restart() {
 	[ -n "$(sed '1,/begins_again/d' "$LAB_DIR/again.json")" ] || why "no samples afterwards"
 }
 
-# Who asks and does not read, and who asks for nonsense.
+# A client that does not read, and invalid requests.
 bad_clients() {
 	local i rss
 	rss=$(awk '/^VmRSS/ { print $2 }' "/proc/$(lab_edge_child a)/status")

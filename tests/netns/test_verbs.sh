@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# longreach start, stop and restart of one of two links between the same two edges, and reloads that one of them cannot take
-# up. The first link carries verified traffic all the while and must not notice.
+# longreach start, stop and restart of one of two links between the same two edges, and reloads that one of them cannot apply.
+# The first link carries verified traffic all the time and must not be affected.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -44,7 +44,7 @@ two_carries() {
 	lab_rcperf_between 10.101.1.4 10.101.2.4 "$LAB_DIR/two.json" --port 18525 --op mix --qps 2 --size 20000 --iters "${1:-50}" "${@:2}"
 }
 
-# Around everything that is done to the second link.
+# Runs commands on the second link beside the first link's traffic.
 beside_the_first() { # function...
 	local pid life
 	life=$(of link '"\(.peer.sessions) \(.counters.rules_restored)"')
@@ -76,8 +76,8 @@ wrong_name() {
 
 name_is_told() { of two .peer.trouble | grep -q 'nobody.link'; }
 
-# A right name that becomes wrong does not stay unseen until the connection breaks some day: the other edge has to prove
-# itself again, and the session goes on meanwhile.
+# A PeerName= that becomes wrong is noticed before the connection breaks: the other edge has to prove itself again, and the
+# session goes on meanwhile.
 name_goes_wrong() {
 	sed -i 's/^PeerName=.*/PeerName=nobody.link/' "$(two a)"
 	client reload || why "$(head -1 "$LAB_DIR/said")" || return
@@ -92,7 +92,7 @@ name_goes_wrong() {
 new_name_is_told() { of two .peer.reauthentication.trouble | grep -q 'nobody.link'; }
 two_is_proven() { [ "$(of two .peer.reauthentication.state)" = none ]; }
 
-# Its own change waits for a restart of it alone; the other file's change is in force at once.
+# The second link's change needs its restart; the other file's change is in force at once.
 held_back() {
 	local status
 	printf '\n[Tuning]\nRnrRetry=finite\n' >>"$(two a)"
@@ -118,7 +118,7 @@ metric() {
 	lab_in ea busybox wget -qO - http://127.0.0.1:9470/metrics | grep -qxF -- "$1" || why "no metric $1"
 }
 
-# The file names fewer hosts than the link runs with: those it no longer names stay closed until it is taken up.
+# The file names fewer hosts than the running link: the removed hosts stay closed until the file is in force.
 rules_stay_those_of_what_runs() {
 	cp "$(two a)" "$LAB_DIR/two.good"
 	sed -i -E 's,^(LocalPrefix=10\.101\.1)\.4/30,\1.4/31,' "$(two a)"
@@ -134,7 +134,7 @@ rules_stay_those_of_what_runs() {
 
 other_edge_knows() { [ "$(lab_status b '.links[] | select(.name == "two") | .state')" = peer_stopped ]; }
 
-# In the midst of its traffic, which ends well after the start.
+# In the middle of its traffic, which completes after the start.
 stop_and_start() {
 	local pid
 	two_carries 2000 --timeout-ms 3000 &
@@ -149,7 +149,7 @@ stop_and_start() {
 	said 'link two is stopped: .*longreach start two' || return
 	metric 'longreach_link_state{link="two",state="stopped"} 1' || return
 	lab_wait 6 other_edge_knows || why "the other edge says $(lab_status b '.links[] | select(.name == "two") | .state')" || return
-	sleep 2.2 # a link that does not start would have been tried again
+	sleep 2.2 # the daemon would have retried a link that does not start
 	state_is two stopped || why "it came back by itself: $(state_of two)" || return
 	nothing_unsealed || return
 	client start two || why "$(head -1 "$LAB_DIR/said")" || return
@@ -158,7 +158,7 @@ stop_and_start() {
 	client start two && said 'runs already'
 }
 
-# A file that is wrong stops nothing; nor does one that is wrong of another link.
+# An invalid file stops nothing, and neither does an invalid file of another link.
 bad_files() {
 	cp "$(two a)" "$LAB_DIR/two.good"
 	sed -i 's/^Rate=.*/Rate=banana/' "$(two a)"
@@ -174,7 +174,7 @@ bad_files() {
 	cp "$LAB_DIR/two.good" "$(two a)"
 }
 
-# Somebody of the daemon's group, here root's, sees everything that has no packet in it and changes nothing; others see nothing.
+# A member of the daemon's group, here root's, can read everything but packets and change nothing; others can read nothing.
 looks() { # group command...
 	local group=$1
 	shift
@@ -199,7 +199,7 @@ group_looks() {
 	lab_wait 12 state_is two up || why "state $(state_of two)"
 }
 
-# Another daemon asks the file, and nobody else.
+# The next daemon decides by the file alone.
 daemon_restart() {
 	client stop two || why "$(head -1 "$LAB_DIR/said")" || return
 	lab_edge_stop a

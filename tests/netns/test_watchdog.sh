@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What systemd is told, without systemd: a socket stands for it. A worker that hangs must silence the watchdog.
+# Notifications for systemd, tested with a socket in its place. A hanging worker must silence the watchdog.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -34,7 +34,7 @@ edges_under_watch() {
 	lab_link_up
 }
 
-# Workers that have nothing to do are asked, and answer.
+# Idle workers are asked, and answer.
 idle_is_alive() {
 	local before after
 	before=$(fed)

@@ -61,7 +61,7 @@ edges_up() {
 
 edge_status() { "$daemon/longreach" --control "$work/edge-$1.sock" status "${@:2}"; }
 
-# Until both say that the link is up, at most 10 s.
+# Waits until both edges report the link as up, at most 10 s.
 edges_wait() {
 	local i s up
 	for i in $(seq 100); do
@@ -97,7 +97,7 @@ edges_down() {
 		edge_status $s --json >"$work/status-$s.json" 2>/dev/null
 		stop_pid "$work/edge-$s.pid" 50 || rc=1
 		rm -rf "${arena:?}/$s"
-		# RoCE stays closed as long as there is a link file. There is none any more: open the way again.
+		# RoCE stays closed while a link file exists. The file is gone now: open RoCE again.
 		mkdir -p "$work/no-links"
 		in_ns $s "$daemon/longreachd" --close --config-dir "$work/no-links" >>"$work/close.log" 2>&1
 	done

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# explain.sh - ways to break a queue pair or to make it slow, and what `longreach explain` says of each; sourced by run.sh.
+# explain.sh - faults that break or slow down a queue pair, and the causes that `longreach explain` names; sourced by run.sh.
 #
-# A way is planted before its programs start or while they run. Then explain is asked at an edge, while they run or after
-# they have ended, and must name this cause and no other. Programs whose data shall be out of reach while they still talk
-# by TCP do that between second addresses of the two guests, 10.1.0.3 and 10.2.0.3.
+# A fault is planted before its programs start or while they run. Then explain runs at an edge, while the programs run or after
+# their end, and must name this cause and no other. Programs whose data must be unreachable while their TCP works use second
+# addresses of the two guests for TCP, 10.1.0.3 and 10.2.0.3.
 
 x="-d rxe0 -x 1 -F -p PORT"
 
@@ -14,7 +14,7 @@ ask_why() { # a|b words...
 
 causes() { jq -r '.findings[].cause' "$work/explain.json" 2>/dev/null | sort -u | tr '\n' ' '; }
 
-# explained EDGE CAUSE WORDS...: it names that cause and no other, within some seconds.
+# explained EDGE CAUSE WORDS...: explain names that cause and no other, within some seconds.
 explained() {
 	local edge=$1 cause=$2 i
 	shift 2
@@ -25,7 +25,7 @@ explained() {
 	return 1
 }
 
-# What a program said of its end, in a few words: the completion status that it saw, if it saw one.
+# A program's last output in a few words: the completion status that it saw, if any.
 last_words() { # NAME
 	grep -hoE 'transport retry counter exceeded|RNR retry counter exceeded|remote access error|remote invalid request error|Failed status [0-9]+|told by .*' \
 		"$work/$1.a" | head -n 1 | cut -c1-70
@@ -36,8 +36,8 @@ end_programs() {
 	on_b -t 5 'killall -q -CONT ib_write_bw ib_send_bw rccheck; killall -q -KILL ib_write_bw ib_send_bw rccheck; true' >/dev/null 2>&1
 }
 
-# why NAME EDGE CAUSE WORDS -- SECONDS SERVER CLIENT [PLANT...]: the programs run for SECONDS at most; PLANT is carried out a
-# moment after they began. SECONDS 0: explain is asked when they have ended by themselves.
+# why NAME EDGE CAUSE WORDS -- SECONDS SERVER CLIENT [PLANT...]: the programs run for SECONDS at most; PLANT runs a moment after
+# their start. SECONDS 0: explain runs after the programs have ended by themselves.
 why() {
 	local name=$1 edge=$2 cause=$3 words=$4 seconds=$6 server=$7 client=$8 pid rc=1
 	shift 8
@@ -61,7 +61,7 @@ why() {
 	port=$((port + 1)) # pair() counts in a shell of its own
 }
 
-# Until the programs are past what they say to set themselves up, which goes over RDMA too (perftest -R).
+# Waits until the programs' set-up, which also uses RDMA (perftest -R), is over.
 wait_traffic() {
 	local i
 	for i in $(seq 100); do
@@ -71,7 +71,7 @@ wait_traffic() {
 	sleep 1
 }
 
-# Whoever asks for that host at edge b gets no answer, and it makes itself known to nobody.
+# The host at edge b answers no ARP, and announces itself to no machine.
 arp_silent() { # on|off
 	if [ "$1" = off ]; then
 		in_ns b nft delete table netdev silent
@@ -168,7 +168,7 @@ suite_explain() {
 		"rccheck -p PORT --timeout 20 --stall 8 -P write -n 16 --retry 1 --ack-timeout 8 $b"
 }
 
-# The line stays cut until perftest has given up: the status that it prints, and that explain still knows why.
+# The line stays cut until perftest has given up: checks its status, and that explain still knows the cause.
 perftest_error_12() {
 	local name=perftest-error-12 n=near-perftest-error-12 pid rc=1
 	wanted $name || return

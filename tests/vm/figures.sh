@@ -7,7 +7,7 @@ ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", (b + 0 != 0 ? a / b : 
 at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }
 
 # perftest measures the clock of its processor first, and says 0 where that fails, on a machine with much other work.
-perf_says() { # as perf, and it must say how fast
+perf_says() { # as perf, and must print a rate
 	perf "$@" && [ "$gbps" != 0 ]
 }
 
@@ -41,7 +41,7 @@ verdict_at_most() { # NAME VALUE BOUND
 	if at_least "$3" "$2"; then ok "$1" "$2 (at most $3)"; else bad "$1" "$2 (at most $3)"; fi
 }
 
-# All that is compared is measured turn about, because the machine has other work.
+# Compared figures are measured in turns, because the machine has other work.
 accept_distance() {
 	local args="ib_write_bw -s 65536 -m 4096 -t 1" i near_far direct_far near_0
 	wanted distance || return
@@ -100,7 +100,7 @@ compare() {
 	echo "near $name ${near:-0}" >>"$table"
 }
 
-# Gbit/s by program and mode, and what longreach makes of it.
+# Gbit/s by program and mode, and the ratios.
 print_table() {
 	[ -s "$table" ] || return
 	printf '\n%-44s %9s %9s %9s %9s\n' "Gbit/s" direct near host near/direct

@@ -6,7 +6,7 @@
 # offload off and jumbo frames, so that what crosses the TAP is what would be on a wire. Its mgmt0 leads to QEMU's own
 # user-mode network, through which vmrun reaches the agent at 127.0.0.1:7000 of that namespace.
 #
-# The processor is chosen for emulation, not for looks: PCLMUL and `rep movs` are slower than plain code under TCG.
+# The processor model is chosen for emulation: PCLMUL and `rep movs` are slower than plain code under TCG.
 #
 # Needs: $vm_build (what build_guest.sh prints), $work (a scratch directory); $guest_initrd (default: that of $vm_build),
 # $guest_wan (a second TAP, for wan0), $guest_mem (MiB, default: 1024) and $guest_more_kargs may be set.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# init.sh - /init of a test guest. The kernel command line says who it is:
+# init.sh - /init of a test guest. The kernel command line has its addresses:
 #   lr.addr=ADDR/LEN lr.gw=GW [lr.addr6=ADDR/LEN lr.gw6=GW] [lr.wan=ADDR/LEN]
 # The NIC whose MAC ends in :01 is the LAN with RDMA on it, the one ending in :02 is the agent's, one ending in :03 is an
 # edge's way to the other site.

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # lan.sh - LANs that lose and reorder; sourced by run.sh.
 
-# lan_trouble on|off: netem at both guests, 1 % lost, 1 % reordered. What a guest sends, and through an ifb what comes
-# to it: the edges' own ACKs are lost as well. (The shell there would take its own applet for a mere tc.)
+# lan_trouble on|off: netem at both guests, 1 % lost, 1 % reordered, for packets that a guest sends and, through an ifb, for
+# packets to it: the edges' own ACKs are lost as well. (A plain `tc` would be the shell's own applet there.)
 lan_trouble() {
 	local s do='tc=/usr/sbin/tc
 		$tc qdisc del dev lan0 root 2>/dev/null; $tc qdisc del dev lan0 ingress 2>/dev/null; ip link del ifb0 2>/dev/null'
@@ -28,7 +28,7 @@ lan_lost() { # a|b
 		awk '/^qdisc/ { netem = $2 == "netem" } netem && /dropped/ { sub(/,/, "", $7); n += $7 } END { print n + 0 }'
 }
 
-# The end of lan_trouble: a LAN that has lost nothing has tested nothing.
+# The end of lan_trouble. The check fails if the LAN has lost nothing: then nothing was tested.
 lan_over() {
 	local lost
 	lost="$(lan_lost a) $(lan_lost b)"
@@ -41,8 +41,8 @@ lan_over() {
 	fi
 }
 
-# READs and ATOMICs apart from all others: on a LAN that loses, rxe completes those behind others without their answers,
-# also with nothing between the guests.
+# READs and ATOMICs run apart from other operations: on a lossy LAN rxe completes READs and ATOMICs behind others without their
+# answers, even with nothing between the guests.
 suite_lan() {
 	local m
 	impair 300 0 0 0

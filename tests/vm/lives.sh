@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # lives.sh - queue pairs that come again; sourced by run.sh.
 #
-# A life is one run of rccheck without rdma_cm, from PSN 0, whose messages all have the same contents, in this life and
-# in the others. The RDMA device is made anew before each, so that the same QPNs come again: nothing in a packet tells
-# it from one of the life before, and the responder alone knows which it is. Programs that are restarted are like this.
+# A life is one run of rccheck without rdma_cm, from PSN 0, whose messages have the same contents in all lives. The RDMA device
+# is created again before each life, so that the same QPNs come again: packets of two lives are identical, and only the
+# responder can tell them apart. Restarted programs behave like this.
 
 # Makes the RDMA device of a guest anew, so that its QPNs begin again, and waits for its addresses.
 rdma_anew() { # a|b
@@ -16,8 +16,8 @@ rdma_anew() { # a|b
 		echo "rxe0 has no address"; exit 1' >"$work/rdma-anew" 2>&1
 }
 
-# check_lives NAME "SITES" LIVES GAP_S ARGS...: so many lives, GAP_S apart; the QPNs of these sites come again. Each
-# life must end well; rccheck is as strict as the mode allows.
+# check_lives NAME "SITES" LIVES GAP_S ARGS...: runs LIVES lives, GAP_S apart; the QPNs of SITES come again. Each life must
+# succeed; rccheck is as strict as the mode allows.
 check_lives() {
 	local name=$1 sites=$2 lives=$3 gap_s=$4 early="" life s rc=0 wrong="" here there
 	wanted "$name" || return
@@ -34,7 +34,7 @@ check_lives() {
 		[ $? = 0 ] && grep -q '"verdict":"pass"' "$work/$mode-$name.a" || rc=1 wrong+=" $life"
 		sed -n 's/^qp 0: QPN \([0-9]*\) to \([0-9]*\), PSN 0$/\1 \2/p' "$work/$mode-$name.a" >>"$work/$mode-$name.qpns"
 	done
-	# Had they not come again there would be nothing to see. More than one QPN at a site: it had no new device.
+	# The test needs QPNs that come again. More than one QPN at a site: that site had no new device.
 	here=$(cut -d' ' -f1 "$work/$mode-$name.qpns" | sort -u | wc -l)
 	there=$(cut -d' ' -f2 "$work/$mode-$name.qpns" | sort -u | wc -l)
 	[ "$(wc -l <"$work/$mode-$name.qpns")" = "$lives" ] || rc=1 wrong+=" (QPNs are not known)"
@@ -52,7 +52,7 @@ suite_lives() {
 		check_lives lives-q4 "a b" 4 0 -P send -q 4
 		check_lives lives-responder b 4 0 -P send
 		check_lives lives-12-s "a b" 3 12 -P send,imm
-		# On the same edges: nothing of those lives may be in the way of others.
+		# On the same edges: leftovers of these lives must not disturb other connections.
 		check_rc lives-and-after -q 2 -b -n 32
 	done
 }

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # nvme.sh - a disk of guest b that guest a uses over NVMe/RDMA; sourced by run.sh.
 #
-# The disk is a null_blk device that keeps what is written (memory_backed). What guest a reads back must be what it
-# wrote, and guest b's own view of the disk must be the same. nvme connects through rdma_cm, registers memory with work
+# The disk is a null_blk device that keeps its data (memory_backed). Guest a must read back the data that it wrote, and guest
+# b's own view of the disk must be the same. nvme connects through rdma_cm, registers memory with work
 # requests, SENDs with and without invalidation, and its target READs what the host writes: all in flight at once here.
 
 nvme_disk_mib=16
 nvme_nqn=nqn.2014-08.org.example:vm
 
-# In guest b. The device is made once, the rest anew for each check.
+# In guest b. The device is made once, the target again for each check.
 nvme_target_script='
 	cfg=/sys/kernel/config
 	grep -q configfs /proc/mounts || { modprobe configfs; mount -t configfs none $cfg; }
@@ -88,7 +88,7 @@ check_nvme() {
 	finish "$name" $rc "$(grep 'MiB/s' "$work/$mode-$name.a")"
 }
 
-# Not directly: a host's own retries, after seconds, do not bring NVMe over a line that loses 1 %.
+# Not in mode direct: with a host's own retries, after seconds, NVMe does not work over a line with 1 % loss.
 suite_nvme() {
 	local m
 	impair 300 1% 1%,300us 0.5%

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # operations.sh - READs and ATOMICs: how fast, how often executed, with how many packets; sourced by run.sh.
 
-# Medians of three, turn about, because the machine has other work. Each lasts some seconds: a host's timeout takes 70
-# ms.
+# Medians of three, measured in turns, because the machine has other work. Each run lasts some seconds, since a host's timeout
+# takes 70 ms.
 reads_by_turns() { # NAME DIRECT_READS NEAR_READS READS_AT_A_TIME
 	local i
 	for i in 1 2 3; do
@@ -16,7 +16,7 @@ near_by_direct() { # NAME
 	ratio "$(median_of near "$1")" "$(median_of direct "$1")"
 }
 
-# Half of what came through without a rate, in steps of 50 Mbit/s: this machine carries it with edges on it.
+# Half of the throughput without a rate limit, in steps of 50 Mbit/s: this machine carries it with edges on it.
 line_mbps() { # NAME of what was measured without
 	median <"$work/near-$1.gbps" | awk '{ m = int($1 * 1000 / 2 / 50) * 50; print m < 100 ? 100 : m }'
 }
@@ -29,9 +29,9 @@ reads_on_a_line() { # NAME MBPS
 	line_ctl set rate=0 queue=10ms
 }
 
-# In the field a line is narrower than the processors at its ends. Here guests, edges and emulator share two of them:
-# without a rate of the line the figure says what the edges take from the guests. It is shown, with a limit of its own;
-# what is promised is judged on a line that has a rate.
+# In the field the line is the bottleneck, not the processors at its ends. Here guests, edges and emulator share two processors:
+# without a rate of the line the figure shows the processor time that the edges take from the guests. That figure has a limit of
+# its own; the promised ratio is checked on a line with a rate.
 suite_reads() {
 	local name=read-300km mbps
 	perf_seconds=120
@@ -50,8 +50,8 @@ suite_reads() {
 	fi
 }
 
-# Loses and doubles what the guests send to their edges, too: retries at every turn. (The shell there would take its own
-# applet for a mere tc.)
+# Also loses and duplicates packets from the guests to their edges, for many retries. (A plain `tc` would be the shell's own
+# applet there.)
 lan_impair() { # NETEM ARGUMENTS, or nothing
 	local s add="true"
 	[ $# = 0 ] || add="modprobe sch_netem && /usr/sbin/tc qdisc add dev lan0 root netem $*"
@@ -78,8 +78,8 @@ suite_atomics() {
 # sent_by_a: packets that guest a's RDMA device has sent so far.
 sent_by_a() { on_a "cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts"; }
 
-# Mixed traffic, one way: what the requester sends in mode near for each packet in mode host. An ACK past an open READ
-# or ATOMIC would show here: it makes the host send twice.
+# Mixed traffic, one way: the requester's packets in mode near for each packet in mode host. An ACK past an open READ or ATOMIC
+# would show here, because it makes the host send twice.
 compare_packets() { # NAME LOSS
 	local i m n name=$1 before
 	wanted "$name" || return

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# pair.sh - a program in each guest, how they ended, what to show of it; sourced by run.sh.
+# pair.sh - runs a program in each guest and shows their results; sourced by run.sh.
 #
 # Needs: guest.sh, topology.sh, edge.sh; leaves outputs under $work/MODE-NAME.{a,b}.
 
@@ -12,7 +12,7 @@ server_wait() {
 		usleep 30000; done; exit 1" >/dev/null
 }
 
-# pair NAME SECONDS SERVER CLIENT: both must end well. Output in $work/NAME.{a,b}; PORT and PEER stand for themselves.
+# pair NAME SECONDS SERVER CLIENT: both must succeed. Output in $work/NAME.{a,b}; PORT and PEER are replaced.
 pair() {
 	local name=$1 t=$2 srv=$3 cli=$4 pid rc_a rc_b
 	port=$((port + 1))
@@ -52,7 +52,7 @@ keep_status() {
 	done
 }
 
-# What to see of a check that failed.
+# Shows the output of a failed check.
 show() {
 	local s
 	for s in a b; do

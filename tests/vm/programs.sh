@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# programs.sh - what is run in the guests, and what it must show; sourced by run.sh.
+# programs.sh - programs that run in the guests, and their expected results; sourced by run.sh.
 
-# The event thread of rping sometimes reads from a channel that its own end has closed, and makes that its exit status:
-# after the last of its pings, and when both sides have seen the other's end.
+# The event thread of rping sometimes reads from a channel that its own end has closed, and returns that as exit status: after
+# the last ping, when both sides have seen the other's end.
 check_rping() {
 	local n=$mode-rping rc
 	wanted rping || return
@@ -85,7 +85,7 @@ check_latency() {
 	line_set "$old" "$line_loss" "$line_reorder" "$line_dup"
 }
 
-# The checker must be able to say no.
+# The checker must be able to fail.
 check_checker() {
 	local what expect
 	wanted checker || return
@@ -121,7 +121,7 @@ check_cut() { # NAME ARGS...
 	wait $pid
 }
 
-# The same with a buffer that is full long before the line is back: the requesters must be held off, not dropped.
+# The same with a buffer that is full long before the line is back: RNR NAKs must hold the requesters off, no QP may fail.
 check_cut_full() {
 	local used
 	wanted cut-10-s-full || return
@@ -136,7 +136,7 @@ check_cut_full() {
 	use "$mode"
 }
 
-# Programs that die in the middle of everything must not be in the way of those that come after.
+# Programs that die in the middle of their work must not disturb later programs.
 check_killed() {
 	local early=""
 	wanted killed || return

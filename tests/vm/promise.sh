@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# promise.sh - what a completion is worth: errors that come late, words by TCP, an end right behind; sourced by run.sh.
+# promise.sh - the promise of a completion: late errors, TCP messages, a disconnect right behind; sourced by run.sh.
 
-# check_drill NAME DRILL ARGS...: rccheck's drill, as strict as the mode allows; what the client said goes into the
-# line.
+# check_drill NAME DRILL ARGS...: rccheck's drill, as strict as the mode allows; the client's output goes into the line of the
+# result.
 check_drill() {
 	local name=$1 early="" rc
 	wanted "$name" || return
@@ -14,8 +14,8 @@ check_drill() {
 	finish "$name" $rc "$(sed -n 's/^qp 0: \(told by .*\)/\1/p' "$work/$mode-$name.a" | tail -n 1)"
 }
 
-# What a responder refuses (a wrong rkey, too long for its receive), or does not hear as its queue pair is gone, must
-# end in an error at the requester, whatever was ACKed early, and must not touch the target.
+# A request that the responder refuses (wrong rkey, too long for its receive), or whose queue pair is gone, must end in an error
+# at the requester, even if it was ACKed early, and must not touch the target.
 suite_rkey() {
 	local m how what tuning=${tuning:-GiveUp=2s}
 	impair 300 1% 0 0
@@ -31,7 +31,7 @@ suite_rkey() {
 	done
 }
 
-# rdma_disconnect right after the last completion: 1 MiB behind it is still on its way in mode near.
+# rdma_disconnect right after the last completion: in mode near 1 MiB is still on its way then.
 suite_part() {
 	local m
 	impair 300 1% 1%,300us 0.5%

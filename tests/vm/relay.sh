@@ -10,8 +10,7 @@
 #  | rxe0     |                | rxe0, longreachd     |                     | longreachd           |
 #  +----------+                +----------------------+                     +----------------------+
 #
-# Everything is in one namespace each: the guests' TAPs lie where their QEMU runs, and veths lead to the bridge and to the
-# emulator. Needs: topology.sh, guest.sh, $daemon, $tools, $vm_build.
+# Each guest has a namespace: its TAPs are in the namespace of its QEMU, and veths lead to the bridge and to the emulator. Needs: topology.sh, guest.sh, $daemon, $tools, $vm_build.
 
 relay_port=4792
 
@@ -175,7 +174,7 @@ relay_down() {
 
 # --- checks ---
 
-# Of what crosses: 16, and 1024 in the set gib, unless RELAY_MIB= says so.
+# MiB per transfer: 16, and 1024 in the set gib, unless RELAY_MIB= is set.
 relay_mib() { case " $relay_sets " in *" gib "*) echo "${RELAY_MIB:-1024}" ;; *) echo "${RELAY_MIB:-16}" ;; esac; }
 
 # relay_check NAME TEXT GUEST COMMAND: ends within a minute, and says TEXT.
@@ -196,7 +195,7 @@ relay_check() {
 relay_put="longreach put --socket rdma:10.1.0.1"
 relay_get="longreach get --socket rdma:10.1.0.1"
 
-# How many queue pairs the daemon of ea has: none is left of a client that has gone.
+# Number of queue pairs of ea's daemon: a client that has gone leaves none.
 relay_qps() { on ea "rdma res show qp | grep -c longreachd"; }
 
 relay_none_left() { # NAME
@@ -210,7 +209,7 @@ relay_none_left() { # NAME
 	bad "$1" "$n queue pairs are left"
 }
 
-# The region at edge eb, of a file of so many bytes. It comes back as soon as a daemon that was killed is there again.
+# The region at edge eb, a file of BYTES. It comes back as soon as a killed daemon has restarted.
 relay_export() { # BYTES
 	on eb "truncate -s $1 /run/target
 		(setsid sh -c 'for i in \$(seq 300); do longreach export link:target --file /run/target --access rw && break; usleep 100000; done' \
@@ -254,14 +253,14 @@ relay_put_and_get() {
 	relay_check no-byte-is-copied-by-a-processor '^copied 0, read [1-9][0-9]*, written [1-9][0-9]*$' ea "$(relay_counted)"
 }
 
-# What edge ea counts.
+# Counters of edge ea.
 relay_counted() {
 	local c="longreach --control /run/longreach/control status --json | tr ',{' '\n\n' | sed -n"
 	count() { echo "\$($c 's/.*\"relay_$1\": *\([0-9]*\).*/\1/p')"; }
 	echo "echo copied $(count copied_bytes), read $(count rdma_read_bytes), written $(count rdma_written_bytes)"
 }
 
-# A GiB each way; no byte of it is copied by a processor at the edge that the client is connected to.
+# A GiB each way; no processor copies bytes at the client's edge.
 relay_gib() {
 	relay_put_and_get
 	relay_none_left after-a-gib
@@ -282,7 +281,7 @@ relay_errors() {
 	relay_check put-again 'Gbit/s' c "$relay_put /tmp/src link:target --promise done"
 }
 
-# What the file at edge eb holds, in so many seconds: its digest, or that of other bytes.
+# Waits up to SECONDS until the file at edge eb has the digest DIGEST.
 relay_awaits() { # NAME DIGEST SECONDS
 	local i got
 	wanted "$1" || return
@@ -294,8 +293,7 @@ relay_awaits() { # NAME DIGEST SECONDS
 	bad "$1" "$got is not $2"
 }
 
-# kill -9 of either daemon. The line is cut, so that what a put in mode near has completed is in edge ea's buffer alone when
-# that is killed.
+# kill -9 of either daemon. The line is cut, so that a completed put in mode near is only in edge ea's buffer when ea is killed.
 relay_kill() {
 	local before after
 	relay_source $relay_bytes
@@ -343,7 +341,7 @@ relay_wait_listening() {
 	done
 }
 
-# rxe's device goes when its last user has closed it, and librdmacm keeps it open: it does not come back here.
+# rxe's device is removed when its last user has closed it, and librdmacm keeps it open: here the device does not come back.
 relay_device() {
 	(sleep 1 && timeout 20 "$vm_build/vmrun" -n "$P-ea" -t 5 "rdma link delete rxe0") >/dev/null 2>&1 & # it may hang
 	relay_check device-gone 'RDMA' c "$relay_put /tmp/src link:target --promise done"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # run.sh - two guests with the kernel's own RDMA, an edge in front of each, a long line in between.
 #
-# What runs where is drawn in topology.sh. The RDMA programs in the guests know nothing of any of it. Prints a line per
-# check and ends with "N passed, N failed".
+# topology.sh has the drawing. The RDMA programs in the guests do not know of the edges. Prints a line per check and ends with
+# "N passed, N failed".
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -231,7 +231,7 @@ suite_full() {
 	suite_issue3
 }
 
-# Two rounds: the first dead flows leave room, the second ones find it taken.
+# Two rounds: the dead flows of the first round leave room, those of the second find the table full.
 suite_dead() {
 	local x="ib_write_bw -d rxe0 -x 1 -F -p PORT -s 65536 -n 4000 -q 4" i
 	impair 300 1% 1%,300us 0.5%

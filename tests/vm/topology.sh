@@ -11,14 +11,14 @@
 #                    longreachd or the                                            longreachd or the
 #                    kernel's forwarding                                          kernel's forwarding
 #
-# Directly, the two edge namespaces route. With longreachd in them everything but RoCE still goes that way.
+# In mode direct the two edge namespaces route. With longreachd in them all packets but RoCE are still routed so.
 #
 # Needs: $P (prefix of names), $work (scratch), $tools (programs that were built), $vm_build, guest.sh.
 
 lan_addr_a=10.1.0.2
 lan_addr_b=10.2.0.2
 
-# Not for what is to be ended by its pid: in the background the function would be a shell of its own.
+# Do not use it for programs that are ended by their pid: in the background the function is a separate shell.
 in_ns() { ip netns exec "$P-$1" "${@:2}"; }
 
 topo_up() {
@@ -29,7 +29,7 @@ topo_up() {
 	done
 	for s in a b; do
 		ip link add wan0 netns "$P-$s" mtu 9000 type veth peer name "w$s" netns "$P-w" mtu 9000
-		# What crosses the line are frames as on a wire: whole and with their checksums.
+		# Frames on the line are as on a wire: whole and with their checksums.
 		in_ns $s ethtool -K wan0 tx off tso off gso off gro off >/dev/null 2>&1 || true
 		in_ns $s sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
 		ip -n "$P-$s" tuntap add tap0 mode tap
@@ -67,7 +67,7 @@ line_up() {
 	return 1
 }
 
-# The emulator itself is in order: it runs, answers and lost nothing of its own.
+# Checks the emulator itself: it runs, answers and lost no frames by itself.
 line_alive() {
 	if ! kill -0 "$(cat "$work/line.pid")" 2>/dev/null || ! line_ctl show; then
 		echo "the line emulator is gone:" >&2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# longreach. `make help` lists what this file can do.
+# longreach. `make help` lists the targets.
 #
 #   O=dir       build directory (default build/$(CC)$(SAN))
 #   CC=clang    compiler
@@ -18,7 +18,7 @@ endif
 SAN     ?=
 O       ?= build/$(notdir $(CC))$(if $(SAN),-$(SAN))
 PREFIX  ?= /usr
-# Never /lib: on a merged-/usr system that is a link, and a copied tree would put a folder in its place.
+# Never /lib: on a merged-/usr system /lib is a link, and a copied tree would replace the link by a folder.
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 LIBDIR  ?= $(PREFIX)/lib
 DESTDIR ?=
@@ -26,17 +26,17 @@ SEED    ?= 1-40
 SECONDS ?= 60
 
 WARN    := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
-# A sanitizer build is made to be run a few times: what it takes to build counts.
+# A sanitizer build is run only a few times, so its build time counts.
 OPT     ?= $(if $(SAN),-O1 -g1,-O2 -g)
-# For any x86-64, but as processors of these years like it: by default gcc clears and copies structs with string
-# instructions, which take dozens of cycles to begin.
+# For any x86-64, tuned for recent processors: by default gcc clears and copies structs with string instructions, which take
+# dozens of cycles to start.
 TUNE    := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-mtune=icelake-server)
-# A seed of the simulator goes the same way whatever it is built for: no fused multiply-add where a processor has one.
+# A seed of the simulator gives the same run on every target: no fused multiply-add on processors that have one.
 CFLAGS_ALL := -std=gnu17 $(WARN) $(OPT) $(TUNE) -ffp-contract=off -fno-omit-frame-pointer -MMD -MP -I. $(CFLAGS)
 LDFLAGS_ALL := $(LDFLAGS)
 
-# The core is many small files, and a packet goes through twenty of them: calls between them are 7 % of its cost.
-# Objects are fat, so that tests link as fast as ever.
+# The core is many small files, and a packet passes twenty of them: calls between files are 7 % of its cost.
+# Objects are fat, so that tests link quickly without LTO.
 LTO ?= $(if $(SAN)$(findstring clang,$(CC)),,-flto=auto -ffat-lto-objects)
 LDFLAGS_ALL += $(if $(LTO),-fno-lto)
 LDFLAGS_LTO = $(filter-out -fno-lto,$(LDFLAGS_ALL)) $(LTO)
@@ -56,11 +56,11 @@ HEADROOM_SRC := $(wildcard headroom/*.c)
 PLAN_SRC     := $(wildcard plan/*.c)
 LIB_SRC      := $(wildcard lib/*.c)
 CLIENT_ONLY  := $(wildcard daemon/client/*.c)
-# A copy to here serves as well, and an export sends as well.
+# A copy to here also uses the server's code, and an export also the sender's.
 COPY_BOTH    := $(wildcard copy/wire/*.c copy/client/*.c) $(filter-out copy/server/copy_exports.c,$(wildcard copy/server/*.c))
 COPY_CLIENT  := $(COPY_BOTH) copy/back/copy_pull.c
 COPY_SERVER  := $(COPY_BOTH) copy/server/copy_exports.c copy/back/copy_push.c
-# What the doctor reads link files and the machine with.
+# Files by which the doctor reads link files and the machine.
 CLIENT_SRC   := $(CLIENT_ONLY) $(COPY_CLIENT) $(wildcard daemon/config/*.c daemon/machine/*.c daemon/util/*.c) daemon/kernel/nft.c \
 	daemon/kernel/ip_port.c daemon/gpu/cuda_api.c daemon/arena/arena_file.c daemon/arena/page_lock.c $(LIB_SRC)
 DAEMON_SRC   := $(filter-out $(CLIENT_ONLY),$(wildcard daemon/*.c daemon/*/*.c)) $(COPY_SERVER) $(LIB_SRC)
@@ -76,7 +76,7 @@ HAVE_IPSEC_MB := $(wildcard /usr/include/intel-ipsec-mb.h)
 LIBS_SEAL   := -lcrypto $(if $(HAVE_IPSEC_MB),-lIPSec_MB)
 LIBS_DAEMON := -levent_openssl -lssl $(LIBS_SEAL) -linih -levent -levent_pthreads -lmnl -lnuma -lpthread
 $(O)/proxy/%.o $(O)/seal/%.o $(O)/daemon/%.o $(O)/bench/%.o: CFLAGS_ALL += $(LTO)
-# The assembler takes the page in: the object must not be made again where it is linked.
+# The assembler includes the page: the object must not be built again where it is linked.
 $(O)/daemon/telemetry/web_page.o: CFLAGS_ALL += -fno-lto
 $(O)/daemon/telemetry/web_page.o: daemon/telemetry/page.html
 $(O)/seal/%.o: CFLAGS_ALL += $(if $(HAVE_IPSEC_MB),-DHAVE_IPSEC_MB)
@@ -85,22 +85,22 @@ Q ?= @
 
 -include local.mk
 
-# A toolkit's cuda.h, where it is not among the system's headers; without any, declarations of our own (cuda_types.h).
+# A toolkit's cuda.h that is not among the system's headers; without a toolkit, our own declarations (cuda_types.h).
 CUDA_H := $(if $(wildcard /usr/local/cuda/include/cuda.h),-idirafter /usr/local/cuda/include)
 $(O)/daemon/gpu/%.o $(O)/tests/unit/test_cuda_api.o: CFLAGS_ALL += $(CUDA_H)
 
-# Objects stay, so that a second `make` makes only what changed.
+# Keeps intermediate objects, so that a second `make` builds only what changed.
 .SECONDARY:
 
-# What a bare `make` makes, whichever target is named first.
+# The target of a plain `make`.
 .DEFAULT_GOAL := all
 .PHONY: all
 all: $(O)/longreachd $(O)/longreach tools
 
-# A core that counts what each call does: tests/sim/steps.h.
+# A core that counts the work of each call: tests/sim/steps.h.
 STEPS := -fsanitize-coverage=trace-pc
 
-# What objects were made with: another compiler or other flags make them again.
+# Compiler and flags of the objects: a change rebuilds them.
 MADE_WITH := $(CC) $(CFLAGS_ALL) $(EXTRA_CFLAGS) $(LTO) $(STEPS)
 .PHONY: FORCE
 $(O)/made-with: FORCE
@@ -130,11 +130,11 @@ $(O)/longreachd: $(call objs,$(DAEMON_SRC)) $(O)/libheadroom.a $(O)/libseal.a $(
 $(O)/longreach: $(call objs,$(CLIENT_SRC)) $(O)/libplan.a $(O)/libheadroom.a $(O)/libseal.a $(O)/libproxy.a
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) $(LIBS_DAEMON) -ljson-c -lncursesw -lxxhash
 
-# --- the plugin for Engine=dpdk: only where DPDK is (Debian: libdpdk-dev); longreachd loads it when a link asks for it ---
+# --- the plugin for Engine=dpdk: only with DPDK installed (Debian: libdpdk-dev); longreachd loads it for a link that uses it ---
 PLUGIN_DPDK := longreach-dpdk.so
-# gcc's checks are for our lines, not for those of DPDK's headers
+# gcc's warnings are for our code, not for DPDK's headers
 DPDK_CFLAGS = $(patsubst -I%,-isystem %,$(shell pkg-config --cflags libdpdk))
-# Part of `make all` and `make unit` where it is, but not of builds with sanitizers, which DPDK's libraries are none of.
+# Part of `make all` and `make unit` if DPDK is installed, but not of sanitizer builds: DPDK's libraries have no sanitizers.
 DPDK_HERE := $(if $(SAN),,$(shell pkg-config --exists libdpdk 2>/dev/null && echo yes))
 .PHONY: dpdk dpdk-bench
 $(if $(DPDK_HERE),all: $(O)/plugins/$(PLUGIN_DPDK))
@@ -173,7 +173,7 @@ $(O)/$(LIB_SONAME): $(LIB_SRC) $(wildcard lib/*.h) lib/liblongreach.map $(O)/mad
 $(O)/liblongreach.a: $(call objs,$(LIB_SRC))
 	$(Q)rm -f $@ && ar rcs $@ $^
 
-# --- example programs: built as a program elsewhere is, against the installed header alone ---
+# --- example programs: built against the installed header alone, as a user's program is ---
 EXAMPLES := $(patsubst examples/%.c,%,$(wildcard examples/*.c))
 .PHONY: examples
 examples: $(addprefix $(O)/examples/,$(EXAMPLES))
@@ -181,7 +181,7 @@ all: examples
 $(O)/examples/include/longreach.h: lib/longreach.h
 	@mkdir -p $(dir $@)
 	$(Q)cp $< $@
-# A toolkit's cuda.h, or where there is none the one of fakecuda. Which libcuda.so.1 it is, the machine says at run time.
+# A toolkit's cuda.h, or without a toolkit that of fakecuda. The libcuda.so.1 is found at run time.
 $(O)/examples/%: examples/%.c $(O)/examples/include/longreach.h $(O)/liblongreach.a $(O)/tools/fakecuda/libcuda.so.1 $(O)/made-with
 	$(Q)$(CC) $(filter-out -I.,$(CFLAGS_ALL)) $(CUDA_H) -I$(O)/examples/include -idirafter tests/tools/fakecuda/include \
 		$(LDFLAGS_ALL) -MF $@.d -o $@ $< $(O)/liblongreach.a -Wl,--as-needed $(O)/tools/fakecuda/libcuda.so.1 -lxxhash
@@ -205,7 +205,7 @@ $(O)/tools/wanline $(O)/tools/mutate: $(O)/tests/sim/rng.o
 $(O)/tools/gpumem: $(call objs,daemon/gpu/cuda_api.c daemon/client/client_gpu.c $(LIB_SRC))
 $(O)/tools/vector: $(call objs,$(LIB_SRC))
 
-# loaded into programs of any build, so without its sanitizers
+# loaded into programs of any build, so built without sanitizers
 $(O)/tools/clock_shift.so $(O)/tools/loop_ends.so: $(O)/tools/%.so: tests/preload/%.c
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) -std=gnu17 -O2 -Wall -Wextra -Werror -fPIC -shared -o $@ $<
@@ -221,7 +221,7 @@ $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libplan.a $(O)/libheadroom.a $(O)/libseal.
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -Wl,--as-needed -o $@ $^ $(LIBS_CORE) -levent_openssl -lssl $(LIBS_SEAL) -linih -levent -lmnl \
 		-ljson-c -lseccomp -lxxhash -lcmocka -lm
-# The writer of JSON and json-c have names in common: not in one file with its test.
+# The JSON writer and json-c share names, so the writer is not in one file with its test.
 CLIENT_JSON := $(call objs,daemon/client/client_json.c)
 $(O)/unit/test_client_json $(O)/unit/test_trace $(O)/unit/test_top_model: $(CLIENT_JSON)
 $(O)/unit/test_client_json $(O)/unit/test_headroom_tool $(O)/unit/test_headroom_apply: $(call objs,daemon/util/json.c)
@@ -250,12 +250,12 @@ $(O)/unit/test_relay_loop: $(O)/tests/unit/test_relay_loop.o $(call objs,$(RELAY
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -levent -lxxhash -lcmocka -lm
 
 $(O)/unit/test_cuda_api: $(call objs,tests/unit/cuda_own_facts.c)
-# dlopen(3) looks there first, in the tests alone; a RUNPATH would not do for that of a sanitizer
+# dlopen(3) looks there first, only in the tests; a RUNPATH does not work for a sanitizer's dlopen
 FAKECUDA := $(O)/tools/fakecuda/libcuda.so.1
 $(O)/unit/test_fakecuda $(O)/unit/test_gpu: LDFLAGS_ALL += -Wl,--disable-new-dtags,-rpath,$(abspath $(dir $(FAKECUDA)))
 $(O)/unit/test_fakecuda $(O)/unit/test_gpu: | $(FAKECUDA)
 
-# Unit tests run in a second and are compiled for a minute: their own code is not optimised.
+# Unit tests run in a second and compile in a minute: their own code is not optimised.
 $(O)/tests/unit/%.o $(O)/sim-build/tests/unit/%.o: CFLAGS_ALL += -O0 -g1
 
 UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC)) $(if $(DPDK_HERE),$(O)/dpdk/test_nic_lend $(O)/dpdk/test_edge_dpdk)
@@ -266,7 +266,7 @@ unit: $(UNIT_BINS)
 		xargs -P $(UNIT_JOBS) -I{} sh -c '{} >{}.log 2>&1 || { cat {}.log; exit 255; }'
 	$(Q)cat $(addsuffix .log,$(UNIT_BINS)) | awk '/PASSED/ { n += $$4 } END { print n " passed, 0 failed" }'
 
-# --- simulator: its own build of the core, with the deliberate bugs that it must find ---
+# --- simulator: its own build of the core, with the deliberate bugs that the simulator must find ---
 .PHONY: sim-bin sim
 sim-bin: $(O)/lrsim
 SIM_OBJS := $(patsubst %.c,$(O)/sim-build/%.o,$(SIM_SRC) $(PROXY_SRC) daemon/lan/lan_wait.c)
@@ -279,13 +279,13 @@ $(O)/lrsim: $(SIM_OBJS) $(O)/libheadroom.a
 sim: $(O)/lrsim
 	$(O)/lrsim --seeds $(SEED)
 
-# and the unit tests that need what only this build has
+# and the unit tests that need this build
 SIM_CORE := $(patsubst %.c,$(O)/sim-build/%.o,$(PROXY_SRC) tests/sim/steps.c)
 $(O)/unit/test_bounds $(O)/unit/test_kill: $(O)/unit/%: $(O)/sim-build/tests/unit/%.o $(SIM_CORE)
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lcmocka -lm
 
-# and the one that has the transport, what lies below it, and nothing that lies above
+# and the test of the transport, which links nothing above the transport
 TRANSPORT_SRC := $(wildcard $(addprefix proxy/,util/*.c roce/*.c arena/*.c shard/*.c wan/*.c wan/*/*.c))
 $(O)/unit/test_transport: $(O)/tests/unit/test_transport.o $(call objs,$(TRANSPORT_SRC))
 	@mkdir -p $(dir $@)
@@ -301,7 +301,7 @@ check-pure: $(O)/libproxy.a
 		echo "check-pure: the core calls what is named above" >&2; exit 1; fi
 	@echo "check-pure: proxy/ calls nothing but $(subst |, ,$(PURE_ALLOWED))"
 
-# --- folders use each other as tests/rooms.txt says ---
+# --- folders use only what tests/rooms.txt lists ---
 .PHONY: check-rooms
 check-rooms: $(O)/longreachd $(O)/longreach
 	$(Q)tests/check_rooms.sh $(O)
@@ -328,7 +328,7 @@ check-units:
 check-ibta:
 	$(Q)tests/check_ibta.sh
 
-# --- longreach(7) says what to do about whatever has a name ---
+# --- longreach(7) has an entry for each named report ---
 .PHONY: check-manual
 check-manual: $(O)/longreach-counters.7
 	$(Q)tests/check_manual.sh $<
@@ -359,7 +359,7 @@ fuzz: fuzz-bin
 		-print_final_stats=0 -verbosity=0 -artifact_prefix=$(FO)/ $(FO)/corpus/{} \
 		$$(ls -d tests/fuzz/corpus/{} 2>/dev/null) || exit 255'
 
-# --- what programs find that only read; what tests run; what editors want to know ---
+# --- static checks; coverage; files for editors ---
 .PHONY: lint coverage
 lint: $(O)/longreach-counters.7
 	$(Q)tests/lint.sh $<
@@ -370,7 +370,7 @@ coverage:
 	$(Q)build/coverage/lrsim --seeds 1-200 --jobs $(UNIT_JOBS) | tail -1
 	$(Q)tests/coverage.sh build/coverage
 
-# --- small changes, one at a time: does a test see each of them? ---
+# --- mutants: small changes, one at a time, each of which a test must find ---
 .PHONY: mutants
 N ?= 20
 mutants:

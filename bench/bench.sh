@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# bench.sh - what a benchmark says of a figure that has a limit. To be sourced.
+# bench.sh - verdicts of benchmarks on figures with a limit. To be sourced.
 #
-# Verdicts are printed where they fall, and written to the file $BENCH_VERDICTS for run.sh, which shows all of them at
-# the end: benchmark, what, figure, limit, verdict, separated by tabs. A figure that could not be measured is no failure
-# of what is measured and no success: its verdict is "-" and says why.
+# Verdicts are printed at once, and written to the file $BENCH_VERDICTS for run.sh, which shows all of them at the end:
+# benchmark, what, figure, limit, verdict, separated by tabs. A figure that could not be measured is neither a failure nor a
+# success: its verdict is "-" with the reason.
 
 : "${BENCH_VERDICTS:=/dev/null}"
-LAB_FEC=auto # as it is by itself, where tests want repetition
+LAB_FEC=auto # the default; tests turn FEC off
 BENCH_NAME=$(basename "${0%.sh}")
 
-# A busy machine makes figures worthless. What runs now counts: the load average still has what ran a minute ago.
+# A busy machine makes figures worthless. The check uses the processes that run now: the load average lags by a minute.
 say_if_busy() {
 	{ head -n 1 /proc/stat && sleep 1 && head -n 1 /proc/stat; } | awk '
 		{ idle = $5 + $6 - idle; all = $2 + $3 + $4 + $5 + $6 + $7 + $8 + $9 - all }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# bench_beside.sh - a link beside floods from who may not take part: its goodput over that without, and how long a new
-# session takes. Root. QUICK=1: one round.
+# bench_beside.sh - a link beside floods from foreign senders: the ratio of its goodput with and without a flood, and the time of
+# a new session. Root. QUICK=1: one round.
 #
 # For each flood of tests/netns/floods.sh, in turns: goodput without, goodput with. The ratio is that of the medians. Then
 # edge A is started anew while the flood goes on.

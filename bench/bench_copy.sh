@@ -76,7 +76,7 @@ longreach() {
 	LONGREACH_RELAY="$LAB_DIR/a.relay" "$LAB_BIN/longreach" "$@"
 }
 
-# --- the copies: each fills an empty $FILES/dst with what is in a tree ---
+# --- the copies: each fills an empty $FILES/dst from a tree ---
 
 by_longreach() { # tree
 	longreach copy "$FILES/src/$1" link:dst >"$LAB_DIR/copy.out" 2>&1
@@ -101,7 +101,7 @@ by_memory() {
 # Seconds, or nothing.
 measure() { # what tree
 	local begin
-	rm -rf "${FILES:?}/dst"/* # what is in it: the servers have it open
+	rm -rf "${FILES:?}/dst"/* # only its contents: the servers have the directory open
 	begin=$(date +%s%N)
 	"by_$1" "$2" || return
 	awk "BEGIN { printf \"%.3f\", ($(date +%s%N) - $begin) / 1e9 }"

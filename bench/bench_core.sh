@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What a 4 KiB packet costs in the core: nanoseconds (bench_core) and instructions (bench_core under callgrind), beside
+# Cost of a 4 KiB packet in the core: nanoseconds (bench_core) and instructions (bench_core under callgrind), beside
 # memcpy + ICRC (+ AEAD) of the same bytes in the same run. Built for any x86-64: valgrind knows no AVX-512.
 #
 #   bench/bench_core.sh [-n PACKETS] [-p]      -p: also the functions in which each path spends its instructions
@@ -29,7 +29,7 @@ make -s O="$build" "$bin"
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT INT TERM
 
-# Instructions per packet that are spent in the functions named, with what $seal says.
+# Instructions per packet in the named functions, with the options of $seal.
 instructions() {
 	local name=$1 toggles= fn
 	shift
@@ -45,7 +45,7 @@ instructions() {
 	awk '/^packets/ { n = $2 } /Collected/ { c = $NF } END { printf "%.0f\n", c / n }' "$out/$name.log"
 }
 
-table() { # of what the bare cost consists
+table() { # the parts of the bare cost
 	local near reports far bytes aead=0
 	near=$(instructions near section_near_in section_near_out)
 	reports=$(instructions reports section_reports)
@@ -67,7 +67,7 @@ table() { # of what the bare cost consists
 	}'
 }
 
-# A packet on a sealed link may cost half as much again as what must be done with its bytes in any case.
+# A packet on a sealed link may cost 1.5 times its bare cost: copy, ICRC and cipher.
 judge() { # tables of a sealed link
 	local what figure
 	echo

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# bench_edge.sh - what an edge costs per packet, beside a null forwarder on the same I/O. Root.
+# bench_edge.sh - cost of an edge per packet, beside a null forwarder on the same I/O. Root.
 #
 # The line between the sites is the null forwarder: it takes each frame from a TPACKET_V2 ring and sends it by sendmmsg,
-# as an edge's LAN port does, and does nothing to it. Both runs use the same hosts on the same line; processor time per
+# as an edge's LAN port does, and does not change it. Both runs use the same hosts on the same line; processor time per
 # 4 KiB packet is read from /proc for the line and for both edges in the same run.
 . "$(dirname "$0")/../tests/netns/lab.sh"
 SECS=${SECS:-5}

@@ -5,13 +5,13 @@
 #
 #   bench/bench_fair.sh [--secs N] [--line MBPS] [--km KM] [--out DIR] [BUFFER ...]      BUFFER in bandwidth-delay products
 #
-# Default: 0.5, 1 and 4 of them, about 12 minutes; with QUICK=1 one of 1. Two senders at a time, begun together, both all
-# the time with something to send; what arrives of each in the last two thirds counts. Two links come together within
-# half a minute, and then their shares still swing for tens of seconds (lrsim --rate late-4bdp): they run five times as
-# long. DIR (default bench-out) gets fair.csv. The verdicts are those that one may ask of a neighbour:
+# Default: buffers of 0.5, 1 and 4, about 12 minutes; with QUICK=1 only 1. Two senders at a time start together and always have
+# data to send; the bytes that arrive in the last two thirds count. Two links reach equal shares within half a minute, and their
+# shares then swing for tens of seconds (lrsim --rate late-4bdp): so they run five times as long. DIR (default bench-out) gets
+# fair.csv. The verdicts:
 #
-#   harm        CUBIC gets beside longreach at least what it gets beside BBR, or half of all that arrives
-#   starvation  longreach gets at least a quarter of all that arrives, whoever is beside it
+#   harm        CUBIC gets beside longreach at least its share beside BBR, or half of all that arrives
+#   starvation  longreach gets at least a quarter of all that arrives, beside any other sender
 #   itself      two links get within 20 % of each other
 #
 # TCP runs between the edges' machines (iperf3), longreach between the hosts (rcperf) across the edges: on the line are
@@ -130,7 +130,7 @@ queue_bytes() { # bandwidth-delay products
 	awk -v b="$1" -v m="$LINE_MBPS" -v km="$KM" 'BEGIN { printf "%d", b * m * 1e6 / 8 * km * 1e-5 }'
 }
 
-# --- what it means ---
+# --- verdicts ---
 
 of() { # "buffer first second" awk-expression of a and b
 	[ -n "${GOT[$1]:-}" ] && echo "${GOT[$1]}" | awk "{ a = \$1; b = \$2; printf \"%.2f\", $2 }"
@@ -171,7 +171,7 @@ lab_up
 for ns in ea eb; do
 	lab_sysctl $ns net.ipv4.tcp_rmem='4096 131072 67108864' net.ipv4.tcp_wmem='4096 131072 67108864'
 done
-# The line keeps the memory that it was started with: the largest buffer's.
+# The line keeps the memory of its start: that of the largest buffer.
 lab_line --rate "${LINE_MBPS}M" --km "$KM" --queue "$(queue_bytes "$(printf '%s\n' "${BUFFERS[@]}" | sort -g | tail -1)")"
 start_edges
 for n in 1 2; do

@@ -1,11 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# bench_flood.sh - what garbage at the UDP port costs an edge, beside a process that throws the same away. Root.
+# bench_flood.sh - cost of foreign datagrams at an edge's UDP port, beside a process that discards the same datagrams. Root.
 #
 # Edge A's machine sends at a fixed rate to edge B's port on a sealed link, then to a discarding socket on the machine of
-# edge B; in pairs, because what else the machine does changes how many datagrams a wakeup finds. Medians of the
-# processor time per datagram that came and of its ratios, memory before and after all of a kind, and what the link itself
-# carries meanwhile.
+# edge B; in pairs, because other load changes the number of datagrams per wakeup. Medians of the processor time per received
+# datagram and of the ratios, memory before and after all datagrams of a kind, and the link's own goodput meanwhile.
 . "$(dirname "$0")/../tests/netns/lab.sh"
 RATE=${RATE:-50000}
 SECS=${SECS:-3}
@@ -22,7 +21,7 @@ resident_kib() { # pid
 	awk '/^VmRSS/ { print $2 }' "/proc/$1/status"
 }
 
-# An edge takes its memory in the background, and a little more with the first questions.
+# An edge allocates its memory in the background, and a little more with the first queries.
 memory_settles() { # pid
 	local before now=0 tries=0
 	until [ "$now" = "${before:-}" ] || [ $((tries++)) = 20 ]; do
@@ -38,7 +37,7 @@ came_to_b() {
 		([.drops | to_entries[] | select(.key | startswith("wan_")) | .value] | add)'
 }
 
-idle_ticks() { # pid: in as many seconds as a flood lasts
+idle_ticks() { # pid: ticks during the time of a flood
 	local before
 	before=$(cpu_ticks "$1")
 	sleep "$SECS"

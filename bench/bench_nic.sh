@@ -1,19 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# bench_nic.sh - what an edge costs under Engine=packet, under Engine=dpdk, and with WanDevice= as well, beside a null
-# forwarder of DPDK's own. Root.
+# bench_nic.sh - cost of an edge under Engine=packet, under Engine=dpdk, and with WanDevice= as well, beside DPDK's null
+# forwarder. Root.
 #
 # Limits first, in one process over net_vhost (bench/dpdk/): cycles per stage of a null forwarder, of the engine without a
 # core, of the same with copies; then of sealed edges. LIMITS=only stops there, and needs no rights.
 #
-# In turns, between the same hosts: testpmd's `io` mode as the line, which hands each frame of one net_af_packet port to
-# the other and does nothing to it; then edges under either engine on the usual line, and with the WAN on devices as well
-# ("wan"; WAN=only leaves out all but the two that differ in that). Processor time per 4 KiB packet is
-# read from /proc. testpmd polls: its time is the time that went by, so only what it carries is compared. All numbers are
-# medians over the turns.
+# In turns, between the same hosts: testpmd's `io` mode as the line, which passes each frame of one net_af_packet port unchanged
+# to the other; then edges under either engine on the usual line, and with the WAN on devices as well
+# ("wan"; WAN=only runs only the two that differ in the WAN). Processor time per 4 KiB packet is read from /proc. testpmd polls:
+# its processor time is the elapsed time, so only its throughput is compared. All numbers are medians over the turns.
 #
-# net_af_packet has the kernel's packet sockets below it: this measures what the engine costs beside them, not what a
-# NIC's own driver would save.
+# net_af_packet uses the kernel's packet sockets: this measures the cost of the engine on top of them, not the gain of a NIC's own
+# driver.
 #
 #   O=build/gcc ROUNDS=3 SECS=5 bench/bench_nic.sh     after `make dpdk dpdk-bench`
 . "$(dirname "$0")/../tests/netns/lab.sh"

@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# bench_scrape.sh - what a scrape of /metrics costs an edge with 10,000 flows: its time and its size, beside one without any.
-# Root.
+# bench_scrape.sh - time and size of a scrape of /metrics of an edge with 10,000 flows, beside one without flows. Root.
 #
-# The queue pairs are set up by CM, so that all of them are paired, and say a little now and then. No sample has a flow's
-# name on it, so that the number of series is the same with 100,000 (longreach flow and status --flows name flows).
+# CM sets up the queue pairs, so that all are paired; they send a little from time to time. No sample is labelled with a flow, so
+# the number of series is the same with 100,000 flows (longreach flow and status --flows name flows).
 . "$(dirname "$0")/../tests/netns/lab.sh"
 . "$(dirname "$0")/bench.sh"
 QPS=10000
@@ -30,7 +29,7 @@ scrapes() {
 		printf "%d %.1f %.1f\n", length $text, $t[$#t / 2], $t[-1]' "$SCRAPES" "$LAB_DIR/metrics"
 }
 
-# But those of priorities, of which there are at most eight a port and which begin with the first frame of theirs.
+# Except series of priorities: at most eight per port, each from its first frame on.
 series() { grep '^longreach' "$LAB_DIR/metrics" | grep -vc '^longreach_ingress_priority_'; }
 
 lab_up

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# bench_wan.sh - sealed longreach beside what one would use instead, on one emulated line. Root.
+# bench_wan.sh - sealed longreach beside its alternatives, on one emulated line. Root.
 #
 #   bench/bench_wan.sh [--secs N] [--rounds N] [--line MBPS] [--measure goodput,latency,beside]
 #                      [--set SECTION.KEY=VALUE] [--out DIR]
@@ -14,30 +14,30 @@
 #   goodput   Mbit/s that arrived, without the beginning. longreach: WRITEs of 64 KiB, four QPs; TCP: iperf3, CUBIC and
 #             BBR, one stream and eight; QUIC: Debian's ngtcp2 sends a file, by CUBIC, and by BBR if its server survives.
 #   latency   of messages of 64 KiB, a quarter of the line's rate, nothing else on it. longreach: one QP, AckMode=host.
-#             TCP: one connection, from a host on site A's LAN to one on site B's, over a forwarder in user space in the
-#             place of each longreachd, which does nothing to what it forwards; and (-direct) between the two machines
-#             at the line. From when a message was due until its sender knows that it is there.
-#   beside    the same of messages of 4 KiB (4 % of the line) while a bulk stream takes half of the line and suffers the
+#             TCP: one connection, from a host on site A's LAN to one on site B's, over a user-space forwarder in the
+#             place of each longreachd, which does not change packets; and (-direct) between the two machines at the
+#             line. Time from when a message was due until its sender knows that it has arrived.
+#   beside    the same for messages of 4 KiB (4 % of the line) while a bulk stream takes half of the line and suffers the
 #             same losses. longreach: two QPs of one pair of hosts, so one lane of its transport. TCP, over forwarders:
-#             both streams on one connection, as a tunnel or HTTP/2 does it: whoever comes behind a lost segment waits
-#             for it; and on two connections, which wait for their own losses only. (QUIC's streams would do that on one
+#             both streams on one connection, as in a tunnel or HTTP/2, where messages behind a lost segment wait for
+#             it; and on two connections, which wait only for their own losses. (QUIC's streams would do this on one
 #             connection; the ngtcp2 programs do not time messages.)
 #
-# Times are taken in rounds, each system once in each, and counted together, without those messages that were due while
-# this machine stood still (bench_times.c).
+# Times are measured in rounds, each system once per round, and counted together, without messages that were due while this
+# machine stood still (bench_times.c).
 #
-# What is not equal: for goodput, longreach crosses two more machines (host to edge) on the same processors; its rate is
-# in its link file, and it keeps to it (--set Path.RateControl=auto: it has to find it as TCP has to); TCP is not
-# encrypted, longreach and QUIC are. Offloads are off on the way, so that the line loses packets of wire size (MTU
-# 9000), and the line carries no more than half of what the emulator can do here; both are said in the output. A program
-# that fails prints "-" and why below, and counts neither as 0 nor as beaten.
+# Differences: for goodput, longreach crosses two more machines (host to edge) on the same processors; its rate is fixed in its
+# link file (--set Path.RateControl=auto: it has to find the rate, as TCP has to); TCP is not encrypted, longreach and QUIC are.
+# Offloads are off on the way, so that the line loses packets of wire size (MTU 9000), and the line carries at most half of the
+# emulator's capacity here; the output shows both. A program that fails prints "-" with the reason below, and counts neither as 0
+# nor as beaten.
 . "$(dirname "$0")/../tests/netns/lab.sh"
 . "$(dirname "$0")/bench.sh"
 
 SECS=${SECS:-2} ROUNDS=3 LINE_MBPS= MEASURES=goodput,latency,beside SETTINGS= OUT=bench-out POINTS=()
 MSG=$((64 << 10)) SMALL=4096 BULK=$((16 << 10))
-RING=4M       # 80 ms of the line; to make one of 32 MB keeps a processor for 100 ms
-LINE_MOST=400 # more than two processors with a line, four endpoints and two edges on them carry
+RING=4M       # 80 ms of the line; creating one of 32 MB takes a processor 100 ms
+LINE_MOST=400 # more than two processors carry with a line, four endpoints and two edges
 GOODPUTS=(longreach cubic cubic-8 bbr bbr-8 quic-cubic quic-bbr)
 LATENCIES=(longreach cubic bbr cubic-direct bbr-direct)
 BESIDES=(longreach cubic-shared cubic-apart bbr-shared bbr-apart)
@@ -105,7 +105,7 @@ choose_line() {
 	say_if_busy
 }
 
-# --- what runs. Each leaves its figures in RESULT, or says in WHY why there are none ---
+# --- runs. Each leaves its figures in RESULT, or the reason for missing ones in WHY ---
 
 RESULT= WHY= NO_LINK=
 
@@ -114,7 +114,7 @@ failed() { # a sentence
 	return 1
 }
 
-# A host behind an edge's machine, like those of lab.sh, for TCP: what is between the two does no more than forward.
+# A host behind an edge's machine, like those of lab.sh, for TCP: the machines between only forward.
 tcp_host() { # a|b site-number
 	local other=$((3 - $2))
 	lab_add_ns "t$1"
@@ -163,7 +163,7 @@ size_of() {
 	stat -c %s "$1" 2>/dev/null || echo 0
 }
 
-# The server is the one that sends, so it stands at site A. Packets as large as TCP's: its own choice is 1452 bytes.
+# The server sends, so it is at site A. Packets are as large as TCP's: the program's default is 1452 bytes.
 goodput_quic() { # congestion control
 	local server client one two dead=
 	ip netns exec "$LAB_ID-ea" gtlsserver -q --no-quic-dump --no-http-dump --cc="$1" --max-udp-payload-size=8900 \
@@ -202,7 +202,7 @@ goodput_longreach() {
 	RESULT=$(lab_result '.there.executed_gbps * 1000 | round')
 }
 
-# Debian 12's server ends in an assertion as soon as its BBR sends. Asked once, and said, instead of at each point.
+# Debian 12's server fails an assertion as soon as its BBR sends. Tested and reported once, instead of at each point.
 leave_out_dead_quic() {
 	(goodput_quic bbr) 2>/dev/null && return
 	echo "no quic-bbr: $(tail -1 "$LAB_DIR/web.log" | cut -c1-100)"
@@ -328,7 +328,7 @@ with_edges() { # mode, command...
 	lab_edges_stop
 }
 
-# Goodput with edges last, so that nothing else runs beside the others; times with edges that have nothing to do.
+# Goodput with edges is measured last, so that no edge runs beside the others; times are measured beside idle edges.
 point() { # km loss
 	lab_line_set "$1" "loss=$2%"
 	if measured goodput; then
@@ -349,14 +349,14 @@ point() { # km loss
 	fi
 }
 
-# --- what it means ---
+# --- verdicts ---
 
 value() { # km loss measure system column
 	awk -F, -v k="$1" -v l="$2" -v m="$3" -v s="$4" -v c="$5" '$1 == k && $2 == l && $3 == m && $4 == s { print $c }' "$CSV"
 }
 
-# Of the others that have a figure: the largest goodput, the smallest time. iperf3 counts what was under way when it
-# began to count: more than the line carries is what the line carries.
+# The best of the others that have a figure: the largest goodput, the smallest time. iperf3 also counts bytes under way at its
+# start: a figure above the line's rate is taken as the line's rate.
 best() { # km loss measure column
 	awk -F, -v k="$1" -v l="$2" -v m="$3" -v c="$4" -v line="$LINE_MBPS" '
 		$1 == k && $2 == l && $3 == m && $4 != "longreach" && $c != "" {
@@ -389,8 +389,8 @@ verdicts() {
 			measured $m || continue
 			for c in 7:p50 8:p99 9:p99.9; do
 				name=${c#*:}
-				# Without losses there is nothing to win: no more than a tenth, and two machines' worth,
-				# is to be lost.
+				# Without losses there is nothing to gain: at most a tenth, and the cost of two machines,
+				# may be lost.
 				judge "$km km, $loss % loss: $name of $(
 					[ $m = latency ] && echo '64 KiB' || echo '4 KiB beside bulk') / best" \
 					"$(ratio "$(value "$km" "$loss" $m longreach "${c%%:*}")" \

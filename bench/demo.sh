@@ -11,7 +11,7 @@ RATE_MBPS=1000
 SIZE=16384
 DEPTH=16
 OUT=$LAB_ROOT/demo-out
-LAB_FEC=auto # edges as they are, where tests want repetition
+LAB_FEC=auto # the default; tests turn FEC off
 
 usage() {
 	cat <<END
@@ -99,7 +99,7 @@ points() { # one "km loss" per line
 
 BAR=$(printf '#%.0s' {1..24})
 
-# What the edges say about the link right now.
+# The edges' present figures of the link.
 link_words() {
 	lab_status a "$STATUS_WORDS" 2>/dev/null
 }
@@ -149,7 +149,7 @@ direct_points() {
 longreach_points() {
 	local km loss last=
 	while read -r km loss; do
-		# A fibre does not change its length: each distance gets daemons that know no other.
+		# A fibre does not change its length: each distance gets fresh daemons.
 		if [ "$km" != "$last" ]; then
 			lab_edges_stop
 			lab_line_set "$km"

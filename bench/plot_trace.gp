@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# plot_trace.gp - what was sent and what became of it over time: of the paths of a link, from
+# plot_trace.gp - sent, delivered and lost data over time: of the paths of a link, from
 #     longreach trace LINK --csv >trace.csv          (longreach trace LINK --plot FILE.svg does it all)
 # or of two flows on one line, from
 #     lrsim --trace trace.csv --rate NAME
 #
 # gnuplot -e "trace='trace.csv'; out='trace.svg'; run='NAME'" bench/plot_trace.gp
 #
-# A run of the simulator is done from several seeds, whose number ends its name: run='auto-cubic-1g-20ms-1bdp-0'.
+# The simulator makes each run with several seeds, whose number ends its name: run='auto-cubic-1g-20ms-1bdp-0'.
 set terminal svg size 1000,1100 dynamic font 'sans,12' background '#ffffff'
 set output out
 set datafile separator ','
@@ -17,17 +17,17 @@ set grid ytics lc rgb '#dddddd'
 set key outside right top
 set lmargin 11
 set rmargin 26
-# At least so much, or gnuplot complains of a quiet link, whose lines are all 0.
+# A minimum for the range: gnuplot fails on an idle link, whose lines are all 0.
 set yrange [0:0.001<*]
 colours = '#1b7f5c #b3542f #3b5ba5 #8a6d1d #7d3f8c #2f8fa3 #8c3f4f #555555'
 colour(i) = word(colours, (i - 1) % 8 + 1)
-# The flows in the order in which they come, and what is known of one.
+# The flows in the order of their appearance, and the values of one flow.
 flows = system(sprintf('awk -F, ''$1 == "%s" && !seen[$2]++ { printf "%%s ", $2 }'' "%s"', run, trace))
 n = words(flows)
 flow(i) = sprintf('< awk -F, ''$1 == "%s" && $2 == "%s" '' "%s"', run, word(flows, i), trace)
 control(i) = system(sprintf('awk -F, ''$1 == "%s" && $2 == "%s" { print $3; exit }'' "%s"', run, word(flows, i), trace))
 name(i) = word(flows, i) eq '-' ? 'path (rate '.control(i).')' : word(flows, i).' (rate '.control(i).')'
-# The daemon's trace knows the time of day; the simulator's does not.
+# The daemon's trace has the time of day; the simulator's has not.
 wall = int(system(sprintf('head -1 "%s" | tr "," "\n" | grep -nx unix_s | cut -d: -f1', trace).' ; echo 0'))
 x = wall > 0 ? wall : 4
 if (wall > 0) {
@@ -47,7 +47,7 @@ set ylabel 'in flight, MB'
 plot for [i = 1:n] flow(i) using x:($8 / 1e6) with lines lc rgb colour(i) title name(i)
 set ylabel 'lost so far'
 set xlabel (wall > 0 ? 'time of day, UTC' : 's')
-# What FEC mended before it was found lost is not among the lost, and in the daemon's trace only.
+# Datagrams that FEC rebuilt in time do not count as lost, and are only in the daemon's trace.
 fec = strstrt(system(sprintf('head -1 "%s"', trace)), 'spared_by_fec') > 0 ? n : 0
 # Steps take no notice of a range's least.
 if (int(system(sprintf('awk -F, ''NR > 1 && $9 + $13 > n { n = $9 + $13 } END { print n + 0 }'' "%s"', trace))) == 0) {

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh - the benchmarks one after the other, and at the end one table of what they found against its limits.
+# run.sh - the benchmarks one after the other, and at the end one table of their figures against their limits.
 #
-#   O=build/gcc bench/run.sh [PART...]      all of them, or those named; QUICK=1: a glance at each, under 5 minutes
+#   O=build/gcc bench/run.sh [PART...]      all of them, or those named; QUICK=1: a short run of each, under 5 minutes
 #
-# Each prints what it measured beside what. A part that fails or takes three times as long as it should is said to have
-# failed, and the others go on. Everything is kept in bench-out ($BENCH_OUT): PART.log, verdicts.tsv, CSVs, pictures.
-# Needs root (network namespaces), and a machine that does nothing else.
+# Each prints its figures and their references. A part that fails, or takes three times its planned time, counts as failed, and
+# the others go on. Everything is kept in bench-out ($BENCH_OUT): PART.log, verdicts.tsv, CSVs, pictures.
+# Needs root (network namespaces), and an idle machine.
 cd "$(dirname "$0")/.." || exit 2
 O=${O:-build/gcc}
 OUT=${BENCH_OUT:-bench-out}
@@ -39,7 +39,7 @@ run_part() { # name
 	esac
 }
 
-# What parts that print no verdicts of their own are held to.
+# Limits for parts that print no verdicts of their own.
 judge_part() { # name log
 	local BENCH_NAME=bench_$1
 	case $1 in
@@ -58,7 +58,7 @@ judge_lines() { # log awk-program that prints: what, figure, operator, limit
 	done < <(awk "$2" "$1")
 }
 
-# A part has a process group of its own (timeout makes it), so that one that hangs goes with all that it has begun.
+# A part has its own process group (made by timeout), so that a hanging part is killed with all its processes.
 part() { # number name minutes what
 	local status log=$OUT/$2.log began=$SECONDS BENCH_NAME=bench_$2
 	printf '\n=== [%d/%d] %s: %s (about %s min)\n' "$1" "$TOTAL" "$2" "$4" "$3"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# check_ibta.sh - whatever docs/IBTA.md names is there: files, functions, tests, compliance numbers. `make check-ibta`.
+# check_ibta.sh - checks that the files, functions, tests and compliance numbers of docs/IBTA.md exist. `make check-ibta`.
 #
 #   tests/check_ibta.sh [PAGE]
 #
@@ -11,14 +11,14 @@ page=$(realpath "${1:-$(dirname "$0")/../docs/IBTA.md}")
 cd "$(dirname "$0")/.."
 bad=0 rules=0 names=0
 tests=$(grep -ohE 'TEST\([a-z0-9_]+|cmocka_unit_test[a-z_]*\([a-z0-9_]+' tests/unit/test_*.c | sed 's/.*(//')
-# What the simulator may say: whole strings of its sources.
+# Violations of the simulator: whole strings of its sources.
 violations=$(grep -hoE '"[a-z]+(-[a-z]+)*"' tests/sim/*.c | tr -d '"' | sort -u)
 
 wrong() { # row what
 	printf 'check-ibta: %s\n    in the row "%s"\n' "$2" "$1" >&2
 	bad=1
 }
-# names_of COLUMN: what stands between backquotes.
+# names_of COLUMN: the words between backquotes.
 names_of() {
 	local parts
 	IFS='`' read -ra parts <<<"$1"
@@ -26,7 +26,7 @@ names_of() {
 }
 one_of() { [[ $'\n'$1$'\n' == *$'\n'"$2"$'\n'* ]]; }
 
-# defined FILE NAME: a function's head at the left margin that is no declaration, or a macro.
+# defined FILE NAME: FILE has a function definition at the left margin, or a macro, of that name.
 defined() { grep -qE "^([a-z].*[ *])?$2\(.*[^;]$|^#define $2\(" "$1"; }
 
 code() { # row column

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# check_manual.sh - whatever the daemon tells by name has an entry in longreach(7), which says what to do about it: events,
-# failures, states, drops, and names in brackets in log lines of its own. `make check-manual`.
+# check_manual.sh - checks that each named report of the daemon has an entry in longreach(7): events, failures, states, drops,
+# and names in brackets in log lines. `make check-manual`.
 #
 #   tests/check_manual.sh COUNTERS [PAGE]
 #
-# COUNTERS is longreach-counters(7) as a build has made it, out of the lists that status, metrics and log are made from.
+# COUNTERS is longreach-counters(7) of a build, made from the lists of status, metrics and log.
 # PAGE is longreach(7). An entry is a paragraph whose heading has the name in bold.
 set -euo pipefail
 counters=$(realpath "$1")
@@ -29,7 +29,7 @@ lacks() {
 	bad=1
 }
 
-# each COUNTED TITLE LEAST [WORD]: what longreach-counters(7) lists under COUNTED, at least LEAST names, stands under TITLE.
+# each COUNTED TITLE LEAST [WORD]: the names under COUNTED in longreach-counters(7), at least LEAST, have entries under TITLE.
 each() {
 	local name list
 	list=$(listed "$1")

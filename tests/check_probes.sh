@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The probes in longreachd against those that longreach-probes(7) documents.
+# Compares the probes in longreachd with those in longreach-probes(7).
 #
 #   tests/check_probes.sh BUILD      after `make O=BUILD`
 set -euo pipefail

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The product's folders against the table of rooms (rooms.txt): each include must be listed, each call goes to a room
-# that may be included, and the table has no circle.
+# Checks the product's folders against the table of rooms (rooms.txt): each include must be listed, each call must go to a room
+# that may be included, and the table must have no circle.
 #
 #   tests/check_rooms.sh BUILD      after `make O=BUILD`
 set -euo pipefail
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 table=tests/rooms.txt
 build=${1:?usage: tests/check_rooms.sh BUILD}
 
-# A room and one that it uses, each line.
+# Each line: a room, and a room that it uses.
 pairs=$(awk '
 	!/^#/ && $2 == "=" { for (i = 3; i <= NF; i++) several[$1] = several[$1] " " $i }
 	!/^#/ && $1 ~ /:$/ {
@@ -53,8 +53,8 @@ declared() {
 		sub("^proxy/?", "", path)
 		return path == "" ? "top" : path
 	}
-	# A function that proxy.h declares may be called where proxy.h may be included. So may what top defines for the
-	# rooms below it.
+	# A function that proxy.h declares may be called where proxy.h may be included. The same holds for functions that top
+	# defines for the rooms below it.
 	function allowed(from, to, symbol) {
 		if (from == to || (from " " to) in may)
 			return 1

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# check_units.sh - how exposed the systemd units leave the system, by `systemd-analyze security`: 0.0 (nothing) to 10.0.
+# check_units.sh - checks the exposure of the systemd units by `systemd-analyze security`: 0.0 (none) to 10.0.
 #
 #   tests/check_units.sh LIMIT UNIT...      fails if one is above LIMIT, 2.5 for instance
 limit=$1

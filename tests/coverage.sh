@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# coverage.sh - which lines of each folder the unit tests and 200 seeds of the simulator run: `make coverage`.
+# coverage.sh - lines of each folder that the unit tests and 200 seeds of the simulator run: `make coverage`.
 #
-#   tests/coverage.sh BUILD      a build with --coverage, of which all has run
+#   tests/coverage.sh BUILD      a build with --coverage whose tests have all run
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:?usage: tests/coverage.sh BUILD}

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# dashboards.sh - the alert rules and the Grafana dashboard in etc/: rules parse and fire as tests/prometheus says, every
-# query of the dashboard parses, and its panels are made alike. That the daemon serves what they ask for is tested by
-# tests/unit/test_metrics.c and tests/netns/test_metrics.sh.
+# dashboards.sh - checks the alert rules and the Grafana dashboard in etc/: rules parse and fire as in tests/prometheus, every
+# query of the dashboard parses, and its panels have the same form. tests/unit/test_metrics.c and tests/netns/test_metrics.sh
+# check that the daemon serves their metrics.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 rules=etc/prometheus/longreach.rules.yml
@@ -27,7 +27,7 @@ verdict() { # what, command...
 	fi
 }
 
-# Grafana's variables as what they stand for, and each query as a rule: promtool knows no other way to parse one.
+# Replaces Grafana's variables and writes each query as a rule: promtool parses only rules.
 queries_parse() {
 	local n
 	jq -r '.panels[].targets[].expr' $board |
@@ -39,21 +39,21 @@ queries_parse() {
 	promtool check rules "$scratch/board.json"
 }
 
-# Panels have numbers of their own, are within the 24 columns, and none lies over another.
+# Panels have different ids, are within the 24 columns, and do not overlap.
 panels_apart() {
 	jq -e '[.panels[].id] | length == (unique | length)' $board &&
 		jq -e '[.panels[].gridPos | select(.x < 0 or .y < 0 or .w < 1 or .h < 1 or .x + .w > 24)] == []' $board &&
 		jq -e '[.panels[].gridPos | range(.x; .x + .w) as $x | range(.y; .y + .h) as $y | [$x, $y]] | length == (unique | length)' $board
 }
 
-# Each has a title, a unit, and queries that ask for the edges and links that are chosen above, each with a legend of its own.
+# Each panel has a title, a unit, and queries for the chosen edges and links, each with its own legend.
 panels_alike() {
 	jq -e '[.panels[] | select(.title == "" or .fieldConfig.defaults.unit == null or .datasource.uid != "${datasource}")] == []' $board &&
 		jq -e '[.panels[].targets[] | select(.expr | contains("{instance=~\"$instance\"") | not)] == []' $board &&
 		jq -e '[.panels[] | [.targets[] | .legendFormat, .refId] | select(length != (unique | length) or any(. == ""))] == []' $board
 }
 
-# Every alert has words, and a test that sees it fire.
+# Every alert has a description, and a test in which it fires.
 alerts_tested() {
 	local alert
 	for alert in $(sed -n 's/^ *- alert: //p' $rules); do

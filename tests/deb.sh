@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# deb.sh - the Debian packages that `make deb` has made: lintian, what they install into a Debian 12 root, that the
-# programs in it run, and that a purge leaves nothing. Root; fetches the root with debootstrap and keeps it in
+# deb.sh - checks the Debian packages of `make deb`: lintian, the files that they install into a Debian 12 root, the programs
+# there, and that a purge leaves nothing. Root; fetches the root with debootstrap and keeps it in
 # build/package/root for the next time.
 #
 #   make deb && tests/deb.sh
@@ -101,13 +101,13 @@ completes() {
 	}
 }
 
-# systemd understands each line, and the programs that they name are there. It leaves a file of its own.
+# systemd parses each line of the units, and their programs exist. It leaves a file of its own.
 units_verify() {
 	! in_root systemd-analyze verify --man=no longreachd.service longreach-closed.service 2>&1 | grep -i longreach || return
 	rm -f $root/run/systemd/systemd-units-load
 }
 
-# A link with a buffer of which nobody can say that it is empty.
+# A link with a buffer that may hold packets.
 owes() {
 	cat >$root/etc/longreach/wakkanai.conf <<-END
 		[Link]
@@ -125,7 +125,7 @@ owes() {
 	[ "$(in_root longreachd --owed)" = /run/longreach/wakkanai.0.arena ]
 }
 
-# The removal says so, and the purge refuses and deletes nothing until the buffer has gone.
+# The removal reports the buffer, and the purge refuses and deletes nothing until the buffer has gone.
 purge_refuses() {
 	local buffer=/run/longreach/wakkanai.0.arena
 	grep -q "$buffer" $root/etc/longreach/.undelivered || { echo "the removal has noted nothing" && return 1; }

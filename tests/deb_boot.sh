@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # deb_boot.sh - the package in a Debian 12 machine that systemd has booted (a guest without a disk): install, start,
-# a link added and removed by its file, kill, stop, purge. Needs what tests/deb.sh and tests/vm need; root.
+# a link added and removed by its file, kill, stop, purge. Has the requirements of tests/deb.sh and tests/vm; root.
 #
 #   make deb && tests/deb.sh && tests/deb_boot.sh
 set -u
@@ -11,7 +11,7 @@ base=build/package-root/base
 root=build/package-root/boot
 vm=build/package-root/vm
 
-if [ "${1:-}" = guest ]; then # in the guest, from its only unit
+if [ "${1:-}" = guest ]; then # runs in the guest, from its only unit
 	passed=0 bad=0
 	verdict() { # what, command...
 		local what=$1
@@ -49,7 +49,7 @@ if [ "${1:-}" = guest ]; then # in the guest, from its only unit
 	is_user() { [ "$(ps -o user= -C longreachd 2>/dev/null | sort -u)" = longreach ] || [ "$(stat -c %U "/proc/$(main_pid)")" = longreach ]; }
 	main_pid() { systemctl show -P MainPID longreachd; }
 	link_is() { longreach status | grep -q "$1"; }
-	reload() { within 30 longreach reload; } # an emulated processor answers late
+	reload() { within 30 longreach reload; } # an emulated processor is slow
 	added() { link_file && reload && within 10 link_is wakkanai && nft list tables | grep -q longreach; }
 	killed() {
 		local pid

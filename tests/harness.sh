@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# harness.sh - tests of what runs the tests: stubs that die, say nothing, skip or go on after a failure must be seen for
-# what they are by netns/run.sh (with netns/check.sh) and by step.sh; names that dangle, by check_ibta.sh; names that the
-# manual lacks, by check_manual.sh. Needs no privileges; takes some seconds.
+# harness.sh - tests the test scripts: netns/run.sh (with netns/check.sh) and step.sh must report stubs that die, print nothing,
+# skip or go on after a failure; check_ibta.sh must report dangling names, check_manual.sh names that the manual lacks. Needs no
+# privileges; takes some seconds.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d /tmp/lr-harness.XXXXXX)
 trap 'rm -rf "$work"' EXIT
 tried=0 wrong=0
 
-judge() { # name status: of the condition that was looked at last
+judge() { # name status: status of the last condition
 	tried=$((tried + 1))
 	if [ "$2" = 0 ]; then
 		printf 'ok    %s\n' "$1"
@@ -83,7 +83,7 @@ stub status <<-'END'
 	exit 1
 END
 
-# files RED|GREEN PATTERN FILE...: how these end together, and what their run must say.
+# files RED|GREEN PATTERN FILE...: the result of these files together, and a pattern that the output must match.
 files() {
 	local want=$1 pattern=$2 status
 	shift 2
@@ -115,7 +115,7 @@ says() { # status line...
 	return "$1"
 }
 
-# What a command says at its first and at every other call, and how it ends: two arguments each.
+# A command's status and output at its first and at all later calls.
 by_turns() { # status1 text1 status2 text2
 	echo called >>"$work/calls"
 	[ "$(wc -l <"$work/calls")" = 1 ] || shift 2
@@ -123,7 +123,7 @@ by_turns() { # status1 text1 status2 text2
 	return "$1"
 }
 
-# steps RED|GREEN CALLS PATTERN COMMAND...: how a step ends, how often its command ran ("": any), what all of it says.
+# steps RED|GREEN CALLS PATTERN COMMAND...: the result of a step, the number of its command's runs ("": any), its output.
 steps() {
 	local want=$1 calls=$2 pattern=$3
 	shift 3
@@ -155,7 +155,7 @@ steps RED 1 '^FAIL  stub' by_turns 1 '0 passed, 0 failed' 0 "$ok"
 steps RED 1 '^FAIL  stub' by_turns 1 '[  9s] FAIL  near  longreachd died\n0 passed, 1 failed' 0 "$ok"
 steps GREEN "" '^stub: skipped: hosts in a VLAN: no such devices' says 0 'skipped: hosts in a VLAN: no such devices' "$ok"
 
-# adopted RED|GREEN PATTERN STATUS LINE...: what becomes of a stage that ended so, with these lines, beside another step.
+# adopted RED|GREEN PATTERN STATUS LINE...: the verdict on a stage with this status and output that ran beside another step.
 adopted() {
 	local want=$1 pattern=$2 status=$3
 	shift 3
@@ -180,7 +180,7 @@ adopted RED '^sim: did not run to its end' 1 'ok    seeds   9 s' '2 passed, 0 fa
 adopted RED '^sim: did not run to its end' 0 'FAIL  seeds   9 s' '1 passed, 1 failed'
 adopted GREEN '^sim: skipped: no table' 0 'skipped: no table' '2 passed, 0 failed'
 
-# The simulator may begin when only files are left that wait: not while one of the others runs, and then at once.
+# The simulator must begin as soon as only waiting files are left, and not before.
 stub rate <<-'END'
 	check "rate: nobody is let in yet" test ! -e "$ONLY_WAITING"
 	check_end
@@ -191,7 +191,7 @@ stub seal <<-'END'
 END
 rm -f "$work/go"
 ONLY_WAITING=$work/go files GREEN '^2 passed, 0 failed$' rate seal
-# And a second try waits until the simulator is through: until the lock is free.
+# A second try must wait until the simulator has ended and the lock is free.
 stub locked <<-'END'
 	through() { [ -e "$STUB_STATE" ]; }
 	check "locked: passes when the lock is free" through
@@ -205,7 +205,7 @@ held() {
 rm -f "$work/go"
 held
 
-# --- netns/chaos_table.sh: what its steps add up to ---
+# --- netns/chaos_table.sh: sums of its steps ---
 
 (
 	. "$here/netns/chaos_table.sh"
@@ -233,11 +233,11 @@ table_says '\(7 of them\)'
 
 # --- check_ibta.sh: names in docs/IBTA.md ---
 
-# page RED|GREEN PATTERN FROM TO: what is said of the page in which the first FROM reads TO, and how that ends.
+# page RED|GREEN PATTERN FROM TO: result and output for the page with the first FROM replaced by TO.
 page() {
 	local want=$1 pattern=$2 status text
 	text=$(cat "$here/../docs/IBTA.md")
-	[[ $text == *"$3"* ]] || wrong=$((wrong + 1)) # nothing to change: this test tests nothing
+	[[ $text == *"$3"* ]] || wrong=$((wrong + 1)) # FROM is missing: this case would test nothing
 	printf '%s\n' "${text/"$3"/"$4"}" >"$work/page.md"
 	"$here/check_ibta.sh" "$work/page.md" >"$work/out" 2>&1
 	status=$?
@@ -261,7 +261,7 @@ page RED 'not five columns' '| kept |' '|'
 cc -std=gnu17 -I"$here/.." -o "$work/counters_page" "$here/../etc/man/counters_page.c" && "$work/counters_page" >"$work/counters.7" ||
 	wrong=$((wrong + 1))
 
-# manual RED|GREEN PATTERN NAME: what is said of longreach(7) without that heading, and of it as it is without NAME.
+# manual RED|GREEN PATTERN NAME: result and output for longreach(7) without the heading NAME, or unchanged if NAME is empty.
 manual() {
 	local want=$1 pattern=$2 status
 	NAME=${3:+${3% *} \\fB${3##* }\\fR} awk '
@@ -284,7 +284,7 @@ manual RED 'WRONG, has no entry for path dead$' 'path dead'
 manual RED 'WRONG, has no entry for keys due$' 'keys due'
 manual RED 'FAULT IT IS, has no entry for wan_reflected$' ' wan_reflected'
 manual RED 'has no entry for rules_changed$' ' rules_changed'
-grep -v 'silent$' "$work/counters.7" >"$work/fewer.7" # a list that cannot be found any more
+grep -v 'silent$' "$work/counters.7" >"$work/fewer.7" # a list that is not found any more
 "$here/check_manual.sh" "$work/fewer.7" >"$work/out" 2>&1
 [ $? = 1 ] && grep -q 'fewer than 7 WHY A FLOW FAILED' "$work/out"
 judge 'check_manual.sh with a list that is too short: RED' $?

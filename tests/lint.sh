@@ -1,27 +1,26 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# lint.sh - what programs find that only read: `make lint`, under a minute. Each complaint is a line; a clean tree says
-# "lint: N files".
+# lint.sh - static checks: `make lint`, under a minute. Each complaint is a line; a clean tree prints "lint: N files".
 #
-#   tests/lint.sh [PAGE...]      manual pages that a build has made
+#   tests/lint.sh [PAGE...]      PAGE: a manual page made by a build
 #
-#   .clang-tidy and .shellcheckrc say what is asked for.
+#   .clang-tidy and .shellcheckrc configure the checks.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 bad=0
 # Names and abbreviations that codespell takes for misspelled words.
 words=upto,ect,fo,bu,agains,nd,ans,nulll,iif
 
-# bench/dpdk needs DPDK's headers, which nobody has to have.
+# bench/dpdk needs DPDK's headers, which are optional.
 tidy() {
 	git ls-files 'proxy/*.c' 'seal/*.c' 'headroom/*.c' 'plan/*.c' 'daemon/*.c' 'copy/*.c' 'bench/*.c' 'tests/sim/*.c' \
 		'tests/tools/*.c' ':!bench/dpdk' |
 		xargs -P "$(nproc)" -n 20 sh -c 'clang-tidy --quiet "$@" -- -std=gnu17 -I. -DPROXY_FAULTS 2>/dev/null' tidy || return
-	# fakecuda's cuda.h is for these alone: the daemon asks whether there is a toolkit's
+	# fakecuda's cuda.h is for these files only: the daemon tests whether a toolkit has one
 	clang-tidy --quiet examples/*.c -- -std=gnu17 -Ilib -idirafter tests/tools/fakecuda/include 2>/dev/null
 }
 
-# Manual pages carry the version, no date.
+# Manual pages have the version, and no date.
 generated=("$@")
 pages() { ! mandoc -T lint -W warning etc/man/*.[0-9] "${generated[@]}" | grep -v 'missing date'; }
 

@@ -1,19 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# mutants.sh - small changes to the product's lines, one at a time: does a test see each of them? `make mutants`.
+# mutants.sh - makes small changes to the product's lines, one at a time, and checks whether a test fails. `make mutants`.
 #
-#   tests/mutants.sh N [SEED [FOLDER...]]      N changes, in the order that SEED decides; of these folders alone
-#   CHANGES=FILE tests/mutants.sh N            the first N of FILE, which has lines like `mutate list`
+#   tests/mutants.sh N [SEED [FOLDER...]]      N changes, in the order given by SEED; only in these folders
+#   CHANGES=FILE tests/mutants.sh N            the first N of FILE, whose lines are those of `mutate list`
 #
-# build/mutants/alive has those that lived, to be judged again.
-# A change is judged in a copy of the tree (build/mutants):
-#   same       its object is that of the code as it is
+# build/mutants/alive has the survivors, for another run.
+# Each change is tested in a copy of the tree (build/mutants):
+#   same       the object file does not change
 #   killed     a unit test that runs the line fails, does not end, or dies; or 60 seeds of the simulator, for proxy/
-#   explained  tests/mutants.known has it, with the reason why no test can see it or need not
-#   unrun      no unit test runs the line, and the simulator does not see it
-#   survived   tests run the line and none sees it
-# A test that fails on the code as it is judges nothing: it is named and left out. The last line counts the verdicts.
-# Exit status: 1 if more than 2 % of the changes that are neither same nor explained live.
+#   explained  tests/mutants.known has the change, with the reason why no test can or need find it
+#   unrun      no unit test runs the line, and the simulator does not fail
+#   survived   tests run the line and none fails
+# A test that fails on the unchanged code is named and left out. The last line counts the verdicts.
+# Exit status: 1 if more than 2 % of the changes that are neither same nor explained survive.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 unset MAKEFLAGS
@@ -27,15 +27,15 @@ known=tests/mutants.known
 limit_s=60 # for a test; the slowest takes 5 s
 seeds_limit_s=600
 
-# --- the tree as it is: a copy, its unit tests, and which lines each of them runs ---
+# --- the unchanged tree: a copy, its unit tests, and the lines that each of them runs ---
 mkdir -p $tree
 git ls-files | rsync -a --files-from=- ./ $tree/
-# The source that a run which was interrupted had changed is older than its object now.
+# A source that an interrupted run had changed is older than its object now.
 [ ! -s $work/changing ] || touch "$tree/$(cat $work/changing)"
 make -s -j"$(nproc)" build/gcc/tools/mutate O=build/gcc >/dev/null
-# test_bounds and test_kill have a core of their own, which the simulator's seeds stand for.
+# test_bounds and test_kill have their own build of the core; the simulator's seeds cover it.
 unit_tests() { git ls-files 'tests/unit/test_*.c' | sed 's|.*/\(.*\)\.c|\1|; /^test_\(bounds\|kill\)$/d'; }
-# dies SECONDS COMMAND...: it does not end well in time.
+# dies SECONDS COMMAND...: true if the command fails or does not end in time.
 dies() { ! timeout "$1" "${@:2}" >/dev/null 2>&1; }
 make_in() { make -s -C $tree O=build/m LTO= OPT='-O1 -g1' CFLAGS=-w "$@"; }
 echo "mutants: building the tests as they are"
@@ -70,7 +70,7 @@ fi
 [ -s $cover/test_near.lines ] || { echo "mutants: no coverage was written" >&2; exit 1; }
 
 # --- one change ---
-# tests_of FILE LINE: those that run it, the one with the file's name first, then those that run least.
+# tests_of FILE LINE: the tests that run this line, the one with the file's name first, then those that run the fewest lines.
 tests_of() {
 	local own
 	own=test_$(basename "$1" .c)
@@ -79,7 +79,7 @@ tests_of() {
 		sort -n | cut -d' ' -f2
 }
 
-# same FILE: the change leaves the object as it was.
+# same FILE: true if the change does not alter the object.
 same() {
 	local top out=$PWD/$work
 	for top in . $tree; do
@@ -89,7 +89,7 @@ same() {
 	cmp -s $work/before.o $work/after.o
 }
 
-# judge FILE TESTS: one word.
+# judge FILE TESTS: prints the verdict, one word.
 judge() {
 	local file=$1 t status=0
 	same "$file" || status=$?

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh - all stages of `make test`, each within its budget; a table of what they took; "N passed, N failed" at the
-# end.
+# run.sh - all stages of `make test`, each within its budget; a table of their times; "N passed, N failed" at the end.
 #
 #   tests/run.sh [STAGE...]      stages: build unit lint sim fuzz netns sanitize vm
 #   FULL=1                       the long form of each (make test-all)
@@ -24,8 +23,8 @@ counted='^[1-9][0-9]* passed, 0 failed'
 
 say() { printf '\n=== %s\n' "$*"; }
 
-# beside NAME COMMAND...: starts it; joined NAME, as the command of a step, waits for it and gives its output. For what
-# keeps one processor busy, next to others that do.
+# beside NAME COMMAND...: starts COMMAND; joined NAME, as the command of a step, waits for it and prints its output. For commands
+# that keep one processor busy, to run several of them at once.
 declare -A beside_pid=()
 trap '[ ${#beside_pid[@]} = 0 ] || kill "${beside_pid[@]}"' EXIT
 beside() {
@@ -65,7 +64,7 @@ build() {
 	[ -z "$FULL" ] || step 'packages in a guest' tests/deb_boot.sh
 }
 
-# What only reads the tree; nothing that is run comes of it.
+# Checks that only read the tree and produce no programs.
 lint() {
 	step 'build clang' make -j"$jobs" O=build/clang CC=clang OPT=-O0 all sim-bin
 	step 'lint' make lint
@@ -85,8 +84,8 @@ each_run() {
 	done
 }
 
-# RateControl= on a shared bottleneck, on lines that move, lose and reorder; FULL: on all that there are, and all thin
-# and lame lines.
+# RateControl= on a shared bottleneck, on lines that change, lose and reorder; FULL: on all lines, and all thin and lame
+# lines.
 rates() {
 	local run
 	if [ -n "$FULL" ]; then
@@ -105,7 +104,7 @@ rates() {
 	step 'one direction is dead' build/gcc/lrsim --lame one-way-busy
 }
 
-# seeds_again SEEDS: each of those that found something beyond the range that is run anyway.
+# seeds_again SEEDS: each seed that once found a bug and is not in the range.
 seeds_again() {
 	local seed
 	for seed in $1; do
@@ -113,7 +112,7 @@ seeds_again() {
 	done
 }
 
-# Each deliberate bug names its violations, or a unit test that is there.
+# Each deliberate bug names its violations, or an existing unit test.
 faults_named() {
 	local t
 	build/gcc/lrsim --faults || return
@@ -122,7 +121,7 @@ faults_named() {
 	done
 }
 
-# A deliberate bug that is only seen by what else goes wrong counts as missed.
+# A deliberate bug that only shows by other violations counts as missed.
 missed_by_its_rule() {
 	local said
 	! said=$(build/gcc/lrsim --seeds 1-4 --fault wrong_msn --ignore msn --expect-failure) || return
@@ -157,7 +156,7 @@ sim() {
 	[ -n "$FULL" ] || beside fec build/gcc/lrsim --fec slow-msgs-1000km-1
 	step 'deliberate bugs name their violations' faults_named
 	step 'a bug found by another rule is missed' missed_by_its_rule
-	# Those that few seeds find at once; FULL: each of them all, see lrsim --faults.
+	# The faults that few seeds find; FULL: all faults, see lrsim --faults.
 	if [ -n "$FULL" ]; then
 		step 'every deliberate bug' build/gcc/lrsim --fault-table --seeds 1-500 --jobs "$jobs"
 	else
@@ -182,10 +181,8 @@ fuzz() {
 	step 'fuzzers' make fuzz SECONDS="$(pick 6 300)"
 }
 
-# The simulator may have what the processors have left (SCHED_IDLE: whatever else wants to run, runs) from when only
-# files are left that wait and judge neither time nor rate. Its time is virtual.
-# What comes beside may have what the processors have left (SCHED_IDLE: whatever else wants to run, runs) from when only
-# files are left that wait and judge neither time nor rate. Of its own it reads no clock.
+# The stages beside netns (lint, sim) get the processors' idle time (SCHED_IDLE) as soon as only files are left that wait and
+# measure neither time nor rate. The simulator's time is virtual.
 netns() {
 	local go=$PWD/$logs/only_waiting
 	rm -f "$go"
@@ -196,7 +193,7 @@ netns() {
 	[ -z "$idle" ] || adopt_idle
 }
 
-# once_there FILE COMMAND...: when the file is there, which it locks. Not at all, if this shell goes first.
+# once_there FILE COMMAND...: locks FILE and runs COMMAND as soon as FILE exists. Not at all, if this shell ends first.
 once_there() {
 	until [ -e "$1" ]; do
 		sleep 0.5
@@ -215,7 +212,7 @@ adopt_idle() {
 	table+=$(sed -nE 's/^[a-z]+ +[0-9]+ s of .*/&, beside netns/p' "$logs/beside_idle" | grep -v ^total)$'\n'
 }
 
-# The real daemons under the sanitizers: a report, or an end that is not clean, fails the test.
+# The real daemons under the sanitizers: a sanitizer's report or an unclean end fails the test.
 sanitize() {
 	ends=$counted step 'daemons, tsan, 2 and 3 workers' env LAB_BIN="$PWD/build/gcc-tsan" O=build/gcc \
 		tests/netns/run.sh paths manage seal $(pick "" pause)
@@ -237,7 +234,7 @@ declare -A budget=([build]=240 [unit]=110 [lint]=60 [sim]=130 [fuzz]=60 [netns]=
 [ $# -gt 0 ] || set -- build unit lint sim fuzz netns sanitize vm
 idle=
 for stage; do
-	# The stages that netns has beside it. The long simulator has stages of its own length.
+	# The stages that run beside netns. The long simulator is not one of them.
 	if [[ $stage = lint || $stage = sim && -z "$FULL" ]] && [[ " $* " = *" $stage "*"netns "* ]]; then
 		idle+="${idle:+ }$stage"
 		continue

@@ -2,13 +2,13 @@
 # shellcheck shell=bash
 # step.sh - one verdict per command, for run.sh, which sources it. tests/harness.sh tests it.
 #
-# Needs: $logs, a directory. Leaves: $passed, $failed, $red (what failed and why), $remarks (what was skipped and why,
-# what failed once and then passed).
+# Needs: $logs, a directory. Leaves: $passed, $failed, $red (failures and their reasons), $remarks (skipped steps and their
+# reasons, steps that failed once and then passed).
 
 passed=0 failed=0 red='' remarks=''
 
-# Set before a step: what the last line of a command must look like that tells of its tests ("": its status is enough),
-# and what its failures must not say for it to have a second try ("": none).
+# Set before a step: a pattern for the last line of a command that counts tests ("": its status is enough), and a pattern that
+# its failures must not match for a second try ("": no second try).
 ends=''
 grave=''
 summary='passed, |faults, |PASSED|seeds,|calls nothing|violations|goodput|of the rate|rebuilt;'
@@ -28,7 +28,7 @@ step() {
 		red+=$(printf '%s:' "$name"; reasons "$log" 2)$'\n'
 		reasons "$log" 12 | grep . || tail -40 "$log"
 	fi
-	# Not red, but somebody should look at it.
+	# Not red, but worth a look.
 	local remark
 	while read -r remark; do
 		echo "$remark"
@@ -36,7 +36,7 @@ step() {
 	done < <(grep -aE '^(unsteady|skipped): ' "$log" | sort -u)
 }
 
-# sound LOG COMMAND...: it ended well, and with its own last words, if it has such.
+# sound LOG COMMAND...: true if the command succeeded, and its last line matches the pattern, if one is set.
 sound() {
 	local log=$1
 	shift
@@ -47,9 +47,8 @@ sound() {
 	}
 }
 
-# again LOG COMMAND...: the second try of a step that may have one, as the guests are not run for seconds when this
-# machine's processors are others' as well. What it may have failed by is one test or two that ran and say what was wrong:
-# a run that did not come to its end has no second try.
+# again LOG COMMAND...: the second try of a step that may have one: on shared processors guests sometimes do not run for seconds.
+# A second try needs one or two failed tests with their reasons: a run that did not come to its end has none.
 again() {
 	local log=$1 fails
 	shift
@@ -61,13 +60,13 @@ again() {
 	sed -n 's/.* FAIL /unsteady: failed once: /p' "$log.first" >>"$log"
 }
 
-# reasons LOG N: the lines of a log that say what failed, each with the N lines that follow and explain it.
+# reasons LOG N: the lines of failures in a log, each with the N lines behind it.
 reasons() {
 	grep -aE -A"$2" '(^|\] )FAIL |FAILED|[Ee]rror:|Sanitizer|violation:|^not ok' "$1" | head -60
 }
 
-# adopt NAME LOG STATUS: the verdicts of a stage that had a shell of its own beside other stages, with its output in LOG.
-# One that has not come to its end, or ended with another status than its verdicts say, is red.
+# adopt NAME LOG STATUS: takes over the verdicts of a stage that ran in its own shell beside other stages, with its output in LOG.
+# A stage that has not come to its end, or whose status disagrees with its verdicts, is red.
 adopt() {
 	local name=$1 log=$2 status=$3 p f remark
 	sed '/^=== time$/,$d' "$log"
@@ -86,7 +85,7 @@ adopt() {
 	done < <(grep -aE '^(unsteady|skipped): ' "$log" | sort -u)
 }
 
-# The end: what was remarked, what was red, how many. True if nothing was red and something was tested.
+# The end: prints remarks, failures and counts. True if nothing was red and something was tested.
 verdict() {
 	[ -z "$remarks" ] || printf 'skipped or unsteady:\n%s\n' "$remarks"
 	[ -z "$red" ] || printf 'red:\n%s\n' "$red"

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_core.c - what a 4 KiB packet costs in the core, beside what must be done with its bytes in any case.
+/* bench_core.c - cost of a 4 KiB packet in the core, beside the bare cost: copy, ICRC and cipher of its bytes.
  *
- * Two shards are joined by a queue of datagrams. Host A sends WRITEs in batches, host B answers. Timed, each by itself:
+ * Two shards are joined by a queue of datagrams. Host A sends WRITEs in batches, host B answers. Timed separately:
  *
  *     near     lan_rx, ACK to the host, wan_tx        at A: the packet is checked, stored, ACKed, put into a datagram;
- *                                                     and the two halves of that
+ *                                                     and the two halves of this work
  *     near,    wan_rx                                 at A: reports come back, slots are freed
  *       reports
  *     far      wan_rx, lan_tx, ACK in, wan_tx         at B: stored, sent to the host, its answer taken, reported
  *     bytes    memcpy + ICRC                          the same packets, checked and copied
  *     AEAD     the cipher alone                       the same packets, with --seal: near seals, far opens
  *
- * Making the hosts' packets and carrying datagrams is not timed. Each batch of 64 packets goes both ways in turn,
- * through the edges and past them, so that what slows the processor down slows both. A block of eight batches is judged
- * by itself; of the third in which the processor was quickest the figures are medians, and "half of all" says between
- * what the ratios of the middle half lie. "held" is the number of packets that A's deep buffer has at once: few are
- * more than a core's own caches hold; many are as on a long line. The bare copy goes into as many places in turn, for
- * memory is no less cold in a buffer that nobody manages; what it costs into 64 that stay in the caches is printed too,
- * and counts for nothing.
+ * The hosts' packets and the carrying of datagrams are not timed. Each batch of 64 packets takes both ways in turn,
+ * through the edges and past them, so that a slow processor slows both. Each block of eight batches has its own figures;
+ * printed are the medians of the fastest third of the blocks, and "half of all" is the range of the middle half of the
+ * ratios. "held" is the number of packets in A's deep buffer at once: few are more than a core's own caches hold; many
+ * are as on a long line. The bare copy uses the same number of places in turn, because memory of an unmanaged buffer is
+ * as cold; the cost of a copy into 64 places that stay in the caches is printed, too, for information only.
  *
  *     bench_core                       the table
  *     bench_core --seal CIPHER         the same on a sealed link, beside the bare cost of cipher, copy and ICRC
- *     bench_core --packets N           N packets through everything, once, quietly: for counting instructions
- *                                      (bench_core.sh), which are spent in section_near_in() and its sisters */
+ *     bench_core --packets N           N packets once through all sections, without output: for counting the
+ *                                      instructions (bench_core.sh) of section_near_in() and its like */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +42,7 @@ enum {
 	PLACES_MAX = 400 * BATCH,
 	QPN = 0x11,
 	FLOWS = 64,
-	BLOCK = 8, /* batches that are judged together: as long as a chunk of the arena lasts */
+	BLOCK = 8, /* batches with one set of figures: as long as a chunk of the arena lasts */
 	BLOCKS = 750,
 	KEPT = BLOCKS / 3,
 	STACK_ALIGN = 16,
@@ -66,7 +65,7 @@ struct edge {
 	struct wan_pacer pacer;
 };
 
-/* Where packets are copied to, one place after the other. */
+/* Places for copies of packets, used one after the other. */
 struct ring {
 	uint8_t *mem;
 	size_t slots, at;
@@ -83,7 +82,7 @@ struct bench {
 	uint16_t pkt_len;
 	struct roce_pkt parsed[BATCH];
 	struct dgrams queue[LINE_MAX]; /* the line: `line` of them are used, in turn */
-	struct dgrams port, back;      /* where an edge makes and takes them */
+	struct dgrams port, back;      /* where an edge writes and reads them */
 	uint32_t line, q_head, q_tail;
 	uint8_t ack[BATCH][128]; /* of host B */
 	uint16_t ack_len[BATCH];
@@ -109,11 +108,11 @@ static void *map(size_t len)
 		die("out of memory");
 	p = (void *)(((uintptr_t)p + (2 << 20) - 1) & ~(uintptr_t)((2 << 20) - 1));
 	madvise(p, len, MADV_HUGEPAGE);
-	memset(p, 0, len); /* page faults are not what is measured */
+	memset(p, 0, len); /* page faults must not be measured */
 	return p;
 }
 
-/* Processor time: what others take on the machine does not count. */
+/* Processor time: other processes' time does not count. */
 static uint64_t clock_ns(void)
 {
 	struct timespec t;
@@ -122,7 +121,7 @@ static uint64_t clock_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static uint64_t look_ns; /* what a look at the clock takes */
+static uint64_t look_ns; /* time of one clock_gettime() */
 
 static void time_the_clock(void)
 {
@@ -222,8 +221,8 @@ static struct bench *open_bench(uint64_t arena_len, enum seal_cipher cipher)
 
 /* --- hosts and the line: not timed --- */
 
-/* Of the batch that is going on: the same whenever they are made. Just made, they are in the caches, as a port has
- * them. */
+/* Packets of the current batch: identical each time they are built. Freshly built packets are in the caches, as in a
+ * port. */
 static void make_packets(struct bench *t)
 {
 	uint8_t payload[PAYLOAD];
@@ -265,7 +264,7 @@ static void make_acks(struct bench *t)
 	t->nasked = 0;
 }
 
-/* --- what is timed; not inlined, so that an instruction counter can tell them apart --- */
+/* --- timed sections; not inlined, so that an instruction counter can tell them apart --- */
 
 static void collect(struct edge *e, uint64_t now_ns, struct dgrams *d)
 {
@@ -295,7 +294,7 @@ static __attribute__((noinline)) void section_near_in(struct bench *t)
 	}
 }
 
-/* Datagrams are made in memory that is used again and again, as a port does; then the line has them. */
+/* Datagrams are built in reused memory, as in a port; then they are on the line. */
 static __attribute__((noinline)) void section_near_out(struct bench *t)
 {
 	t->port.n = 0;
@@ -359,7 +358,7 @@ static __attribute__((noinline)) void section_bytes_few(struct bench *t)
 	copy_and_check(t, &t->few);
 }
 
-/* In place, where they lie: what an edge seals was written a moment ago. */
+/* In place: an edge seals bytes that it has just written. */
 static __attribute__((noinline)) void section_aead(struct bench *t)
 {
 	const struct seal_aead *a = seal_aead_best(t->cipher);
@@ -422,7 +421,7 @@ static void bare(struct bench *t, double ns[SECTIONS])
 	ns[S_AEAD] += lap(&at);
 }
 
-/* One batch in; the oldest comes out at the other end once there are as many on the line as there may be. */
+/* One batch in; once the line is full the oldest batch comes out at the other end. */
 static void batch(struct bench *t, double ns[SECTIONS])
 {
 	struct dgrams *out = &t->queue[t->q_head % t->line];
@@ -444,7 +443,7 @@ static void batch(struct bench *t, double ns[SECTIONS])
 	t->packets += BATCH;
 }
 
-/* Packets that A's deep buffer has. */
+/* Number of packets in A's deep buffer. */
 static size_t held(const struct bench *t)
 {
 	struct proxy_link_status st;
@@ -453,7 +452,7 @@ static size_t held(const struct bench *t)
 	return st.pool_used[POOL_LAN] / PKT_MAX;
 }
 
-/* Nothing to carry: the edges find out how long the line is, or the first answer comes. */
+/* No packets: the edges measure the line's length, or the first answer arrives. */
 static void idle(struct bench *t, uint32_t batches)
 {
 	double ns[SECTIONS] = {0};
@@ -472,7 +471,7 @@ static void idle(struct bench *t, uint32_t batches)
 	}
 }
 
-/* As a host begins: it has no more than a window under way before the first answer. */
+/* The start of a host: it has at most a window under way before the first answer. */
 static void begin(struct bench *t, uint32_t line)
 {
 	double ns[SECTIONS] = {0};
@@ -483,7 +482,7 @@ static void begin(struct bench *t, uint32_t line)
 	idle(t, 3 * line);
 }
 
-/* So many batches may be on the line, and it is filled. */
+/* Sets the number of batches on the line, and fills the line. */
 static void warm_up(struct bench *t, uint32_t line, uint32_t batches)
 {
 	double ns[SECTIONS] = {0};
@@ -520,9 +519,9 @@ struct took {
 	double ns[SECTIONS][BLOCKS], ratio[SECTIONS][BLOCKS]; /* ratio to the bare cost of the same block */
 };
 
-/* Where the stack is, the kernel draws by lot, and it decides how icrc_check() reads back the header that it has
- * masked: where it must wait for the stores before, those of a copy into cold memory, the bare cost is 25 ns more. All
- * places within a cache line have their turn. */
+/* The kernel randomises the stack's address, and the address decides how icrc_check() reads back the masked header: if
+ * the loads must wait for earlier stores of a copy into cold memory, the bare cost is 25 ns more. So all places within a
+ * cache line are used in turn. */
 static void time_block(struct bench *t, struct took *took, int block)
 {
 	char *moved = __builtin_alloca(STACK_ALIGN * (size_t)(block % STACK_PLACES) + 1);
@@ -546,8 +545,8 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Moves to the front the blocks in which the processor was at its quickest: another thread on the same core takes half
- * of it now and then, and that shows in what needs nothing but the core, the cipher or else the copy between caches. */
+/* Moves the blocks with the fastest processor to the front: another thread on the same core sometimes takes half of the
+ * core, which shows in work that needs only the core: the cipher, or else the copy between caches. */
 static void keep_quickest(struct took *took, int yardstick)
 {
 	static double sorted[BLOCKS];
@@ -606,7 +605,7 @@ static void row(struct bench *t, struct took *took, uint32_t line)
 	print_row(t, took);
 }
 
-/* All that was sent must have gone through, else the figures are of something else. */
+/* All packets sent must have passed, else the figures are meaningless. */
 static void check(struct bench *t)
 {
 	const struct proxy_counters *ca = proxy_counters(t->a.p), *cb = proxy_counters(t->b.p);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_fec.c - what FEC costs beside a memcpy of the same datagram: adding one to its repairs (m of them, as the
- * sender does with each), keeping one (as the receiver does), and rebuilding lost ones of a group.
+/* bench_fec.c - cost of FEC beside a memcpy of the same datagram: adding a datagram to its m repairs (at the sender),
+ * keeping a datagram (at the receiver), and rebuilding the lost datagrams of a group.
  *
- *     bench_fec              nanoseconds, and how many copies that is
- *     bench_fec OP N         does OP N times and no more: for counting instructions (bench_fec.sh) */
+ *     bench_fec              nanoseconds, and the same in copies
+ *     bench_fec OP N         only does OP N times: for counting instructions (bench_fec.sh) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +71,7 @@ static void keep(unsigned n, unsigned k, unsigned m)
 		fec_rx_keep(&rx, &seen, i, datagram(i), LEN, i);
 }
 
-/* m lost ones of a group of k, from all that came; per group. */
+/* Rebuilds m lost datagrams of a group of k; per group. */
 static void rebuild(unsigned n, unsigned k, unsigned m)
 {
 	uint8_t lost[FEC_M_MAX], row[FEC_M_MAX], have[FEC_K_MAX];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_flood.c - garbage for an edge's UDP port, and what it is compared with.
+/* bench_flood.c - sends foreign datagrams to an edge's UDP port; and a discarding socket for comparison.
  *
- *     bench_flood send SRC DST PORT RATE SECONDS KIND    RATE datagrams/s; prints how many went
+ *     bench_flood send SRC DST PORT RATE SECONDS KIND    RATE datagrams/s; prints the number sent
  *         KIND  noise    1400 random bytes
  *               header   the same behind a header of the right version, lane 0, made-up session, number and tag
- *     bench_flood discard ADDR PORT     takes what comes and throws it away, as cheaply as a process can: batches of 64
- *                                       by recvmmsg; prints how many came (on SIGTERM)
+ *     bench_flood discard ADDR PORT     receives and discards datagrams as cheaply as a process can: batches of 64 by
+ *                                       recvmmsg; prints the number received (on SIGTERM)
  *
- * IPv4. Whoever can forge the peer's address sends from it (SRC is only bound). bench_flood.sh makes the table. */
+ * IPv4. SRC is only bound: a run on the peer's machine sends from the peer's address. bench_flood.sh makes the table. */
 #define _GNU_SOURCE /* recvmmsg, sendmmsg */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_msg.c - messages over TCP, to compare with: how long until each is there and that is known.
+/* bench_msg.c - messages over TCP, for comparison: time until the sender knows that a message has arrived.
  *
  *     bench_msg serve ADDR PORT                answers each message with one byte, any number of connections
  *     bench_msg ask ADDR PORT SIZE MBPS SECONDS CC TIMES [BULK_MBPS one|two]
- *                                              messages of SIZE bytes, MBPS of them, by the congestion control CC;
- *                                              when each was due and done goes to the file TIMES (bench_times.c).
+ *                                              messages of SIZE bytes at MBPS, with the congestion control CC; the
+ *                                              file TIMES gets when each was due and done (bench_times.c).
  *                                              With BULK_MBPS a second stream of messages goes beside the first, on
  *                                              the same connection or on one of its own; its Mbit/s are printed
  *
- * A message's time runs from when it was due, whether the connection would take it then or not, and ends when the
- * answer is here; one without an answer DRAIN_NS after the last was due is done then. Messages of the first stream go
- * first; those of the second are short (BULK_SIZE) and no more than NOTSENT_BYTES wait in the kernel unsent, so what
- * one message waits for another is what TCP itself makes it wait. A message begins with its size in four bytes of the
- * sender's order: both ends are one machine. */
+ * A message's time runs from when it was due, even if the connection could not take it then, and ends when the answer
+ * arrives; a message without an answer DRAIN_NS after the last one was due counts as done then. Messages of the first
+ * stream go first; messages of the second are short (BULK_SIZE) and at most NOTSENT_BYTES wait unsent in the kernel, so
+ * messages wait for each other only as long as TCP itself makes them wait. A message begins with its size in four bytes
+ * of the sender's byte order: both ends are one machine. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -46,8 +46,8 @@ struct stream {
 
 struct conn {
 	int fd;
-	struct stream *stream[2]; /* that use it, the more urgent one first; NULL: none */
-	struct stream *now;       /* whose message is being sent, NULL: none */
+	struct stream *stream[2]; /* streams of the connection, the more urgent one first; NULL: none */
+	struct stream *now;       /* stream whose message is being sent, NULL: none */
 	uint32_t sent;            /* of it */
 	struct {
 		struct stream *of;

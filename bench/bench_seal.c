@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_seal.c - what a datagram's cipher costs, by each library that was built in: nanoseconds to seal and open one
+/* bench_seal.c - cost of a datagram's cipher, by each library built in: nanoseconds to seal and open one
  * record, and both in gigabytes per second. longreachd measures the same at its start and takes the faster one. */
 #include <stdio.h>
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_times.c - how long messages took, without the moments in which this machine did nothing for anybody.
+/* bench_times.c - latencies of messages, without the moments in which this machine stood still.
  *
- *     bench_times watch FILE                       writes down when a processor stood still, until SIGTERM; root
+ *     bench_times watch FILE                       records when a processor stood still, until SIGTERM; root
  *     bench_times quantiles STALLS MS TIMES...     prints "n p50 p99 p99.9 left-out", in us, of all TIMES together
  *
  * Theory of operation
  *
- * A processor that a hypervisor takes away, or that the kernel needs for itself, keeps each process on it waiting, for
- * tens of milliseconds at times, and every second or so on a small virtual machine. That is what the 99.9th percentile
- * of anything measured there shows. A thread of the highest priority on each processor that is up every LOOK_NS finds
- * these stalls: whoever wakes it late by STALL_NS lets no one run.
+ * When a hypervisor takes a processor away, or the kernel uses it, all processes on it wait, sometimes for tens of
+ * milliseconds, and about every second on a small virtual machine. The 99.9th percentile of any latency there shows
+ * only these stalls. A thread of the highest priority on each processor, which wakes up every LOOK_NS, finds them: if it
+ * wakes up late by STALL_NS, no process could run.
  *
- * A message is left out by when it was due, not by how long it took: from MS milliseconds, which is what a message
- * takes without losses, before a stall until AFTER_NS behind it, when what had to wait has left. So what is left out
- * is the same part of each system's messages, the slow ones and the quick ones alike. Lines of STALLS: from, to; of
- * TIMES: due, done; CLOCK_MONOTONIC in nanoseconds. */
+ * A message is left out because of when it was due, not because of its latency: if it was due between MS milliseconds
+ * (the latency without losses) before a stall and AFTER_NS after the stall, when delayed messages have left. So the same
+ * part of each system's messages is left out, slow and fast ones alike. Lines of STALLS: from, to; of TIMES: due, done;
+ * CLOCK_MONOTONIC in nanoseconds. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
@@ -100,7 +100,7 @@ static int watch(const char *path)
 		pause();
 }
 
-/* --- telling --- */
+/* --- quantiles --- */
 
 static void add(struct spans *s, struct span span)
 {

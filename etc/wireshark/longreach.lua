@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Wireshark dissector for what two longreach edges say to each other (proxy/wan/dgram/wan_frame.h).
+-- Wireshark dissector for datagrams between longreach edges (proxy/wan/dgram/wan_frame.h).
 --
 --   wireshark -X lua_script:longreach.lua wan.pcapng
 -- or put it into ~/.local/lib/wireshark/plugins. Another port than 4790: Preferences, Protocols, LONGREACH.
@@ -284,7 +284,7 @@ decode[0x16] = function(body, pinfo, tree)
 		tostring(body(0, 8):uint64()), tostring(body(16, 8):uint64()))
 end
 
--- One frame at off of those that end at last. Returns the offset behind it, or nil if it runs over the end.
+-- Dissects the frame at off; the frames end at last. Returns the offset behind the frame, or nil if it runs over the end.
 local function dissect_frame(tvb, pinfo, tree, off, last, names)
 	if last - off < FRAME_HDR_LEN then
 		tree:add_proto_expert_info(e.truncated)
@@ -347,9 +347,9 @@ function lr.dissector(tvb, pinfo, root)
 	tree:add(f.epoch, tvb(4, 4))
 	tree:add(f.wan_pn, tvb(8, 8))
 	tree:append_text(string.format(", lane %d, number %s", tvb(1, 1):uint(), tostring(tvb(8, 8):uint64())))
-	-- the packets inside write their own addresses and columns: these are the datagram's
+	-- the dissectors of inner packets overwrite addresses and columns: the datagram's are kept here
 	local outer = { src = pinfo.src, dst = pinfo.dst, src_port = pinfo.src_port, dst_port = pinfo.dst_port }
-	-- sealed: what follows the header cannot be read without the keys, which longreachd gives to nobody
+	-- sealed: the bytes behind the header cannot be read without the keys, which longreachd does not export
 	local sealed = bit.band(tvb(3, 1):uint(), SEALED) ~= 0
 	if sealed then
 		tree:add(f.sealed, tvb(off, last - off))

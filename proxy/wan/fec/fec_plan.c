@@ -162,32 +162,62 @@ static unsigned m_most(unsigned k, unsigned depth)
 	return k + m <= span ? m : span > k ? span - k : 0;
 }
 
-/* All m for that k and depth, from what is lost on average. */
+/* The least m of from .. upto that leaves over at most `left`, as each more leaves fewer; 0: none does. */
+static unsigned least_repairs(struct fec_plan p, unsigned from, unsigned upto, double left, double loss, double q)
+{
+	unsigned least = 0;
+
+	while (from <= upto) {
+		unsigned m = (from + upto) / 2;
+
+		p.m = (uint8_t)m;
+		if (left_over(&p, loss, q) <= left) {
+			least = m;
+			upto = m - 1;
+		} else {
+			from = m + 1;
+		}
+	}
+	return least;
+}
+
+static unsigned affordable(double cost, unsigned k, unsigned most)
+{
+	unsigned m = most;
+
+	while (m && (double)m / k > cost)
+		m--;
+	return m;
+}
+
+/* For that k and depth the m of each, from what is lost on average. */
 static void try_groups(struct best *b, unsigned k, unsigned depth, unsigned repairs, double loss, double q)
 {
 	struct fec_plan p = {.k = (uint8_t)k, .depth = (uint8_t)depth};
-	unsigned most = m_most(k, depth), m = (unsigned)(k * loss);
+	unsigned most = m_most(k, depth), m = (unsigned)(k * loss), few, afford;
+	double left;
 
 	if (most > repairs / depth)
 		most = repairs / depth;
 	if (!most)
 		return;
-
-	for (m = m < 1 ? 1 : m > most ? most : m; m <= most; m++) {
-		double left;
-
-		p.m = (uint8_t)m;
-		left = left_over(&p, loss, q);
-		if (left <= FEC_LEFT_MOST && cost_of(&p) <= b->full)
-			cheaper(&b->most, &p);
-		if (cost_of(&p) <= b->afford && (!b->fewest.k || left < b->fewest_left)) {
-			b->fewest = p;
-			b->fewest_left = left;
-		}
-		if (left <= b->left) {
-			cheaper(&b->few, &p);
-			return;
-		}
+	m = m < 1 ? 1 : m > most ? most : m;
+	few = least_repairs(p, m, most, b->left, loss, q);
+	if (few) {
+		p.m = (uint8_t)few;
+		cheaper(&b->few, &p);
+	}
+	p.m = (uint8_t)least_repairs(p, m, few ? few : most, FEC_LEFT_MOST, loss, q);
+	if (p.m && cost_of(&p) <= b->full)
+		cheaper(&b->most, &p);
+	afford = affordable(b->afford, k, few ? few : most);
+	if (afford < m)
+		return;
+	p.m = (uint8_t)afford;
+	left = left_over(&p, loss, q);
+	if (!b->fewest.k || left < b->fewest_left) {
+		b->fewest = p;
+		b->fewest_left = left;
 	}
 }
 

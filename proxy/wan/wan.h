@@ -8,7 +8,7 @@
 #include "transport.h"
 #include "wan_path.h"
 
-/* What one lane sends, has sent, and has heard. Only the owning shard's are initialised. */
+/* What one lane sends, has sent, and has heard. A shard initialises only the lanes that it owns. */
 struct lane {
 	uint8_t id;
 	struct dnode node;                /* in wan.lane_list: lanes with something to send, ... */
@@ -22,15 +22,16 @@ struct lane {
 	uint32_t flow_initial_bytes;      /* credit of a flow before its first report, as the peer granted */
 	uint64_t out_bytes;               /* slot bytes sent, not settled */
 	uint64_t granted_bytes;           /* what we granted last */
-	struct dnode ready[WAN_SOURCES_MAX]; /* of each source: what has packets to send that were never sent */
+	struct dnode ready[WAN_SOURCES_MAX]; /* of each source: nodes (such as flows) with packets that were never
+	                                      * sent */
 	uint32_t nwaiting[WAN_SOURCES_MAX]; /* of each source: flows that have something to send. The source counts them */
-	uint32_t nfirst;                  /* of what is in ready[]: so many go before other lanes. Their sources count them */
+	uint32_t nfirst;                  /* nodes in ready[] that go before other lanes. Their sources count them */
 	uint8_t source_turn;              /* the source whose packets have the first place in the next datagram */
 	struct dnode first;               /* slots to send for the first time */
 	struct dnode repair;              /* slots with lost units */
 	struct dnode spaced;              /* further copies of repairs, by due_ns */
 	struct dnode refused;             /* slots that the peer had no room for, by due_ns */
-	struct dnode copies;              /* those that are due, and go when nothing else would */
+	struct dnode copies;              /* copies that are due, and go when nothing else would */
 	uint64_t rx_held_bytes; /* slot bytes of the WAN pool that the lane holds */
 };
 
@@ -41,20 +42,21 @@ struct wan {
 	struct wan_path path[PATHS_MAX];
 	uint32_t npaths;
 	struct fec_shard *fec; /* NULL: off */
-	uint32_t paths_usable; /* bit mask: that packets may take, never 0 (wan_path.c) ... */
-	uint32_t paths_ip;     /* ... and of these those that IP packets may (wan_path_sched.c) */
-	uint8_t path_last;     /* that died last */
+	uint32_t paths_usable; /* bit mask of the paths that packets may take, never 0 (wan_path.c) ... */
+	uint32_t paths_ip;     /* ... and of these the paths that IP packets may take (wan_path_sched.c) */
+	uint8_t path_last;     /* the path that died last */
 	struct dnode lane_list; /* lanes with something to send, by their turn */
-	uint64_t lane_turn;     /* of the lane that has sent last, before it did */
-	bool pacer_blocked;     /* what is on lane_list waits for the pacer */
-	bool waits;             /* the paths' controllers were told that something does */
-	uint64_t refused_next_ns;  /* slots that were refused: the next one goes then ... */
-	uint64_t refused_look_ns;  /* ... and how fast changes once in a round trip, since then ... */
-	uint8_t refused_slow;      /* ... which is the line's rate divided by 2 to the power of this */
-	uint32_t refused_taken, refused_again; /* since then: slots sent again that were taken, and refused again */
+	uint64_t lane_turn;     /* turn of the lane that sent last, as it was before that */
+	bool pacer_blocked;     /* the lanes on lane_list wait for the pacer */
+	bool waits;             /* the paths' controllers were told so: rate_waits() */
+	uint64_t refused_next_ns;  /* when the next refused slot goes ... */
+	uint64_t refused_look_ns;  /* ... when the pace was changed last: at most once in a round trip ... */
+	uint8_t refused_slow;      /* ... the pace is the line's rate divided by 2 to the power of this */
+	uint32_t refused_taken, refused_again; /* since refused_look_ns: slots sent again that were taken, and that were
+	                                        * refused again */
 };
 
-/* Round trip to the other edge and back, of the slowest path: what to wait for that came by any. Never 0. */
+/* Round trip to the other edge and back, of the slowest path: long enough for what may take any path. Never 0. */
 static inline uint64_t proxy_rtt_ns(const struct proxy *p)
 {
 	uint64_t rtt = 0;
@@ -64,7 +66,7 @@ static inline uint64_t proxy_rtt_ns(const struct proxy *p)
 	return rtt;
 }
 
-/* The least that was measured, of the fastest path. */
+/* The least round trip that was measured, of the fastest path. */
 static inline uint64_t proxy_rtt_min_ns(const struct proxy *p)
 {
 	uint64_t rtt = UINT64_MAX;

@@ -7,8 +7,8 @@
  * of the sources, repairs, slots that were queued, new packets of the sources in turn, second copies of repairs,
  * credits; and in what is left, reports that would be due soon. Each thing that must arrive leaves a reference in the
  * sent map; when the datagram is lost the reference says what to send again - its newest state (the source's, if it is
- * a frame of one), never the old bytes of a frame. A datagram of nothing but reports is not answered with one, and
- * needs no entry. */
+ * a frame of one), never the old bytes of a frame. A datagram of nothing but reports asks for no report, and needs no
+ * entry. */
 #include "wan_lane_priv.h"
 
 #include "wan_fec.h"
@@ -34,7 +34,7 @@ bool wan_build_refs_full(const struct wan_build *b)
 
 /* --- about datagrams and the lane --- */
 
-/* What FEC made up for; and now and then, what the line did. */
+/* Puts in REBUILT (numbers that FEC made up for) and, now and then, ARRIVALS. */
 static void put_arrivals(struct wan_build *b)
 {
 	struct wan_arrivals *a = &b->s->arrivals;
@@ -74,7 +74,7 @@ static void put_report(struct wan_build *b)
 	n = wan_report_put(b->buf + b->off, room, WF_REPORT, &rep, words);
 	b->off += n;
 	if (b->s->recv.unreported)
-		b->s->report_due = true; /* there is more to tell */
+		b->s->report_due = true; /* the report did not hold everything */
 }
 
 static void put_refused(struct wan_build *b)
@@ -112,9 +112,9 @@ static void put_ping(struct wan_build *b)
 	}
 }
 
-/* A size in force that is doubted is tried without sending time: while every datagram of that size is lost, the rate
- * controller takes the losses for a full line and has no time to give, and the path stands still until it has. One probe
- * is under way at a time. */
+/* A probe of a doubted size in force needs no sending time of the pacer: while every datagram of that size is lost, the
+ * rate controller takes the losses for a full line and grants no time, and the path would stand still. One probe is
+ * under way at a time. */
 static bool size_probe_goes(const struct wan_build *b, enum wan_contents what)
 {
 	if (!wan_path_asker(b->p, b->l) || b->s->report_due)
@@ -122,7 +122,7 @@ static bool size_probe_goes(const struct wan_build *b, enum wan_contents what)
 	return what == WAN_ALL || (what == WAN_CONTROL && b->path->pmtu.doubt);
 }
 
-/* Tries a size: a datagram of its own. */
+/* A probe of a size (wan_pmtu.h): a datagram of its own. */
 static bool put_size_probe(struct wan_build *b, size_t cap)
 {
 	uint16_t size = wan_pmtu_due(&b->path->pmtu);
@@ -138,7 +138,8 @@ static bool put_size_probe(struct wan_build *b, size_t cap)
 	return true;
 }
 
-/* The window that the lane may have now: what it holds already, and half of what is free. */
+/* The window that the lane may have now: the bytes that it holds, and half of the free ones, 2 x CREDIT_MIN_BYTES at
+ * least. */
 static uint64_t lane_window(const struct proxy *p, const struct lane *l)
 {
 	uint64_t half = pool_free(p, POOL_WAN) / 2;
@@ -146,8 +147,9 @@ static uint64_t lane_window(const struct proxy *p, const struct lane *l)
 	return l->rx_held_bytes + (half > 2 * CREDIT_MIN_BYTES ? half : 2 * CREDIT_MIN_BYTES);
 }
 
-/* What was granted is no longer what may be: by much, or the lane has used up more than half of what it could have
- * beyond what is held, and there is room for that. If that is held for dead flows, nothing of it comes back. */
+/* Whether the peer must hear of a new window: the granted one is off by more than an eighth; or less than half of the
+ * room beyond the held bytes is granted, and the pool has that room. The second condition is for bytes held for dead
+ * flows: these never come back, so no other change would cause a grant. */
 static bool credit_is_old(const struct proxy *p, const struct lane *l, uint64_t window)
 {
 	uint64_t held = l->rx_held_bytes, granted = l->granted_bytes, beyond = window - held;
@@ -216,7 +218,7 @@ bool wan_build_keeps_order(const struct wan_build *b)
 
 /* --- the datagram --- */
 
-/* Frames of the sources that are due by then. */
+/* Puts in the sources' frames that are due by until_ns. */
 static void put_control(struct wan_build *b, uint64_t until_ns)
 {
 	const struct transport *t = &b->p->wan->transport;
@@ -225,7 +227,7 @@ static void put_control(struct wan_build *b, uint64_t until_ns)
 		t->talker[i]->put_control(b->p, b->l, b, until_ns);
 }
 
-/* The most urgent of what the sources have to say. */
+/* The most urgent control_due() of all sources. */
 static enum wan_due due_of_sources(const struct wan_build *b)
 {
 	const struct transport *t = &b->p->wan->transport;
@@ -241,7 +243,8 @@ static enum wan_due due_of_sources(const struct wan_build *b)
 	return most;
 }
 
-/* Control of all lanes together has a part of the line: what has waited for as long as it is ahead of that may go. */
+/* Control of all lanes together has a part of the line (wan_pacer.c). A lane's control may go once it has waited for as
+ * long as all control is ahead of that part. */
 static bool control_waits(struct wan_build *b, enum wan_due due)
 {
 	uint64_t ahead_ns = wan_pacer_reports_ahead_ns(b->path->pacer, b->p->now_ns), *since_ns = &b->s->told_late_ns;
@@ -260,10 +263,10 @@ static bool control_waits(struct wan_build *b, enum wan_due due)
 	return true;
 }
 
-/* A datagram that goes anyway takes along what would soon be a datagram of its own: reports that have waited for half
- * of their time. Not sooner, or a stream both ways would tell of each number within its next few datagrams, and a burst
- * could take all of them. Last, so that no packet is cut in two for it. waited: what was due waits for its part of the
- * line. */
+/* A datagram that goes anyway takes along reports that have waited for half of their time and would soon need a
+ * datagram of their own. It takes no earlier ones: streams in both directions would tell of each number within the next
+ * few datagrams, and one burst of losses could take all of these. Reports come last, so that no packet is cut in two
+ * for them. waited: a due report was held back by control_waits(). */
 static void put_soon_due(struct wan_build *b, bool of_sources, bool waited)
 {
 	uint64_t ahead_ns = wan_report_delay(b->path) / 2;
@@ -284,7 +287,8 @@ static bool begin(struct wan_build *b)
 	if (!wan_seal_ready(&b->p->cfg, &b->h, b->s->acked_end))
 		return false; /* the new key comes with a new session */
 	if (!wan_sent_has_room(&b->s->sent))
-		wan_sent_advance(&b->s->sent, b->p->now_ns, 0); /* room is worth more than knowing of late arrivals */
+		wan_sent_advance(&b->s->sent, b->p->now_ns, 0); /* gives up noticing late arrivals: room is worth
+		                                                 * more */
 	if (!wan_sent_has_room(&b->s->sent)) {
 		wan_lane_wake_at(b->p, b->l, b->p->now_ns + wan_rtt_pto_ns(&b->path->rtt));
 		return false;
@@ -294,7 +298,8 @@ static bool begin(struct wan_build *b)
 	return true;
 }
 
-/* For the path's controller. What is not acknowledged is told of with the next that is. */
+/* Tells the path's controller of the datagram. The bytes of a datagram that is never acknowledged count with the next
+ * one that is. */
 static void mark(struct wan_build *b)
 {
 	struct rate_control *c = &b->path->pacer->control;
@@ -364,7 +369,8 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 		return seal(&b);
 	b.fec_room = wan_fec_room(path, s);
 	b.cap -= b.fec_room;
-	control = !control_waits(&b, due_of_sources(&b)); /* else behind packets, if there is room */
+	control = !control_waits(&b, due_of_sources(&b)); /* else put_soon_due() adds it behind the packets, if there is
+	                                                   * room */
 	if (control && s->report_due)
 		put_report(&b);
 	if (s->recv.refused_bits)
@@ -380,7 +386,7 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 	if (what == WAN_ALL) {
 		wan_pack_repairs(&b);
 		wan_pack_firsts(&b);
-		wan_pack_repairs(&b); /* what is too large for a datagram goes in pieces */
+		wan_pack_repairs(&b); /* packets too large for a datagram go in pieces */
 		wan_pack_new(&b);
 		wan_pack_copies(&b);
 	}

@@ -6,32 +6,33 @@
  * wan_build.c puts a datagram together, wan_pack.c the packets in it, wan_receive.c takes one apart, wan_recovery.c
  * does what follows from its arriving, being lost or refused. Here: the queues between them, and time.
  *
- * A slot that is to be sent is in at most one queue: first (packets that were never sent),
- * repair (units were lost), spaced (another copy, later), copies (another copy, when nothing else would go). Other
- * packets are not queued slot by slot: what has some is on its source's list of ready, and the source knows which comes
- * next.
+ * A slot that is to be sent is in at most one queue: first (packets that were never sent), repair (units were lost),
+ * spaced (another copy, later), copies (another copy, when nothing else would go). Other packets are not queued slot by
+ * slot: a flow with new packets is on its source's list lane.ready[], and the source knows which packet comes next.
  *
- * Lanes with something to send take turns, and what each sends in a turn counts by the flows that wait in it: the turn
- * of a lane with 30 flows comes 30 times as often as that of a lane with one. Which flows share a lane is decided by a
- * hash of their hosts' addresses, and must not decide what each gets. With equal turns for lanes Jain's index of 100
- * QPs between 100 pairs of hosts in 8 lanes was 0.35. A lane that had nothing to send comes first, so messages between
- * hosts with little to say do not wait for a round of all others. (Start-time fair queueing: Goyal, Vin, Cheng,
- * SIGCOMM 1996.)
+ * Lanes with something to send take turns, and the bytes that a lane sends are divided by the number of flows that wait
+ * in it: a lane with 30 flows has its turn 30 times as often as a lane with one. A hash of the hosts' addresses decides
+ * which flows share a lane, and this must not decide a flow's share. With equal turns for lanes Jain's index of 100 QPs
+ * between 100 pairs of hosts in 8 lanes was 0.35. A lane that had nothing to send comes first, so messages between
+ * hosts with little to say do not wait for a round of all others. (Start-time fair queueing: Goyal, Vin, Cheng, SIGCOMM
+ * 1996.)
  *
- * All that a lane does by time is in one timer (wan_lane_on_timer): report delay, spaced copies, flow reports, probe.
+ * One timer (wan_lane_on_timer()) does all that a lane does by time: report delay, spaced copies, flow reports, probe.
  *
- * Probe timeout (RFC 9002 6.2): the peer is asked about everything from the oldest unresolved number on. Its report
- * names what is missing, and only that makes a loss. */
+ * Probe timeout (RFC 9002 6.2): the lane asks the peer about all numbers from the oldest unresolved one on. The peer's
+ * report names the missing ones, and only such a report makes a loss. */
 #include "wan_lane_priv.h"
 
 #include "wan_fec.h"
 
-#define REFUSED_LEAST    8 /* slots that were refused and go again at least, if half of the line is enough for that, ... */
+#define REFUSED_LEAST    8 /* least number of refused slots that go again, if half of the line is enough for them,
+                            * ... */
 #define REFUSED_LEAST_NS 4000000ull /* ... in a round trip or this time */
-#define MOVE_PTOS     2          /* probe timeouts without an answer after which a lane may move ... */
-#define MOVE_LEAST_NS 200000000ull /* ... and so long: reports of a thin way back are late, not lost */
+#define MOVE_PTOS     2          /* probe timeouts without an answer after which a lane may change its source port
+                                  * ... */
+#define MOVE_LEAST_NS 200000000ull /* ... and least silence: reports over a slow way back are late, not lost */
 #define MOVE_VAIN_MAX 6
-#define REFUSED_BURST_NS 200000ull /* of what was refused, so much goes together: timers are late by as much */
+#define REFUSED_BURST_NS 200000ull /* refused slots due within this time go together: timers are late by as much */
 #define REPORT_DELAY_MIN   50000ull
 #define REPORT_DELAY_MAX   1000000ull
 #define WINDOW_FIRST_BYTES (4u << 20)
@@ -66,7 +67,7 @@ static void empty_list(struct dnode *head)
 		dlist_remove(dlist_first(head));
 }
 
-/* The same of slots that wait to be sent. Each is queued anew, or freed: requeue_slots() of proxy.c. */
+/* Empties a list of slots that wait to be sent. requeue_slots() of proxy.c queues each slot anew, or frees it. */
 static void empty_waiting(struct proxy *p, struct dnode *head)
 {
 	struct dnode *n;
@@ -83,7 +84,7 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 		rate_on_gone(&p->wan->path[i].pacer->control, l->space[i].sent.marked_in_flight);
 		pn_space_reset(&l->space[i], p->now_ns);
 		wan_fec_reset_space(p, l, &l->space[i]);
-		l->space[i].ping_due = i == 0 || l->id == p->cfg.shard; /* one is enough to try a path */
+		l->space[i].ping_due = i == 0 || l->id == p->cfg.shard; /* one lane is enough to try a path */
 	}
 	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
 		if (p->wan->transport.source[i] && p->wan->transport.source[i]->session_start)
@@ -111,8 +112,9 @@ static uint64_t place_of(const struct dnode *n)
 	return dlist_entry(n, struct lane, node)->place;
 }
 
-/* In front of this one of the list a lane with that place goes. It is sought from the end that is nearer by turns: a lane
- * that comes anew goes to the front, one of many that are alike and has just sent goes to the back. */
+/* The first lane on lane_list whose place is not before `place`; the new lane goes in front of it. The search begins at
+ * the end that is nearer by turns: a lane that was idle goes to the front, a busy lane that has just sent to the
+ * back. */
 static struct dnode *first_not_before(struct proxy *p, uint64_t place)
 {
 	struct dnode *list = &p->wan->lane_list, *n = list->next;
@@ -131,7 +133,8 @@ static struct dnode *first_not_before(struct proxy *p, uint64_t place)
 	return n;
 }
 
-/* By its turn; before the lanes that have the same one, or behind them. Of those that go first: behind the others. */
+/* Puts the lane on lane_list by its turn, before the lanes with the same turn or behind them. A lane with nfirst > 0
+ * goes behind the other such lanes. */
 static void enter_lane_list(struct proxy *p, struct lane *l, bool behind_equals)
 {
 	dlist_remove(&l->node);
@@ -212,7 +215,7 @@ uint64_t wan_report_delay(const struct wan_path *path)
 	return clamp_u64(wan_rtt_min_ns(&path->rtt) / 16, REPORT_DELAY_MIN, REPORT_DELAY_MAX);
 }
 
-/* What waits at the peer while this slot is missing there, bytes. */
+/* Bytes that wait at the peer while this slot is missing there. */
 static uint64_t waiting_behind(const struct proxy *p, const struct lane *l, const struct slot_hdr *h)
 {
 	const struct wan_source *s = p->wan->transport.of_slot[h->kind];
@@ -220,7 +223,7 @@ static uint64_t waiting_behind(const struct proxy *p, const struct lane *l, cons
 	return s->waiting_behind ? s->waiting_behind(p, h) : l->out_bytes;
 }
 
-/* Which path a copy will take is not known. */
+/* The largest loss of all paths: nobody knows yet which path a copy will take. */
 static uint64_t worst_loss_ppm(const struct proxy *p)
 {
 	uint64_t ppm = 0;
@@ -230,10 +233,11 @@ static uint64_t worst_loss_ppm(const struct proxy *p)
 	return ppm;
 }
 
-/* The second copy of what was lost once. On a full line it takes the place of a packet. If the first is lost as well
- * then all that is behind it waits for another round trip. That costs nothing while others fill the line and the flow
- * may hold so much; a quarter of it is reckoned with. If that is expected to be less than the packet, the copy is not
- * worth it. */
+/* Whether the second copy of a slot that was lost once may wait until nothing else would go. On a full line the second
+ * copy takes the place of a packet. Without it, if the first copy is lost as well, all bytes behind the slot wait for
+ * another round trip. Waiting costs nothing while other flows fill the line and the flow may hold that much, so a
+ * quarter of these bytes counts (COPY_WORTH). If their expected value is less than the packet's length, the copy is not
+ * worth its place. */
 static bool can_wait(const struct proxy *p, const struct lane *l, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
@@ -249,8 +253,8 @@ static uint32_t refused_first(struct proxy *p, uint32_t slot)
 	return s->refused_first ? s->refused_first(p, slot) : slot;
 }
 
-/* What was refused goes again at a pace of its own (wan_recovery.c): a peer without room would have the line filled
- * with what it cannot take, and what that waits for would never get there. */
+/* Refused slots go again at a pace of their own (wan_recovery.c): otherwise slots that the peer has no room for would
+ * fill the line, and the packets that would free its room would never arrive. */
 static void release_refused(struct proxy *p, struct lane *l)
 {
 	uint64_t line;
@@ -274,7 +278,7 @@ static void release_refused(struct proxy *p, struct lane *l)
 		              min_u64(line / 2, REFUSED_LEAST * bits * 1000000000 /
 		                                    max_u64(proxy_rtt_ns(p), REFUSED_LEAST_NS)));
 		p->wan->refused_next_ns = max_u64(p->wan->refused_next_ns, p->now_ns) + bits * 1000000000 / max_u64(bps, 1);
-		/* a datagram is refused whole: what finds no room would take others with it */
+		/* alone: the peer refuses a whole datagram if one of its packets finds no room */
 		wan_queue_slot(p, &l->repair, slot, p->wan->refused_slow > 1 ? SQ_ALONE : SQ_REPAIR);
 		wan_lane_schedule(p, l);
 	}
@@ -299,16 +303,16 @@ static void release_spaced(struct proxy *p, struct lane *l)
 	}
 }
 
-/* Reports that would have told of a number were lost, all of them: a burst takes a dozen. Others keep coming, so that
- * there is no silence; but its pages are held for ever, and the sent map fills. So it is asked about, beside the
- * timeout. */
+/* A burst of losses can take all reports that would have told of a number. Later reports keep coming, so no probe
+ * timeout asks about the number, its page is never given back, and the sent map fills. So the lane asks about such a
+ * number in addition to check_pto(). */
 static void check_untold(struct proxy *p, struct lane *l, struct pn_space *s, uint64_t pn, uint64_t sent_ns)
 {
 	const struct wan_path *path = &p->wan->path[s->path];
 	uint64_t due = max_u64(sent_ns + wan_rtt_ns(&path->rtt) / 2, s->asked_ns) + wan_rtt_pto_ns(&path->rtt);
 
 	if (pn >= s->acked_end)
-		return; /* nothing later has been told of either: check_pto() */
+		return; /* no report told of a later number either: check_pto() asks */
 	if (p->now_ns < due) {
 		wan_lane_wake_at(p, l, due);
 		return;
@@ -320,9 +324,9 @@ static void check_untold(struct proxy *p, struct lane *l, struct pn_space *s, ui
 	wan_lane_wake_at(p, l, p->now_ns + wan_rtt_pto_ns(&path->rtt));
 }
 
-/* Members of a bundle (LAG, ECMP) are chosen by ports, and one of them may deliver nothing. So a lane that is not
- * answered, while others on its path are, has another source port from the next datagram on (Google's PRR, RFC 9000 9
- * allows it); each time in vain it waits twice as long for the next. */
+/* Switches choose the member of a bundle (LAG, ECMP) by ports, and a member may deliver nothing. So a lane that is not
+ * answered while other lanes on its path are takes another source port from the next datagram on (Google's PRR; RFC
+ * 9000 section 9 allows it). After each change in vain the lane waits twice as long before the next. */
 static void look_moved(struct proxy *p, struct lane *l, struct pn_space *s, uint64_t sent_ns)
 {
 	uint64_t silent_ns = p->now_ns - min_u64(p->now_ns, sent_ns);
@@ -392,7 +396,7 @@ void wan_lane_on_timer(struct proxy *p, struct lane *l)
 		wan_go_on(p, l, s);
 		wan_detect_losses(p, l, s);
 		if (wan_paths_usable(p) & 1u << i)
-			check_pto(p, l, s); /* those that are not have probes of their own */
+			check_pto(p, l, s); /* unusable paths have probes of their own */
 		wan_fec_on_timer(p, l, s);
 		due |= s->report_due || s->probe_due;
 	}

@@ -1,59 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wan_lane.h - one lane: what goes into the next datagram, what a received one means, what is to be sent again.
  *
- * In call order: a module queues a slot or kicks the lane; proxy.c finds it on its list and has a datagram built; the
- * peer's reports come in by wan_lane_rx() and tell what is to be sent again; everything that is due by time is done in
- * wan_lane_on_timer(). */
+ * In call order: a source queues a slot or schedules the lane; proxy.c finds the lane on wan.lane_list and calls
+ * wan_lane_build(); wan_lane_rx() takes the peer's reports, which tell what is to be sent again; wan_lane_on_timer()
+ * does everything that is due by time. */
 #ifndef PROXY_WAN_LANE_H
 #define PROXY_WAN_LANE_H
 
 #include "wan.h"
 #include "proxy/wan/dgram/wan_frame.h"
 
-/* page_rings, rx_bits: for each path of the link what pn_space_init() wants, one behind another. */
+/* page_rings, rx_bits: the memory that pn_space_init() wants, for each path of the link, one behind another. */
 void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_rings, uint32_t ring_len,
                    uint64_t *rx_bits);
-/* A new session: numbers start again; slots that wait for the peer are queued anew by their owners. */
+/* A new session: packet numbers start again; sources queue anew the slots that wait for the peer. */
 void wan_lane_session_start(struct proxy *p, struct lane *l);
 
 /* --- something is to be sent --- */
 
-/* A slot to be sent for the first time, behind those that were queued before. */
+/* Queues a slot that was never sent, behind the slots that were queued before. */
 void wan_lane_queue_first(struct proxy *p, struct lane *l, uint32_t slot);
-/* A slot that was sent goes once more, in one copy. Nothing happens while it is still under way. */
+/* Sends one more copy of a slot that was sent before. Does nothing while a copy of the slot is queued or under way. */
 void wan_lane_send_again(struct proxy *p, struct lane *l, uint32_t slot);
-/* The peer waits for this one: if it was refused it does not wait for its turn. */
+/* The peer waits for this slot: if the slot was refused, it goes again before its due_ns. */
 void wan_lane_send_now(struct proxy *p, struct lane *l, uint32_t slot);
-/* There is something to send; while lane.nfirst is not 0, before all lanes of which that is not so. */
+/* Puts the lane on wan.lane_list, by its turn; while lane.nfirst is not 0, in front of all lanes whose nfirst is 0. */
 void wan_lane_schedule(struct proxy *p, struct lane *l);
-/* How many flows of all sources have something to send. */
+/* Number of flows that have something to send, over all sources. */
 uint32_t wan_lane_waiting(const struct lane *l);
-/* It has sent a datagram of so many bytes, at the pacer's time; so many flows had something to send before. */
+/* The lane has sent a datagram of `bytes`, with sending time of the pacer; `flows` flows had something to send
+ * before. */
 void wan_lane_took_turn(struct proxy *p, struct lane *l, size_t bytes, uint32_t flows);
-/* There will be at that time. */
+/* Runs wan_lane_on_timer() at when_ns or earlier. */
 void wan_lane_wake_at(struct proxy *p, struct lane *l, uint64_t when_ns);
 
 /* --- datagrams --- */
 
-/* True if packets wait to be sent. */
+/* True if packets or FEC repairs wait to be sent. */
 bool wan_lane_has_data(const struct lane *l);
-/* Packets among it. */
+/* True if packets wait to be sent. */
 bool wan_lane_has_packets(const struct lane *l);
 /* What may be in a datagram. */
 enum wan_contents {
-	WAN_OF_PATH, /* what is about the path itself: it is not in use */
-	WAN_CONTROL, /* what the pacer does not hold back */
+	WAN_OF_PATH, /* frames about the path itself: the path is not in use */
+	WAN_CONTROL, /* these and all frames that the pacer does not hold back */
 	WAN_ALL,
 };
 
 /* Builds one sealed datagram for a path in buf. Returns its length in bytes, 0: nothing to send. */
 size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, uint8_t *buf, size_t cap,
                       enum wan_contents what);
-/* Takes one apart, which came by the path in its header: opened, len without its tag. DROP_NONE, or the last thing in
- * it that was dropped. */
+/* Takes a received datagram apart, which came by the path in its header: opened, len without its tag. Returns
+ * DROP_NONE, or why the last dropped part of the datagram was dropped. */
 enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len,
                             uint8_t ecn);
-/* The same for one that FEC has rebuilt. */
+/* The same for a datagram that FEC has rebuilt. */
 enum proxy_drop wan_lane_rx_rebuilt(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram,
                                     size_t len);
 /* Copies a piece into its slot, whose length is w->total. True if the packet is whole now. */

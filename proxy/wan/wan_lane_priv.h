@@ -10,9 +10,9 @@
 
 /* Puts a slot at the end of a list, off whatever list it was on. */
 void wan_queue_slot(struct proxy *p, struct dnode *list, uint32_t slot, enum slot_queue q);
-/* Takes it off. */
+/* Takes a slot off its list. */
 void wan_unqueue(struct proxy *p, struct slot_meta *m);
-/* Its source says that nobody waits for the packet any more. */
+/* True if the source says that nobody waits for the packet in the slot any more. */
 static inline bool wan_packet_over(const struct proxy *p, const struct slot_hdr *h)
 {
 	const struct wan_source *s = p->wan->transport.of_slot[h->kind];
@@ -31,16 +31,16 @@ struct wan_build {
 	struct pn_space *s; /* of the lane on that path */
 	uint8_t *buf;
 	size_t cap, off;      /* bytes: room without the tag, and how far it is filled */
-	size_t fec_room;      /* that is kept free for what a repair of it would have in front */
+	size_t fec_room;      /* kept free, for the bytes that a FEC repair has in front of its data */
 	struct sent_entry *e; /* what is in it */
 	struct wan_hdr h;
 	bool data; /* has packets in it */
 	bool repair; /* it is one of FEC */
-	struct wan_seal_part part[WAN_REFS_MAX]; /* their bytes, which are where they were */
+	struct wan_seal_part part[WAN_REFS_MAX]; /* the references' bytes, which stay in their slots until sealing */
 	unsigned nparts;
 };
 
-/* Notes something that must not be lost. False: no place for it. */
+/* Notes a reference to something that must not be lost. False: the entry has no place left. */
 bool wan_build_ref(struct wan_build *b, enum wan_ref_kind kind, uint32_t id, uint16_t gen, unsigned off, unsigned n);
 bool wan_build_refs_full(const struct wan_build *b);
 /* Lost units, oldest loss first. */
@@ -48,7 +48,7 @@ void wan_pack_repairs(struct wan_build *b);
 void wan_pack_copies(struct wan_build *b);
 /* Slots that were queued and never sent. */
 void wan_pack_firsts(struct wan_build *b);
-/* Packets of the sources, each of which has the first place in turn. */
+/* New packets of the sources; each source in turn has the first place. */
 void wan_pack_new(struct wan_build *b);
 
 /* --- what became of datagrams: wan_recovery.c --- */
@@ -59,13 +59,13 @@ void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const st
 void wan_on_refused(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r);
 /* A REBUILT of the peer. False: malformed. */
 bool wan_on_rebuilt(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_frame *f);
-/* Declares lost what is. RFC 8985. */
+/* Declares lost the datagrams that are lost by RFC 8985. */
 void wan_detect_losses(struct proxy *p, struct lane *l, struct pn_space *s);
-/* Its path is dead: all that is under way goes again, on another. */
+/* The space's path is dead: all that is under way on it goes again, on another path. */
 void wan_move_all(struct proxy *p, struct lane *l, struct pn_space *s);
-/* Goes on with what a call has left: a report, or what goes again elsewhere. */
+/* Goes on with what an earlier call has left: the rest of a report, or of wan_move_all(). */
 void wan_go_on(struct proxy *p, struct lane *l, struct pn_space *s);
-/* The sent map is full and nothing is heard: what is oldest goes again under new numbers. */
+/* The sent map is full and nothing is heard: the contents of the oldest page go again under new numbers. */
 void wan_give_up_oldest(struct proxy *p, struct lane *l, struct pn_space *s);
 
 #endif

@@ -3,12 +3,12 @@
  *
  * Theory of operation
  *
- * Packets in a datagram. They are cut only if they do not fit an empty datagram; pieces are multiples of 64 bytes, and
- * both ends keep bitmaps of units, so pieces may be cut differently when they are sent again.
+ * Packets are cut only if they do not fit an empty datagram; pieces are multiples of 64 bytes, and both ends keep
+ * bitmaps of units, so pieces may be cut differently when they are sent again.
  *
- * Repairs are doubled: one loss makes two copies, a second loss three, spaced by a part of the round trip so that one
- * burst does not take all of them. A copy is not sent any more once the peer has the packet. The second copy after a
- * first loss may have to wait until nothing else would go (can_wait() in wan_lane.c). */
+ * Repairs are doubled: the first loss makes two copies, a second loss three. Copies are spaced by a part of the round
+ * trip so that one burst does not take all of them. No copy is sent once the peer has the packet. The second copy after
+ * a first loss may have to wait until nothing else would go (can_wait() in wan_lane.c). */
 #include "wan_lane_priv.h"
 
 #include "wan_fec.h"
@@ -17,7 +17,7 @@
 #define SPACING_MIN_NS 50000ull
 #define SPACING_MAX_NS 2000000ull
 
-/* One piece: units off .. off + n of the slot. False if it does not fit. */
+/* Puts in one piece: units off .. off + n of the slot. False if the piece does not fit. */
 static bool put_piece(struct wan_build *b, uint32_t slot, const struct slot_hdr *h, struct slot_meta *m, unsigned off,
                       unsigned n)
 {
@@ -46,19 +46,19 @@ static bool put_piece(struct wan_build *b, uint32_t slot, const struct slot_hdr 
 
 static void first_send(struct wan_build *b, const struct slot_hdr *h, struct slot_meta *m)
 {
-	if (!m->sends) /* else again, because the flow's base moved */
+	if (!m->sends) /* sends > 0: sent again, because the flow's base moved */
 		slot_sent(b->p, h, m);
 }
 
-/* Whole, into an empty datagram of the path. */
+/* True if the whole packet fits an empty datagram of the path. */
 static bool fits_any(const struct wan_build *b, uint16_t len)
 {
 	return (size_t)len + WAN_PACKET_OVERHEAD + WAN_HDR_LEN + WAN_TAG_LEN + b->fec_room <=
 	       b->path->payload_max;
 }
 
-/* Sends a slot for the first time, whole; or, if no datagram can hold it, hands it to the repair list to go in pieces.
- * False: does not fit any more. */
+/* Sends a slot for the first time, whole; a packet that no datagram can hold goes to the repair list, to be sent in
+ * pieces. False: this datagram has no room left. */
 static bool put_first(struct wan_build *b, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(b->p->arena, slot);
@@ -85,7 +85,7 @@ static uint64_t spacing(const struct wan_path *path)
 	return clamp_u64(wan_rtt_min_ns(&path->rtt) / 16, SPACING_MIN_NS, SPACING_MAX_NS);
 }
 
-/* A pass over a repaired slot is complete: another copy later, or done. */
+/* All lost units of the slot were sent: queues the next copy, if any. */
 static void pass_done(struct wan_build *b, uint32_t slot)
 {
 	struct slot_meta *m = arena_meta(b->p->arena, slot);
@@ -107,7 +107,7 @@ static void pass_done(struct wan_build *b, uint32_t slot)
 	wan_lane_wake_at(b->p, b->l, m->due_ns);
 }
 
-/* Units of the slot that are still to go. False if the datagram is full. */
+/* Puts in lost units of the slot. False if the datagram is full. */
 static bool put_repair(struct wan_build *b, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(b->p->arena, slot);
@@ -143,7 +143,7 @@ static bool put_repair(struct wan_build *b, uint32_t slot)
 	return true;
 }
 
-/* A packet that nobody waits for any more goes instead of being sent. */
+/* Releases the slot of a packet that nobody waits for any more, instead of sending it. */
 static bool drop_dead(struct proxy *p, uint32_t slot)
 {
 	if (!wan_packet_over(p, arena_hdr(p->arena, slot)))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * A path lives as long as what is sent on it is answered on it: a REPORT of the peer comes by the path it speaks of, so
- * one that tells of an arrival proves both directions.
+ * A path lives as long as the peer answers on it what is sent on it: a REPORT comes by the path that it speaks of, so a
+ * REPORT that tells of an arrival proves both directions.
  *
  *   new    at the beginning of a session. Used like one that lives as long as none is known to; what it was given then
  *          waits for no longer than the others would take, since nothing is known of it but a hint.
@@ -13,15 +13,16 @@
  *          victim, the datagram after the last one that was answered, which is sent within a round trip after it: so a
  *          death is found within three round trips and the floor.
  *
- * A death that was none shows itself: the answer to what was sent before it comes after all. Such a path is used again
- * at once, and the floor doubles, up to HASTY_MAX times; it halves with each death after STEADY_NS of life.
+ * A wrong verdict shows itself: the answer to a datagram sent before the death comes after all. Such a path is used
+ * again at once, and its floor doubles, up to HASTY_MAX times; the floor halves with each death after STEADY_NS of
+ * life.
  *
- * With its death everything that is under way on it goes again on the others at once; doubles are harmless. It is
- * probed then, first every PROBE_MIN_NS, at last every PROBE_MAX_NS, and is used again when TRIALS probes in a row were
- * answered, more of them if it has died again and again.
+ * When a path dies, everything that is under way on it goes again on the other paths at once; doubles are harmless.
+ * From then on the path is probed, first every PROBE_MIN_NS, at last every PROBE_MAX_NS, and is used again when TRIALS
+ * probes in a row were answered; more probes if the path has died repeatedly.
  *
- * If all are dead the link is: the one that died last is used on, as if it were the only one, and its packets stay
- * where they are. A link with one path has no use for any of this. */
+ * If all paths are dead, so is the link: the path that died last stays in use, as if it were the only one, and its
+ * packets stay on it. A link with one path needs none of this. */
 #include "wan.h"
 #include "wan_lane_priv.h"
 #include "wan_path_sched.h"
@@ -31,8 +32,8 @@
 #define PTO_CAP_NS    100000000ull
 #define PTO_DOUBLINGS 8
 #define DEAD_FLOOR_NS 10000000ull /* a peer's report delay, a held-up worker at the other end */
-#define LATE_NS       1000000ull  /* a timer this late: this worker itself was held up (forgiven once in a silence,
-                                   * as one that is always as late would find no death) */
+#define LATE_NS       1000000ull  /* a timer this late: this worker itself was held up. Forgiven once in a silence: a
+                                   * worker that is always late would else find no death */
 #define DEAD_BUSY     32
 #define HASTY_MAX     4u
 #define PROBE_MIN_NS  10000000ull
@@ -125,7 +126,7 @@ void pn_space_adapt_reorder(struct pn_space *s, const struct wan_path *path, con
 
 /* --- which may be used --- */
 
-/* Those in a state, with weight if any of them has some. */
+/* Paths in a state; if any of them has a weight, only the paths with weight. */
 static uint32_t in_state(const struct proxy *p, enum path_state state)
 {
 	uint32_t all = 0, weighty = 0;
@@ -164,7 +165,7 @@ uint64_t wan_line_bps(const struct proxy *p)
 	return min_u64(bps, p->cfg.rate_hint_bps);
 }
 
-/* Of several paths each has its own patience. */
+/* With several paths each path is judged by its own wan_path_patience_ns(). */
 bool wan_paths_unheard(const struct proxy *p, uint64_t now_ns)
 {
 	const struct wan_path *one = &p->wan->path[0];
@@ -179,7 +180,7 @@ bool wan_paths_unheard(const struct proxy *p, uint64_t now_ns)
 
 /* --- life and death --- */
 
-/* One that has not answered is taken to be no longer than the longest of those that have. */
+/* A path that has not answered yet is assumed to be no longer than the longest path that has. */
 static uint64_t supposed_rtt_ns(const struct proxy *p, const struct wan_path *path)
 {
 	uint64_t longest = 0;
@@ -226,7 +227,7 @@ void wan_paths_session_start(struct proxy *p)
 	work_out_usable(p);
 }
 
-/* What is under way on dead paths goes again, if there is one that it can go on. */
+/* Everything under way on dead paths goes again, on a path that is in use. */
 static void move_all(struct proxy *p)
 {
 	for (uint32_t k = 0; k < p->wan->npaths; k++) {
@@ -254,7 +255,8 @@ static void die(struct proxy *p, struct wan_path *path)
 	move_all(p);
 }
 
-/* What lanes have under way on it waited for one of the two: death, which moves it, or life, and with it a timeout. */
+/* Wakes the lanes with datagrams under way on the path. Those waited until the path died (wan_move_all() moves them) or
+ * answered (probe timeouts run again). */
 static void wake_lanes(struct proxy *p, const struct wan_path *path)
 {
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
@@ -268,7 +270,7 @@ static void live(struct proxy *p, struct wan_path *path)
 	set_state(p, path, PATH_UP);
 	wake_lanes(p, path);
 	proxy_event_push(p, EV_PATH_UP, NULL, NULL, path->id, wan_rtt_ns(&path->rtt));
-	move_all(p); /* what had nowhere else to go */
+	move_all(p); /* datagrams of dead paths that no usable path could take before */
 }
 
 void wan_path_was_slow(struct proxy *p, struct wan_path *path)
@@ -284,7 +286,7 @@ static uint32_t trials(const struct wan_path *path)
 	return path->flaps > 4 ? TRIALS_MAX : TRIALS << (path->flaps ? path->flaps - 1 : 0);
 }
 
-/* Asks whether it lives, on the shard's first lane. */
+/* Sends a PING on the path, by the shard's first lane. */
 static void ask(struct proxy *p, struct wan_path *path)
 {
 	struct lane *l = &p->wan->lanes[p->cfg.shard];
@@ -304,7 +306,7 @@ static uint64_t look_dead(struct proxy *p, struct wan_path *path)
 		path->waiting_ns = 0;
 	}
 	if (l->space[path->id].sent.entries_in_flight >= PROBES_KEPT)
-		wan_move_all(p, l, &l->space[path->id]); /* they are not coming back */
+		wan_move_all(p, l, &l->space[path->id]); /* probes that are not answered any more */
 	ask(p, path);
 	path->asked_ns = p->now_ns;
 	if (path->answers == 0)
@@ -323,7 +325,8 @@ void wan_path_on_timer(struct proxy *p, struct wan_path *path)
 
 		if (p->now_ns > until + LATE_NS && (!path->held_up || FAULT(FAULT_DEATH_FORGIVEN))) {
 			path->held_up = true;
-			path->waiting_ns += p->now_ns - until + LATE_NS; /* that was no silence of the path */
+			path->waiting_ns += p->now_ns - until + LATE_NS; /* the worker was late, the path was not
+			                                                  * silent */
 			until = p->now_ns + LATE_NS;
 		} else if (p->now_ns >= until) {
 			die(p, path);
@@ -404,7 +407,7 @@ void wan_path_round_trip(struct proxy *p, struct wan_path *path, uint64_t rtt_ns
 
 	wan_rtt_sample(&path->rtt, p->now_ns, rtt_ns, peer_delay_ns);
 	for (uint32_t i = 0; first && i < p->wan->npaths; i++)
-		if (p->wan->path[i].state == PATH_NEW) /* it may have had its time */
+		if (p->wan->path[i].state == PATH_NEW) /* a new path may have exceeded its time by now */
 			timer_set_earlier(&p->timers, &p->wan->path[i].look, p->now_ns + 1);
 }
 

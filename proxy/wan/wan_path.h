@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wan_path.h - one WAN route of a link, and what a lane has under way on it.
  *
- * What belongs to the route, whichever lane uses it: round trip, sending time, size of datagrams, whether it is alive.
- * What belongs to a lane on a route is a packet number space (RFC 9000 12.3): the numbers it has sent and heard there,
- * and what they tell of losses and of silence. Since numbers count per lane *and* path, reordering between paths can be
- * no loss. The theory of life and death is in wan_path.c, of spreading in wan_path_sched.c. */
+ * struct wan_path holds what belongs to the route, whichever lane uses it: round trip, sending time, size of datagrams,
+ * life. struct pn_space, a packet number space (RFC 9000 12.3), holds what belongs to a lane on a route: the numbers
+ * that the lane has sent and heard there, and what they tell of losses and of silence. Since numbers count per lane
+ * *and* path, reordering between paths can be no loss. wan_path.c tells when a path is dead, wan_path_sched.c which
+ * path a datagram takes. */
 #ifndef PROXY_WAN_PATH_H
 #define PROXY_WAN_PATH_H
 
@@ -23,11 +24,11 @@
 struct proxy;
 struct lane;
 
-#define REORDER_MIN_NS 50000ull /* least reordering window: below it bursts of one switch look like losses */
+#define REORDER_MIN_NS 50000ull /* least reordering window: with less of it, bursts of one switch look like losses */
 
 struct wan_path {
 	uint8_t id;
-	uint32_t weight;      /* 0: used only if no other lives */
+	uint32_t weight;      /* 0: used only if no other path lives */
 	struct wan_pacer *pacer;
 	uint16_t payload_max; /* UDP payload of a datagram, tag included: pmtu.size */
 	struct wan_pmtu pmtu;
@@ -37,37 +38,40 @@ struct wan_path {
 		struct fec_plan plan; /* of blocks that begin now */
 		uint64_t changed_ns;
 		bool plan_due; /* a loss was found: the plan is to be made with the next datagram */
-		struct fec_measure measure; /* of what it loses, as the peer says */
+		struct fec_measure measure; /* of the path's losses, as the peer tells them */
 		struct fec_budget budget;
-		/* what it carries */
+		/* what the path carries */
 		struct fec_load {
 			uint64_t ns, data_bytes, other_bytes; /* at the last look: when, and the pacer's sums */
 			uint64_t next_ns;                     /* when to look again */
-			bool idle;                            /* since then this shard had nothing waiting once */
-			unsigned looks;                       /* in a row that found about the same load */
-			/* of this shard since: bytes on the line, and other ones with packets */
+			bool idle;                            /* since the last look this shard once had nothing
+			                                       * waiting */
+			unsigned looks;                       /* looks in a row that found about the same load */
+			/* of this shard since the last look: bytes of repairs on the line, and other datagrams with
+			 * packets */
 			double repairs, datagrams;
-			/* of these, as full as can be: their number, bytes within, on the line */
+			/* of these datagrams, the full ones: their number, bytes within, bytes on the line */
 			double packed, packed_data, packed_line;
 		} look;
-		double load; /* share of its time for all but repairs, if datagrams were full */
-		double slack; /* how far that may be off */
-		unsigned full; /* with repairs, nothing was left, at the last so many looks */
-		/* sums over datagrams in blocks: their number, and what their lane sends in a block's time */
+		double load; /* share of the line's time for all but repairs, if datagrams were full */
+		double slack; /* how far load may be off */
+		unsigned full; /* the last looks in a row that found no time left, repairs included */
+		/* sums over datagrams in blocks: their number, and how many datagrams their lane sends in a block's
+		 * time */
 		double filled, filled_rate;
 	} fec;
-	/* life: only if there are others */
+	/* life: used only with several paths */
 	enum path_state state;
 	uint64_t since_ns;    /* of that state */
-	uint64_t waiting_ns;  /* since when something sent is without an answer; 0: nothing is */
-	uint32_t waiting;     /* datagrams sent since that want one */
-	bool held_up;         /* in that time this worker was: it has been forgiven once */
-	uint32_t answers;     /* dead: to probes, in a row */
-	uint32_t flaps;       /* deaths not long after coming back: more answers are asked for */
-	uint32_t hasty;       /* doublings of the floor, for deaths that were none */
+	uint64_t waiting_ns;  /* since when a sent datagram is without an answer; 0: none is */
+	uint32_t waiting;     /* datagrams sent since waiting_ns that want an answer */
+	bool held_up;         /* this worker was late in this silence: forgiven once */
+	uint32_t answers;     /* dead: probes answered in a row */
+	uint32_t flaps;       /* deaths soon after coming back: the path needs more answers to be used again */
+	uint32_t hasty;       /* doublings of the floor, for deaths that were wrong */
 	uint64_t probe_ns;    /* dead: time between probes */
-	uint64_t asked_ns;    /* when something that wants an answer was last sent */
-	uint64_t answered_ns; /* when something was last found to have arrived, of any lane */
+	uint64_t asked_ns;    /* when a datagram that wants an answer was last sent */
+	uint64_t answered_ns; /* when a datagram of any lane was last found to have arrived */
 	struct timer look;
 	/* figures */
 	uint64_t places;      /* datagrams ever sent: the next one's place */
@@ -82,24 +86,26 @@ struct pn_space {
 	uint8_t path;
 	struct wan_sent sent;
 	struct wan_recv recv;
-	struct wan_ecn_counts ecn_heard; /* of ours there */
-	uint64_t reorder_ns; /* a datagram named missing is lost if one sent so much later has arrived. RFC 8985 */
-	uint32_t found_lost, found_spurious; /* of late; both are halved now and then */
+	struct wan_ecn_counts ecn_heard; /* of our datagrams, as the peer counts */
+	uint64_t reorder_ns; /* a datagram named missing is lost if one sent this much later has arrived. RFC 8985 */
+	uint32_t found_lost, found_spurious; /* recent ones; both are halved now and then */
 	uint64_t acked_end;        /* the highest number that the peer reported as received, + 1 */
-	uint64_t moved_end;        /* all below it was taken back because the path seemed dead */
-	uint64_t last_progress_ns; /* of the last datagram that was found to have arrived, or probe */
-	uint64_t asked_ns;         /* when it last asked about one that no report spoke of */
-	uint32_t pto_count;        /* probes in a row that brought nothing */
+	uint64_t moved_end;        /* all numbers below were taken back because the path seemed dead */
+	uint64_t last_progress_ns; /* when a datagram was last found to have arrived, or a probe was sent */
+	uint64_t asked_ns;         /* when the lane last asked about a number that no report told of */
+	uint32_t pto_count;        /* probes in a row without an answer */
 	bool probe_due, ping_due, report_due; /* frames for the next datagram */
-	uint64_t told_late_ns; /* since when control has waited, as that of all lanes is ahead of its part; 0: it has not */
-	uint8_t moves_in_vain; /* since the last answer */
-	uint8_t moves; /* to another source port, as the lane was not answered and others were */
-	bool moving;                          /* what is under way is taken back, in portions */
-	struct wan_report rest;               /* the last report, as long as it is not worked off; words 0: it is ... */
+	uint64_t told_late_ns; /* since when control of this space waits, because all control is ahead of its part; 0:
+	                        * it does not */
+	uint8_t moves_in_vain; /* changes of the source port since the last answer */
+	uint8_t moves; /* changes of the source port: the lane was not answered and others were */
+	bool moving;                          /* datagrams under way are being taken back, in portions */
+	struct wan_report rest;               /* what is left of the last report; words 0: nothing ... */
 	uint8_t rest_bits[8 * WAN_REPORT_WORDS_MAX];
-	uint32_t ect_acked;           /* ... and what it said so far to have arrived, sent as ECT(0) */
+	uint32_t ect_acked;           /* ... and datagrams sent as ECT(0) that the part worked off tells to have
+	                               * arrived */
 	struct wan_arrivals arrivals; /* of the peer's datagrams here */
-	struct wan_arrivals_frame peer_sum;   /* of ours there, as last told */
+	struct wan_arrivals_frame peer_sum;   /* of our datagrams, as the peer told last */
 	struct fec_space *fec;                /* wan_fec.h; NULL: FEC is off */
 	uint32_t unmarked;                    /* bytes sent since the last rate_mark */
 };
@@ -112,46 +118,46 @@ void pn_space_init(struct pn_space *s, uint8_t path, struct sent_pool *pool, uin
 /* A new session: numbers begin again. */
 void pn_space_reset(struct pn_space *s, uint64_t now_ns);
 
-/* The probe timeout after the probes that brought nothing so far, ns. RFC 9002 6.2. */
+/* The probe timeout, doubled for each probe in a row without an answer, ns. RFC 9002 6.2. */
 uint64_t pn_space_pto_ns(const struct pn_space *s, const struct wan_path *path);
-/* One more was found lost; res->spurious of them had arrived: found_spurious, by whoever takes the report. */
+/* Counts one more datagram in found_lost. Whoever takes a report adds res->spurious to found_spurious. */
 void pn_space_found_lost(struct pn_space *s);
-/* Of what was found lost lately most had arrived: the path reorders. */
+/* True if most datagrams found lost lately had arrived: the path reorders. */
 bool pn_space_mostly_spurious(const struct pn_space *s);
-/* Widens the reordering window after losses that were none, narrows it slowly else. */
+/* Widens the reordering window after spurious losses; narrows it slowly otherwise. */
 void pn_space_adapt_reorder(struct pn_space *s, const struct wan_path *path, const struct wan_sent_result *res);
 
 /* --- life --- */
 
-/* Nothing that was sent is answered, on any path, for as long as another edge's silence may last. */
+/* True if no path has answered for as long as the other edge may be silent. */
 bool wan_paths_unheard(const struct proxy *p, uint64_t now_ns);
 
 /* A session begins: nothing is known of any path. */
 void wan_paths_session_start(struct proxy *p);
-/* A datagram of so many bytes was sent; `asks`: the peer will say that it came. Returns its place on the path. */
+/* A datagram of so many bytes was sent; `asks`: the peer will report its arrival. Returns the datagram's place on the
+ * path. */
 uint64_t wan_path_sent(struct proxy *p, struct wan_path *path, size_t bytes, bool asks);
-/* The peer has said of some that they came. */
+/* A report was worked off. */
 void wan_path_answered(struct proxy *p, struct wan_path *path, const struct wan_sent_result *res);
-/* Something was answered so long after it was sent, the peer's own delay included. */
+/* A datagram was answered this long after it was sent, the peer's own delay included. */
 void wan_path_round_trip(struct proxy *p, struct wan_path *path, uint64_t rtt_ns, uint64_t peer_delay_ns);
-/* It was found dead, and has answered what was sent before: it was only slow, as an edge is whose processor is taken
- * away. Used again at once, and given more time from now on. */
+/* A path found dead has answered a datagram sent before that: the path was only slow, like an edge whose processor is
+ * taken away. The path is used again at once, and has more time from now on. */
 void wan_path_was_slow(struct proxy *p, struct wan_path *path);
-/* One that was sent at that place is lost. */
+/* The datagram that was sent at that place is lost. */
 void wan_path_lost(struct wan_path *path, uint64_t place);
-/* What became of a datagram of so many bytes; a probe of the path's size or not. */
+/* A datagram of so many bytes came or was lost; `probe`: it was a probe of the path's size. */
 void wan_path_size_came(struct proxy *p, struct wan_path *path, uint32_t bytes, bool probe);
 void wan_path_size_lost(struct proxy *p, struct wan_path *path, uint32_t bytes, bool probe);
-/* The lane that asks for the path itself: its size, its life. */
+/* True for the lane that probes the path's size and life. */
 bool wan_path_asker(const struct proxy *p, const struct lane *l);
 void wan_path_on_timer(struct proxy *p, struct wan_path *path);
-/* So long may a path not answer before it counts as dead, ns: one round trip if much was sent, else two, and a
- * floor. */
+/* How long a path may be silent before it counts as dead, ns: a round trip if much was sent, else two, and a floor. */
 uint64_t wan_path_patience_ns(const struct proxy *p, const struct wan_path *path);
 
 /* Bit mask of the paths that packets may take. Never 0. */
 uint32_t wan_paths_usable(const struct proxy *p);
-/* Bits per second of all usable paths together now, as their controllers have found it: of all shards, overhead
+/* Rate of all usable paths together now, bits per second, as their controllers have set it: for all shards, overhead
  * included. 0: no path is usable. */
 uint64_t wan_line_bps(const struct proxy *p);
 

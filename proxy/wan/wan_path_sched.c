@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * Each path has a pacer that hands out what the path carries. Of those that have sending time now the one that is
- * quickest gets the next datagram: round trip, more if the path loses (a loss costs about three of them), divided by
- * its weight. So a link that is not full uses its best path, and one that is full uses every path at its own rate.
- * Packets of one flow go by all of them; the far edge puts them into order by position, and a number space is never
- * spread, so nothing is called lost for having come by the longer way.
+ * Each path has a pacer that hands out what the path carries. The quickest path that has sending time now gets the next
+ * datagram. Quickest means the least round trip, plus about three round trips for each loss, divided by the path's
+ * weight. So a link that is not full uses its best path, and one that is full uses every path at its own rate. Packets
+ * of one flow go by all paths; the far edge puts them into order by position. A packet number space belongs to one
+ * path, so no datagram is called lost because its path is longer.
  *
- * Frames about a number space go by its own path, whether that is in use or not: that is how a dead one is found to
- * live. Those about flows go by the quickest path without asking its pacer.
+ * Frames about a packet number space go by the space's own path, even if this path is not in use: so a dead path is
+ * found to live again. Frames about flows go by the quickest path without asking its pacer.
  *
- * IP packets that are not RoCEv2 keep to one path per lane, because TCP takes reordering for loss: one of those that
- * are nearly as quick as the quickest. */
+ * IP packets that are not RoCEv2 keep to one path per lane, because TCP takes reordering for loss: one of the paths
+ * that are nearly as quick as the quickest. */
 #include "wan_path_sched.h"
 
 #include "wan_lane_priv.h"
@@ -23,7 +23,7 @@ static uint64_t cost(const struct wan_path *path)
 	return (rtt + rtt / 1000 * 3 * path->loss_ppm / 1000) / (path->weight ? path->weight : 1);
 }
 
-/* The quickest of a set that is not empty. */
+/* The quickest path of a set that is not empty. */
 static struct wan_path *quickest(struct proxy *p, uint32_t set)
 {
 	struct wan_path *best = NULL;
@@ -34,7 +34,7 @@ static struct wan_path *quickest(struct proxy *p, uint32_t set)
 	return best;
 }
 
-/* Those with sending time. */
+/* Paths of the set with sending time. */
 static uint32_t with_time(const struct proxy *p, uint32_t set)
 {
 	uint32_t ready = 0;
@@ -50,7 +50,7 @@ static bool size_probe_due(const struct proxy *p, const struct lane *l, uint32_t
 	return wan_path_asker(p, l) && wan_pmtu_due(&p->wan->path[path].pmtu);
 }
 
-/* What takes sending time waits for it. */
+/* True if packets of the lane wait for sending time. */
 static bool waits(const struct proxy *p, const struct lane *l, uint32_t set)
 {
 	bool due = false;
@@ -60,7 +60,7 @@ static bool waits(const struct proxy *p, const struct lane *l, uint32_t set)
 	return set && (due || wan_lane_has_data(l));
 }
 
-/* Those with frames about the lane's own numbers on them. */
+/* Paths of the set with frames due about the lane's own packet numbers. */
 static uint32_t with_frames(const struct proxy *p, const struct lane *l)
 {
 	uint32_t set = 0;
@@ -137,7 +137,8 @@ void wan_path_sched_sort(struct proxy *p)
 
 bool wan_path_sched_keeps_order(const struct proxy *p, const struct lane *l, const struct wan_path *path)
 {
-	uint32_t set = p->wan->paths_ip, n = 0, before = 0; /* how many there are, and lower than this one */
+	uint32_t set = p->wan->paths_ip, n = 0, before = 0; /* number of paths, and of paths with a lower id than this
+	                                                     * one */
 
 	if (!(set & 1u << path->id))
 		return false;

@@ -5,12 +5,12 @@
 
 #include "wan.h"
 
-/* The next datagram of a lane, by whichever path is right for it (*by). 0: there is nothing that may go now; *held then
- * tells that packets wait for a path's sending time. */
+/* Builds the next datagram of a lane and chooses its path (*by). Returns its length; 0: nothing may go now, and *held
+ * tells whether packets wait for a path's sending time. */
 size_t wan_path_sched_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap, struct wan_path **by,
                             bool *held);
 
-/* Now and then, and when a path has come or gone: which paths IP packets may take. */
+/* Chooses the paths that IP packets may take. Called now and then, and when a path has come or gone. */
 void wan_path_sched_sort(struct proxy *p);
 /* True if the lane's IP packets go by that path. */
 bool wan_path_sched_keeps_order(const struct proxy *p, const struct lane *l, const struct wan_path *path);

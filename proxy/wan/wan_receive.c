@@ -3,10 +3,10 @@
  *
  * Theory of operation
  *
- * A datagram is taken once: its number is noted, and a second one with it is dropped. If one of its packets found no
- * room, it is not noted but named in a REFUSED, and all of it may come again: whatever is in it is harmless when taken
- * twice. Reports are asked for by everything but reports and frames that are never repaired, after REPORT_EVERY datagrams or a part of the
- * round trip. */
+ * A datagram is taken once: its number is noted, and a second one with it is dropped. If a packet in the datagram found
+ * no room, the number is not noted but named in a REFUSED, and the whole datagram may come again: all its contents are
+ * harmless when taken twice. Every datagram asks for a report unless it holds only reports and frames that are never
+ * repaired; the report goes after REPORT_EVERY datagrams or a part of the round trip. */
 #include "wan_lane_priv.h"
 
 #include "wan_fec.h"
@@ -136,7 +136,7 @@ static void take_frames(struct proxy *p, struct lane *l, const struct wan_hdr *h
 		t->wants_report |= !is_quiet(p, f.type);
 		if (f.type == WF_PACKET)
 			t->refused |= !on_packet(p, l, &f);
-		else if (f.type == WF_FEC) /* no group protects repairs */
+		else if (f.type == WF_FEC) /* repairs are in no group */
 			ok = !rebuilt && wan_fec_on_repair(p, l, s, h, &f, &t->wants_report);
 		else
 			ok = on_control(p, l, s, &f);

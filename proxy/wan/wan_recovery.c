@@ -3,20 +3,18 @@
  *
  * Theory of operation
  *
- * What became of a datagram: it arrived, it was lost, or the peer had no room for it (refused). For each the sent map
- * names the references that it carried.
+ * A datagram arrived, was lost, or was refused because the peer had no room. In each case the sent map names the
+ * references that the datagram carried.
  *
- *   arrived   units of a slot are the peer's. A whole packet is freed, unless its source keeps it.
- *   lost      units go again, doubled (wan_pack.c); the source of a frame is told.
- *   refused   no loss: one copy goes again a little later. A peer without room is asked in vain, so these repetitions
- *             have a pace of their own: half of what it was for each round trip in which most are refused, down by
- *             REFUSED_SLOW halvings, and up again when most are taken. Which goes first is its source's choice.
- *   moved     its path is dead: one copy goes again at once, on another.
+ *   arrived units of a slot are the peer's. A whole packet is freed, unless its source keeps it. lost units go again,
+ *   doubled (wan_pack.c); the source of a frame is told. refused no loss: one copy goes again a little later.
+ *   Repetitions to a peer without room are in vain, so they have a pace of their own: it halves with each round trip in
+ *   which most are refused, REFUSED_SLOW times at most, and doubles when most are taken. The source chooses the slot
+ *   that goes first. moved its path is dead: one copy goes again at once, on another.
  *
- * Losses are found after RACK (RFC 8985, wan_sent.h). The reordering window grows when something was called lost that
- * arrived after all, up to a quarter of the round trip, and shrinks slowly. While most losses turn out spurious the
- * line reorders rather than loses: then the window may be a round trip (RFC 8985 6.2), and what is found lost goes
- * again once and not twice. */
+ * Losses are found after RACK (RFC 8985, wan_sent.h). The reordering window grows with each spurious loss, up to a
+ * quarter of the round trip, and shrinks slowly. While most losses turn out spurious, the line reorders rather than
+ * loses: then the window may be a round trip (RFC 8985 6.2), and a lost packet goes again in one copy, not two. */
 #include "wan_lane_priv.h"
 
 #include "wan_fec.h"
@@ -25,15 +23,15 @@
 
 #define REFUSED_WAIT_NS  500000ull
 #define REFUSED_SLOW     6 /* halvings: 1.6 % of the line */
-#define REFUSED_MOST     4 /* so many times as many were taken as refused */
+#define REFUSED_MOST     4 /* most are taken: this many times as many were taken as refused */
 #define REPAIR_SENDS_MAX 200
 
 struct lane_ctx {
 	struct proxy *p;
 	struct lane *l;
 	struct pn_space *s;
-	struct rate_pick pick; /* of what is told to have arrived */
-	uint32_t ect_acked;    /* of that, sent as ECT(0) */
+	struct rate_pick pick; /* of the datagrams that the report tells to have arrived */
+	uint32_t ect_acked;    /* of these datagrams, the number sent as ECT(0) */
 };
 
 static bool ref_slot(struct proxy *p, const struct wan_ref *r, struct slot_meta **m)
@@ -61,7 +59,8 @@ static uint8_t copies_of(const struct slot_meta *m)
 	return m->sends == 2 ? 2 : 3;
 }
 
-/* A copy that was lost waited for what else was under way, and that was only a piece: nothing else brings the rest. */
+/* A lost copy was not repaired while another datagram with the slot was under way. That one held only a piece, so the
+ * remaining lost units are repaired now. */
 static void repair_rest(struct proxy *p, struct lane *l, uint32_t slot)
 {
 	struct slot_meta *m = arena_meta(p->arena, slot);
@@ -70,8 +69,8 @@ static void repair_rest(struct proxy *p, struct lane *l, uint32_t slot)
 		repair(p, l, slot, copies_of(m));
 }
 
-/* How fast what was refused goes again: half as fast after a round trip in which most of it was refused once more,
- * twice as fast after an eighth of one in which most was taken. */
+/* Adjusts the pace of refused slots: half as fast after a round trip in which most of them were refused once more,
+ * twice as fast after an eighth of a round trip in which most were taken. */
 static void refused_pace(struct proxy *p, bool taken)
 {
 	uint64_t rtt = proxy_rtt_ns(p);
@@ -110,7 +109,7 @@ static void slot_acked(struct proxy *p, struct lane *l, const struct wan_ref *r)
 		return;
 	}
 	if (!p->wan->transport.of_slot[h->kind]->keeps_slots)
-		slot_release(p, r->id); /* the peer has it: it is its now */
+		slot_release(p, r->id); /* the peer is responsible for the packet now */
 	else if (m->queued)
 		wan_unqueue(p, m);
 }
@@ -141,7 +140,7 @@ static bool is_given_up(struct proxy *p, uint32_t slot)
 	return s->gives_up && s->gives_up(p, slot);
 }
 
-enum how { HOW_LOST, HOW_DOUBTED /* found lost while most such were not */, HOW_REFUSED, HOW_MOVED };
+enum how { HOW_LOST, HOW_DOUBTED /* found lost while most losses were spurious */, HOW_REFUSED, HOW_MOVED };
 
 static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, enum how how)
 {
@@ -232,7 +231,7 @@ static void entry_acked(void *arg, const struct sent_entry *e)
 	slots_acked(c, e);
 }
 
-/* What the peer needed to have it is there; the line lost it. */
+/* The peer has rebuilt the datagram: its contents count as arrived, but the line lost it. */
 static void entry_rebuilt(void *arg, const struct sent_entry *e)
 {
 	struct lane_ctx *c = arg;
@@ -258,7 +257,7 @@ static void entry_lost(void *arg, const struct sent_entry *e)
 
 	wan_path_size_lost(c->p, &c->p->wan->path[c->s->path], e->bytes, is_size_probe(e));
 	if (is_size_probe(e)) {
-		rate_on_gone(control_of(c), e->mark.bytes); /* it says nothing of how full the path is */
+		rate_on_gone(control_of(c), e->mark.bytes); /* a lost size probe says nothing of how full the path is */
 		return;
 	}
 	count(c->p, CTR_WAN_LOST, 1);
@@ -332,7 +331,8 @@ void wan_move_all(struct proxy *p, struct lane *l, struct pn_space *s)
 	s->pto_count = 0;
 }
 
-/* What there was too much of for one call is kept, and goes on by the lane's timer; a newer report takes its place. */
+/* Keeps the rest of a report that was too much work for one call: the lane's timer goes on with it. A newer report
+ * replaces it. */
 static void keep_rest(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r, bool cut)
 {
 	if (!cut) {
@@ -420,7 +420,8 @@ bool wan_on_rebuilt(struct proxy *p, struct lane *l, struct pn_space *s, const s
 		count(p, CTR_FEC_RETRANSMITS_SAVED, was == 1);
 		p->wan->path[s->path].stats.spared += was == 1;
 		count(p, CTR_FEC_LATE, was == 2);
-		res.spurious += was == 2; /* a repair that was overtaken: too little patience */
+		res.spurious += was == 2; /* the sender repeated the datagram before FEC's repair was told: the window
+		                           * was too short */
 	}
 	if (res.spurious)
 		pn_space_adapt_reorder(s, &p->wan->path[s->path], &res);

@@ -9,7 +9,7 @@
 
 enum {
 	CACHE_LINE = 64,
-	FETCH_LINES = 14, /* at once: a fifth of the largest slot */
+	FETCH_LINES = 14, /* lines fetched at once: a fifth of the largest slot */
 };
 
 uint64_t arena_epoch(const struct arena *a)
@@ -121,8 +121,9 @@ static __attribute__((noinline)) uint32_t find_anew(struct arena *a, enum slot_k
 	return slot;
 }
 
-/* Of a flow's packets one after the other is looked for, some of them twice in a row; and mostly they came in runs, and
- * lie side by side. A neighbour is looked at only while the one before was one: its header may be in no cache. */
+/* The core looks for a flow's packets one after the other, some of them twice in a row; mostly the packets came in runs
+ * and lie side by side. A guess at the neighbouring slot is made only while the last guess was right: the neighbour's
+ * header may be in no cache. */
 uint32_t arena_find(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos)
 {
 	uint32_t slot = a->found.slot;
@@ -157,8 +158,8 @@ static uint32_t slot_take(struct arena *a, uint32_t chunk)
 	return slot;
 }
 
-/* A cache line that is about to be written. The empty asm has an effect as far as gcc can tell: it drops calls of
- * functions that do nothing but prefetch. */
+/* Fetches a cache line that is about to be written. Without the empty asm gcc drops calls of functions that do nothing
+ * but prefetch. */
 static inline void fetch(const void *line)
 {
 	__builtin_prefetch(line, 1);
@@ -181,11 +182,11 @@ void arena_fetch(struct arena *a)
 	a->fetch.at = at;
 }
 
-/* What is written if the next packet is like this one: its slot, in the chunk that this one was taken from, and now and
- * then its line of the index. Nobody has touched that memory for a round trip, and a copy into it would wait for every
- * line; so they are fetched while there is other work to do. That is once this packet has been copied: the copy would
- * share its few places for lines under way with them. And a part at a time, since processors forget what they have no
- * place for: the data is left to arena_fetch(). */
+/* Fetches the memory that is written if the next packet is like this one: its slot, in the same chunk, and now and then
+ * its line of the index. Nobody has touched that memory for a round trip, and a copy would wait for every line; so the
+ * lines are fetched while there is other work to do. Fetching begins after this packet's copy, because both share the
+ * processor's few line fill buffers. arena_fetch() fetches the data a part at a time, because processors drop
+ * prefetches beyond these buffers. */
 static void fetch_next(struct arena *a, uint32_t slot, const struct slot_hdr *h)
 {
 	uint32_t chunk = slot >> a->lay.shift, next;
@@ -200,7 +201,7 @@ static void fetch_next(struct arena *a, uint32_t slot, const struct slot_hdr *h)
 	fetch(arena_slot_hdr(a, next));
 	fetch(&a->meta[next]);
 	a->fetch.at = slot_data(a, class, next);
-	a->fetch.end = a->fetch.at + (h->data_off ? 0 : h->len); /* where a device writes there is no copy to wait */
+	a->fetch.end = a->fetch.at + (h->data_off ? 0 : h->len); /* a packet that a device wrote needs no copy */
 	arena_fetch(a);
 }
 
@@ -245,8 +246,8 @@ void arena_slot_drop(struct arena *a, uint32_t slot)
 	a->room[c->pool][c->class].slots++;
 }
 
-/* One with a free slot that is large enough. Those of larger classes are the last resort: what is free in chunks that
- * are used in part must not be out of reach, since it counts as free. */
+/* A chunk with a free slot that is large enough. Chunks of larger classes are the last resort: their free slots count
+ * as free bytes, so they must be usable. */
 static uint32_t chunk_for(struct arena *a, enum arena_pool pool, uint8_t class)
 {
 	uint32_t chunk = a->room[pool][class].head;
@@ -296,7 +297,7 @@ void arena_commit(struct arena *a, uint32_t slot)
 	fetch_next(a, slot, h);
 }
 
-/* A kill within leaves it SLOT_FILLING: it is gone, and nothing looks damaged. */
+/* A kill within leaves the slot SLOT_FILLING: the packet is gone, and nothing looks damaged. */
 void arena_amend(struct arena *a, uint32_t slot, uint32_t psns, uint32_t msn)
 {
 	struct slot_hdr *h = arena_slot_hdr(a, slot);
@@ -403,7 +404,7 @@ bool arena_adopt(struct arena *a, uint32_t slot, uint32_t blank, uint16_t data_o
 	return true;
 }
 
-/* A slot that was in use in some way goes to the free ones. */
+/* Puts a slot that was in use in some way among the free slots of its chunk. */
 static void reclaim(struct arena *a, uint32_t slot)
 {
 	uint32_t chunk = slot >> a->lay.shift;

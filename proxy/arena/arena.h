@@ -11,9 +11,8 @@
  * Size classes 512, 1152, 2176, 4352: never a power-of-two stride. The largest has ARENA_HEADROOM bytes more than the
  * longest packet: a port that lands whole frames in slots writes its headers in front of the packet (data_off).
  *
- * What is truth and what is not: a slot counts from arena_commit() on (header CRC and state are stored last).
- * Everything else in struct arena - free lists, the position index, struct slot_meta - is volatile and rebuilt by
- * arena_attach().
+ * What survives: a slot counts from arena_commit() on (header CRC and state are stored last). Everything else in struct
+ * arena - free lists, the position index, struct slot_meta - is volatile and rebuilt by arena_attach().
  *
  * Two pools, each with its own reserve, so that two edges full in opposite directions cannot deadlock:
  * a pool may take free chunks only while the other one can still reach its reserve.
@@ -55,7 +54,7 @@ enum slot_kind {
 	SLOT_KINDS
 };
 
-/* Of an enum slot_kind, or of what a file says is one. */
+/* The pool of a slot kind. `kind` may be any byte found in a file. */
 static inline enum arena_pool arena_pool_of(unsigned kind)
 {
 	return kind <= SLOT_RAW_LAN || kind == SLOT_RELAY_OUT ? POOL_LAN : POOL_WAN;
@@ -108,12 +107,13 @@ struct slot_meta {
 	uint64_t units[2]; /* 64-byte units of the packet: on the way in, those received; on the way out, those the peer
 	                      has */
 	uint64_t lost[2];  /* on the way out: units found lost, to be sent again */
-	uint64_t due_ns;   /* repair queue: not before. Request for a local host: when it was sent last */
+	uint64_t due_ns;   /* in a repair queue: not to be sent before. Request for a local host: when it was sent
+	                    * last */
 	struct dnode node; /* whatever queue of the core the slot is in; off it before arena_free() */
 	uint32_t next;     /* arena.c's list of free slots */
-	uint16_t gen;      /* changes when the slot is freed: old references to it can be told */
+	uint16_t gen;      /* changes when the slot is freed, so that old references are recognised */
 	uint8_t sends;     /* times sent over the WAN */
-	uint8_t queued;    /* the core's: which list */
+	uint8_t queued;    /* enum slot_queue: the core's list that the slot is on */
 	uint8_t copies;    /* copies of a repair still to be sent */
 	uint8_t in_flight; /* datagrams under way that carry it */
 	uint8_t lane;
@@ -155,7 +155,7 @@ int arena_attach(struct arena **a, void *region, const struct arena_geometry *g,
 
 uint64_t arena_epoch(const struct arena *a);
 uint32_t arena_damaged(const struct arena *a);
-/* The i-th damaged slot of a near flow whose header still tells which, ARENA_HURT_MAX at most. False: no more. */
+/* The i-th damaged slot whose header still tells its near flow, ARENA_HURT_MAX at most. False: no more. */
 bool arena_hurt(const struct arena *a, uint32_t i, uint32_t *flow, uint64_t *pos);
 
 /* --- slots --- */
@@ -163,34 +163,38 @@ bool arena_hurt(const struct arena *a, uint32_t i, uint32_t *flow, uint64_t *pos
 /* A slot for a packet of `len` (1..LAN_PKT_MAX) bytes, SLOT_FILLING, header zeroed but for kind, flow, inc, pos, len;
  * and entered into the index (RAW kinds too). SLOT_NONE if the pool has no room. */
 uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len);
-/* Makes it truth. Begins to fetch the memory that the next packet is likely to be written to. */
+/* Commits the slot: it survives a kill from here on. Begins to fetch the memory that the next packet is likely to be
+ * written to. */
 void arena_commit(struct arena *a, uint32_t slot);
-/* Fetches some more of it. Called four times for a packet, with other work between; nothing but time depends on it. */
+/* Fetches some more of that memory. Called four times for a packet, with other work between; only speed depends on
+ * these calls. */
 void arena_fetch(struct arena *a);
-/* A committed slot gets other psns and another msn. A crash in between loses the slot, so only what was not ACKed yet may
- * be changed. */
+/* Gives a committed slot other psns and another msn. A crash in between loses the slot, so only a slot that was not
+ * ACKed yet may be changed. */
 void arena_amend(struct arena *a, uint32_t slot, uint32_t psns, uint32_t msn);
-/* Takes it out of the index and frees it; gen changes. A slot with pins is out of header and index at once, and free for
- * other packets when the last pin goes: until then its bytes stay as they are, and the pool may promise as much less. */
+/* Takes the slot out of the index and frees it; gen changes. A slot with pins is freed in header and index at once, and
+ * free for other packets when the last pin goes: until then its bytes stay as they are, and the pool's capacity is that
+ * much smaller. */
 void arena_free(struct arena *a, uint32_t slot);
 
 /* --- blanks and pins: memory that devices read and write --- */
 
-/* Lends a slot of the largest class for a device to write ARENA_BLANK_BYTES into, from arena_data() on. SLOT_NONE if the
- * pool has no room. The pool may promise as much less (arena_capacity()). A kill leaves it free. */
+/* Lends a slot of the largest class for a device to write ARENA_BLANK_BYTES into, from arena_data() on. SLOT_NONE if
+ * the pool has no room. The pool's capacity (arena_capacity()) is that much smaller. A kill leaves the slot free. */
 uint32_t arena_blank(struct arena *a, enum arena_pool pool);
 /* The blank, in which a packet lies `data_off` bytes behind its beginning, takes the place of `slot`, which
  * arena_alloc() has just given for that packet: header and index. `slot` becomes the blank. False, and nothing has
- * changed, if either is not what it should be, or they differ in pool or class: then the packet has to be copied. */
+ * changed, if `slot` or `blank` is in another state, or they differ in pool or class: then the packet has to be
+ * copied. */
 bool arena_adopt(struct arena *a, uint32_t slot, uint32_t blank, uint16_t data_off);
-/* Takes a blank back. No device may write into it from here on. */
+/* Takes a blank back. No device may write into the blank from here on. */
 void arena_blank_return(struct arena *a, uint32_t slot);
 uint32_t arena_blanks(const struct arena *a, enum arena_pool pool);
 /* Bytes of blanks, and of pinned slots that were freed. */
 uint64_t arena_lent(const struct arena *a, enum arena_pool pool);
 
-/* The bytes of a committed slot stay as they are, free or not, until as many arena_unpin(). False: it is not committed,
- * or has ARENA_PINS_MAX already. */
+/* The bytes of a committed slot stay as they are, even if the slot is freed, until as many arena_unpin(). False: the
+ * slot is not committed, or has ARENA_PINS_MAX pins already. */
 #define ARENA_PINS_MAX UINT8_MAX
 bool arena_pin(struct arena *a, uint32_t slot);
 void arena_unpin(struct arena *a, uint32_t slot);
@@ -202,14 +206,14 @@ struct slot_meta *arena_meta(struct arena *a, uint32_t slot);
 /* The slot of that kind, flow and position (any incarnation), SLOT_NONE if there is none. O(1). */
 uint32_t arena_find(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos);
 
-/* Bytes of the size class of a packet of len. In a pool that is full it may stand in a slot of a larger one. */
+/* Bytes of the size class of a packet of len. In a full pool a packet may be in a slot of a larger class. */
 uint32_t arena_class_bytes(uint16_t len);
 /* Slot bytes in use by a pool, as arena_class_bytes() counts them, and the most it may use now (own chunks and the free
  * ones it may take). */
 uint64_t arena_used(const struct arena *a, enum arena_pool pool);
 uint64_t arena_capacity(const struct arena *a, enum arena_pool pool);
-/* Slot bytes that packets of `len` find a place in, and no more: chunks that are used in part have none for larger
- * ones. */
+/* Slot bytes in which packets of `len` find a place, less than the free bytes: chunks used in part may have too small
+ * slots. */
 uint64_t arena_room(const struct arena *a, enum arena_pool pool, uint16_t len);
 
 /* Walks all committed slots (after attach; any order). *cursor starts at 0. SLOT_NONE at the end. */
@@ -223,8 +227,8 @@ bool arena_desc_load(const struct arena *a, enum desc_table t, uint32_t idx, voi
 /* FP_RING fingerprints of a near flow. */
 uint32_t *arena_fingerprints(struct arena *a, uint32_t idx);
 
-/* Whole audit: every slot is in exactly one place, index and counts agree. 0, or a negative number that tells which
- * check failed. For tests; slow. */
+/* Audits everything: each slot is in exactly one place, index and counts agree. Returns 0, or a negative number that
+ * tells which check failed. For tests; slow. */
 int arena_audit(struct arena *a);
 
 #endif

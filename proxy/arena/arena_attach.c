@@ -12,7 +12,8 @@ static uint32_t superblock_crc(const struct arena_superblock *s)
 	return crc32_gzip_refl(0, (const uint8_t *)s + from, sizeof(*s) - from);
 }
 
-/* Chunk aligned chunks keep slots within huge pages; less than that only costs time, less than 64 breaks atomics. */
+/* Chunks aligned to their size keep slots within huge pages; less alignment only costs time, less than 64 bytes breaks
+ * atomics. */
 static bool misaligned(const void *region, const void *heap)
 {
 	return !region || !heap || ((uintptr_t)region | (uintptr_t)heap) % 64;
@@ -88,7 +89,7 @@ int arena_format(struct arena **out, void *region, const struct arena_geometry *
 	return 0;
 }
 
-/* The reserve is policy, not layout: it may differ. */
+/* The reserve is policy, not layout: it may differ from the superblock's. */
 static int check_superblock(const struct arena_superblock *s, const struct arena_geometry *g,
                             const struct arena_layout *l)
 {
@@ -113,7 +114,8 @@ static bool hdr_believable(const struct arena *a, const struct arena_chunk *c, c
 	       (arena_kind_is_raw(h->kind) || h->flow < a->max_flows);
 }
 
-/* Whose it was, as far as its header can be believed: a flow that does not lack it is none the worse. */
+/* Notes which near flow a damaged slot belonged to, as far as its header tells. A wrong note harms no flow: a flow that
+ * lacks no slot ignores it. */
 static void note_hurt(struct arena *a, const struct slot_hdr *h)
 {
 	a->damaged++;
@@ -143,8 +145,8 @@ static bool slot_survives(struct arena *a, const struct arena_chunk *c, const st
 	return !arena_kind_is_raw(h->kind);
 }
 
-/* Of two slots for one position the younger incarnation counts; the same twice cannot be right.
- * True if the slot with header h is the one to keep, and then the other is gone. */
+/* Of two slots for one position the younger incarnation counts; the same incarnation twice is damage. True if the slot
+ * with header h is kept; then the other one was dropped. */
 static bool wins_position(struct arena *a, const struct slot_hdr *h)
 {
 	uint32_t other = arena_find(a, h->kind, h->flow, h->pos);
@@ -176,7 +178,7 @@ static void slot_restore(struct arena *a, uint32_t slot, const struct slot_hdr *
 	c->fresh++;
 	c->used++;
 	a->used_bytes[c->pool] += arena_class_bytes(h->len);
-	a->room[c->pool][c->class].slots--; /* its chunk is counted in chunks_sort_in() */
+	a->room[c->pool][c->class].slots--; /* chunks_sort_in() counts the slots of this chunk */
 	arena_meta_reset(&a->meta[slot]);
 	arena_index_insert(&a->index, arena_index_tag(h->kind, h->flow, h->pos), slot);
 }
@@ -214,8 +216,8 @@ static bool chunk_read_table(struct arena *a, uint32_t chunk)
 	return false;
 }
 
-/* After all scans, because a younger duplicate in one chunk may take a slot out of another. Downwards, so that the
- * lowest chunk is the first to be taken again. */
+/* Runs after all scans, because a younger duplicate in one chunk may take a slot out of another. Goes downwards, so
+ * that the lowest chunk is the first to be taken again. */
 static void chunks_sort_in(struct arena *a)
 {
 	for (uint32_t chunk = a->lay.nchunks; chunk-- > 0;) {

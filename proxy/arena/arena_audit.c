@@ -19,7 +19,7 @@ enum audit_failure {
 	AUDIT_HDR_PLACE = -9,      /* kind or length do not belong in that chunk */
 	AUDIT_HDR_CRC = -10,       /* committed header changed afterwards */
 	AUDIT_INDEX_MISSING = -11, /* used slot not in the index */
-	AUDIT_INDEX_COUNT = -12,   /* index has other entries */
+	AUDIT_INDEX_COUNT = -12,   /* index has more entries than there are used slots */
 	AUDIT_USED_BYTES = -13,    /* bytes of a pool */
 	AUDIT_OWNED = -14,         /* chunks of a pool */
 	AUDIT_NFREE = -15,         /* free chunks */
@@ -28,7 +28,7 @@ enum audit_failure {
 	AUDIT_FREE_LIST = -18,     /* list of free chunks: wrong chunk, or not all of them */
 	AUDIT_SPARE = -19,         /* spare chunk of another class or in use */
 	AUDIT_CHUNK_EMPTY = -20,   /* chunk counts as used and is empty */
-	AUDIT_CAPACITY = -21,      /* what a pool may use in all */
+	AUDIT_CAPACITY = -21,      /* capacity_bytes of a pool */
 	AUDIT_SLOTS = -22,         /* free slots in used chunks */
 	AUDIT_LENT = -23,          /* blanks, or bytes lent */
 	AUDIT_PINS = -24,          /* pins on a slot that nobody has committed */

@@ -3,7 +3,7 @@
 #include "arena_priv.h"
 #include "proxy/util/fault.h"
 
-/* What the table says of a chunk that has a class: never zero, and wrong in any other place. */
+/* The table's word for a chunk that has a class: never zero, and invalid at any other chunk's place. */
 uint64_t arena_table_word(uint32_t chunk, uint8_t pool, uint8_t class)
 {
 	uint32_t v[2] = {chunk, 0xc1000000u | (uint32_t) class << 8 | pool};
@@ -20,7 +20,7 @@ void arena_chunk_free_push(struct arena *a, uint32_t chunk)
 	a->free_head = chunk;
 }
 
-/* At the tail: the chunk at the head is filled up first, so that the others get a chance to run empty. */
+/* Links the chunk at the tail: the chunk at the head is filled up first, so that the others can run empty. */
 void arena_chunk_link(struct arena *a, uint32_t chunk)
 {
 	struct arena_chunk *c = &a->chunks[chunk];
@@ -72,7 +72,7 @@ void arena_chunks_counted(struct arena *a)
 	a->capacity_bytes[POOL_WAN] = arena_chunks_capacity(a, POOL_WAN);
 }
 
-/* Any chunk that waits in some class: all of them are empty. */
+/* Takes a spare chunk of any class: spares are empty. */
 static uint32_t steal_spare(struct arena *a)
 {
 	for (unsigned pool = 0; pool < POOL_COUNT; pool++) {
@@ -88,8 +88,8 @@ static uint32_t steal_spare(struct arena *a)
 	return CHUNK_NONE;
 }
 
-/* Headers first, then the word that brings them into force. Those that the class before had too are free already;
- * where it had data, there is rubbish. */
+/* Clears headers first, then stores the word that brings them into force. Headers that the chunk's former class had as
+ * well are free already; places where it had data hold rubbish. */
 static void assign(struct arena *a, uint32_t chunk, uint8_t pool, uint8_t class)
 {
 	struct arena_chunk *c = &a->chunks[chunk];

@@ -13,7 +13,7 @@ static struct arena_desc_copy *copies(const struct arena *a, uint32_t entry)
 	return &a->desc[2 * (size_t)entry];
 }
 
-/* Of the bytes that count, begun with place and sequence: right bytes in a wrong place are wrong. */
+/* CRC of the used bytes, begun with place and sequence, so that right bytes in a wrong place are invalid. */
 static uint32_t copy_crc(const struct arena_desc_copy *c, uint32_t entry, uint32_t seq)
 {
 	size_t from = offsetof(struct arena_desc_copy, len);
@@ -27,7 +27,7 @@ static bool copy_valid(const struct arena_desc_copy *c, uint32_t entry, unsigned
 	return c->seq && (c->seq & 1) == which && c->len <= ARENA_DESC_MAX && c->crc == copy_crc(c, entry, c->seq);
 }
 
-/* NULL: neither is valid. */
+/* The newest valid copy. NULL: neither is valid. */
 static const struct arena_desc_copy *newest(const struct arena *a, uint32_t entry)
 {
 	const struct arena_desc_copy *c = copies(a, entry);
@@ -40,7 +40,7 @@ static const struct arena_desc_copy *newest(const struct arena *a, uint32_t entr
 	return valid1 ? &c[1] : NULL;
 }
 
-/* Goes on to the other copy; skips 0, which says that there is nothing, and with it 1. */
+/* The next sequence number, which names the other copy. Skips 0, which means an empty copy, and 1 with it. */
 static uint32_t seq_after(uint32_t seq)
 {
 	return seq == UINT32_MAX ? 2 : seq + 1;

@@ -17,10 +17,10 @@
  * is at its fullest, which takes an arena full of the smallest packets; even there runs of 32 cost no more than they
  * save.
  *
- * An entry that a probe went past on its way to a free place is marked as passed; of one that was never passed nothing
- * behind it depends, so it goes without a look at the others. Packets of a flow go in order, the first of a full run in
- * front: without the mark each of them would look at all the rest of the run. A mark may outlast what it was made for.
- * It goes with the entry.
+ * An entry that a probe went past on its way to a free place is marked as passed. No later entry depends on an entry
+ * without the mark, so removing it looks at no others. Packets of a flow go in order, the first of a full run in front:
+ * without the mark each removal would look at all the rest of the run. A mark may outlast the entry that it was set
+ * for, and goes with the marked entry.
  *
  * The table does not compare keys, it yields candidates; arena.c looks at the header. One key may be there more than
  * once (two incarnations of a flow); removal is by slot. */
@@ -53,7 +53,7 @@ static inline uint32_t arena_index_tag(uint8_t kind, uint32_t flow, uint64_t pos
 {
 	uint64_t x = (pos >> ARENA_INDEX_RUN_LOG2) + ((uint64_t)flow << 4 | kind) * 0x9e3779b97f4a7c15ull;
 
-	/* Twice: after one multiplication the runs of two flows lie beside each other all along (seed 7756: a removal then
+	/* Two rounds: after one multiplication the runs of two flows stay beside each other (seed 7756: a removal then
 	 * looks at 218 entries). */
 	x ^= x >> 32;
 	x *= 0xd6e8feb86659fd93ull;
@@ -94,7 +94,7 @@ static inline bool arena_index_candidate(const struct arena_index *ix, uint32_t 
 	return false;
 }
 
-/* Place of that very slot. False: it is not there. */
+/* Place of this slot. False: it is not there. */
 static inline bool arena_index_locate(const struct arena_index *ix, uint32_t tag, uint32_t slot, uint32_t *i)
 {
 	for (*i = tag & ix->mask; arena_index_candidate(ix, tag, i); *i = (*i + 1) & ix->mask)
@@ -104,7 +104,7 @@ static inline bool arena_index_locate(const struct arena_index *ix, uint32_t tag
 }
 
 /* Empties place `hole` and pulls back the entries behind it that the hole would cut off from their homes: none, unless
- * one of them went past the hole. Who is pulled into a place is passed as its former entry was. */
+ * one of them went past the hole. An entry that is pulled into a place takes over that place's passed mark. */
 static inline void arena_index_close(struct arena_index *ix, uint32_t hole)
 {
 	uint32_t mask = ix->mask;

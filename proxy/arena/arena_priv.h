@@ -15,7 +15,8 @@
  *
  * A slot id is chunk << shift | slot in chunk, shift being enough for the class with the most slots.
  *
- * What a kill at any instruction leaves is decided by single stores, each a release after all it vouches for:
+ * Single stores decide what a kill at any instruction leaves; each is a release after all the bytes that it vouches
+ * for:
  *
  *   slot            its state byte, after data, header and header CRC
  *   chunk           its 8-byte table word. Before it is written, the states of the headers it brings into force are
@@ -26,7 +27,7 @@
  * Devices write into blanks and read from pinned slots while the core does other things. A blank is in no index and
  * belongs to nobody, so nothing that a device writes there counts before arena_adopt(). A pinned slot that is freed is
  * free for a rebuild at once (header) and gone from the index, but its chunk counts it as used until the last pin goes.
- * Blanks and such slots are *lent*: the pool may promise as much less, since no packet finds a place there.
+ * Blanks and such slots are *lent*: the pool's capacity is smaller by them, since no packet finds a place there.
  *
  * A chunk is *used* while it has a slot in use. All others are *free*, whatever class the table still says; a free
  * chunk needs no table store, since its headers all say SLOT_FREE. Up to one free chunk per pool and class is kept
@@ -103,11 +104,12 @@ struct arena_layout {
 enum arena_chunk_use { CHUNK_FREE, CHUNK_SPARE, CHUNK_USED };
 
 struct arena_chunk {
-	uint32_t next, prev; /* used: chunks of this pool and class with room; free: `next` alone */
+	uint32_t next, prev; /* list links; a used chunk: chunks of this pool and class with room; a free chunk: `next`
+	                      * alone */
 	uint32_t free_head;  /* slots freed since the chunk was taken, linked by slot_meta.next */
 	uint16_t fresh;      /* slots from here on were not handed out since the chunk was taken */
 	uint16_t used;       /* slots in use */
-	uint16_t nhdrs;      /* headers there are: of the class it has or had; 0: it never had one */
+	uint16_t nhdrs;      /* number of headers, by the class that the chunk has or had; 0: it never had one */
 	uint8_t pool, class; /* meaningless while CHUNK_FREE */
 	uint8_t use;         /* enum arena_chunk_use */
 };
@@ -131,7 +133,8 @@ struct arena {
 	uint32_t owned[POOL_COUNT]; /* used chunks */
 	uint32_t reserve;           /* chunks that each pool can always reach */
 	uint64_t used_bytes[POOL_COUNT];
-	uint64_t lent_bytes[POOL_COUNT];     /* blanks, and pinned slots that were freed: in no packet's count */
+	uint64_t lent_bytes[POOL_COUNT];     /* bytes of blanks and of pinned slots that were freed: no packet counts
+	                                      * them */
 	uint32_t blanks[POOL_COUNT];
 	uint64_t capacity_bytes[POOL_COUNT]; /* follows from nfree, owned and lent_bytes: arena_chunks_counted() */
 
@@ -149,18 +152,18 @@ struct arena {
 	uint32_t max_flows;
 	uint32_t crc_committed; /* CRC-32 of the one byte SLOT_COMMITTED */
 	uint32_t damaged;
-	uint32_t misused; /* calls that no correct core makes: ignored, and shown by arena_audit() */
+	uint32_t misused; /* calls that a correct core never makes: ignored; arena_audit() shows them */
 
 	struct {
 		uint64_t pos;
 		uint32_t flow, slot;
 		uint8_t kind;
-		bool live; /* it is that still */
-		uint32_t step; /* from one slot to that of the next position, lately, modulo 2^32; 0: there is no telling */
+		bool live; /* the slot still holds that packet */
+		uint32_t step; /* last distance from a slot to the slot of the next position, modulo 2^32; 0: unknown */
 	} found; /* the slot that was taken or found last */
 	struct {
 		const uint8_t *at, *end;
-	} fetch; /* where the next packet is likely to be written, and was not fetched yet */
+	} fetch; /* bytes that the next packet is likely to be written to and that are not fetched yet */
 };
 
 /* arena_layout.c. False: impossible geometry. */
@@ -169,20 +172,20 @@ bool arena_layout_of(const struct arena_geometry *g, struct arena_layout *l);
 /* arena.c. Frees a slot in use, but leaves its chunk in whatever list it is. */
 void arena_slot_drop(struct arena *a, uint32_t slot);
 
-/* arena.c. Its bytes are lent no more, and it goes to the free ones of its chunk. */
+/* arena.c. The slot's bytes are lent no more; puts the slot among the free slots of its chunk. */
 void arena_slot_reclaim(struct arena *a, uint32_t slot);
 
 /* arena_chunk.c */
 uint64_t arena_table_word(uint32_t chunk, uint8_t pool, uint8_t class);
-/* Slot bytes of the chunks that the pool has or may take, without those lent, worked out; and for both, after nfree,
- * owned or lent_bytes have changed. */
+/* arena_chunks_capacity() works out the slot bytes of the chunks that the pool has or may take, without lent ones.
+ * arena_chunks_counted() does this for both pools, after nfree, owned or lent_bytes have changed. */
 uint64_t arena_chunks_capacity(const struct arena *a, enum arena_pool pool);
 void arena_chunks_counted(struct arena *a);
 /* Free chunks that the pool may take now. */
 uint32_t arena_chunks_takeable(const struct arena *a, enum arena_pool pool);
-/* A chunk with room for the pool and class, put into its list. CHUNK_NONE: the pool is full. */
+/* Gives the pool and class a chunk with room, linked into its list. CHUNK_NONE: the pool is full. */
 uint32_t arena_chunk_take(struct arena *a, enum arena_pool pool, uint8_t class);
-/* The chunk's last slot has gone. */
+/* The chunk's last used slot was freed. */
 void arena_chunk_empty(struct arena *a, uint32_t chunk);
 void arena_chunk_link(struct arena *a, uint32_t chunk);
 void arena_chunk_unlink(struct arena *a, uint32_t chunk);
@@ -238,7 +241,7 @@ static inline void arena_set_state(struct slot_hdr *h, enum slot_state state)
 	__atomic_store_n(&h->state, (uint8_t)state, __ATOMIC_RELEASE);
 }
 
-/* CRC of the header as it is, but for its state, which counts as SLOT_COMMITTED. */
+/* CRC of the header, with SLOT_COMMITTED in place of its state. */
 static inline uint32_t arena_hdr_crc(const struct arena *a, const struct slot_hdr *h)
 {
 	return crc32_gzip_refl(a->crc_committed, (const uint8_t *)h + 1, offsetof(struct slot_hdr, crc) - 1);

@@ -328,7 +328,7 @@ static uint64_t list_bytes(struct proxy *p, const struct dnode *head, uint32_t l
 	return bytes;
 }
 
-/* What is held of the life that runs is on one of the lists; the rest waits to be freed. */
+/* Each held slot of the running life is on one of the lists; other held slots wait to be freed. */
 static int audit_channel(struct proxy *p, const struct relay_channel *c)
 {
 	const struct relay_in *in = &c->in;

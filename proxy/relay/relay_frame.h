@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* relay_frame.h - frames between the two ends of a relay channel.
  *
- * Big-endian, as all frames (wan_frame.h). Both are reliable: what a lost one said is said again. */
+ * Big-endian, as all frames (wan_frame.h). Both frames are reliable: after a loss a frame with the newest values
+ * follows. */
 #ifndef PROXY_RELAY_FRAME_H
 #define PROXY_RELAY_FRAME_H
 
 #include "proxy/wan/dgram/wan_frame.h"
 
-/* Beside those of enum flow_frame_type. */
+/* Values beside those of enum flow_frame_type. */
 enum relay_frame_type {
 	WF_RELAY_OPEN = 0x0a,
 	WF_RELAY_CREDIT = 0x0b,
@@ -24,7 +25,7 @@ struct wan_relay_open {
 struct wan_relay_credit {
 	uint16_t channel;
 	uint32_t life;
-	uint64_t done;     /* every chunk before is executed, and the receiver's arena says so */
+	uint64_t done;     /* every chunk before is executed, and the receiver's arena records that */
 	uint64_t received; /* every chunk before is committed in the receiver's arena, or done */
 	uint64_t limit;    /* positions before may be sent */
 };

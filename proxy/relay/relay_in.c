@@ -3,11 +3,11 @@
 #include "relay_priv.h"
 
 #define LIMIT_LEAST     64           /* positions beyond what has come that are always granted */
-#define TELL_EVERY      256          /* positions that are done are told of at once */
-#define TELL_MIN_NS     50000ull     /* else in a 16th of the round trip, between these */
+#define TELL_EVERY      256          /* so many newly done positions are told at once */
+#define TELL_MIN_NS     50000ull     /* else after 1/16 of the round trip, between these bounds */
 #define TELL_MAX_NS     2000000ull
 
-/* What the arena knows of it. */
+/* The descriptor of the stream in the arena. */
 struct in_desc {
 	uint32_t life, reserved;
 	uint64_t done;
@@ -28,9 +28,9 @@ static void store(struct proxy *p, struct relay_channel *c, uint64_t done)
 
 /* --- credit --- */
 
-/* There is to be room for those that have not come. What has come behind one that is missing is executed, and holds
- * nothing, or is counted in held_bytes: a repair that is lost again would use up all credit else, in front of empty
- * memory. */
+/* The position to grant: there must be room for the chunks that have not come. Chunks behind a missing one need no
+ * credit: they are executed and hold nothing, or count in held_bytes. Otherwise a repair that is lost again would use
+ * up all credit in front of empty memory. */
 static uint64_t grant(const struct proxy *p, struct relay_in *in)
 {
 	uint64_t budget = relay_budget(p, POOL_WAN), held = p->relay->held_bytes[POOL_WAN],
@@ -100,7 +100,7 @@ static void free_later(struct proxy *p, struct dnode *list)
 	}
 }
 
-/* Forgets the life before. What the daemon has of it comes back by proxy_relay_done(), and is free then. */
+/* Forgets the life before. Its slots that the daemon holds come back by proxy_relay_done() and are freed then. */
 static void begin_life(struct proxy *p, struct relay_channel *c, uint32_t life, uint64_t base)
 {
 	struct relay_in *in = &c->in;
@@ -164,7 +164,7 @@ static void put_ready(struct proxy *p, struct relay_channel *c, uint32_t slot)
 	dlist_append_once(&p->relay->ready, &c->in.ready_node);
 }
 
-/* The chunk at `done`, if it is a fence that waits. */
+/* Makes the chunk at `done` ready if it is a fence that waits. */
 static void look_fence(struct proxy *p, struct relay_channel *c)
 {
 	uint32_t slot = slot_at(p, c, c->in.done);
@@ -176,7 +176,7 @@ static void look_fence(struct proxy *p, struct relay_channel *c)
 	put_ready(p, c, slot);
 }
 
-/* Each position before `pos` has come. */
+/* Notes that each position before `pos` has come. */
 static void have_until(struct relay_in *in, uint64_t pos)
 {
 	if (pos <= in->have)
@@ -239,7 +239,7 @@ bool relay_in_work(struct proxy *p, struct relay_channel *c)
 
 /* --- chunks that come --- */
 
-/* A whole one. Void ones are done by that. */
+/* A chunk has come whole. A void chunk is done at once. */
 static void take_whole(struct proxy *p, struct relay_channel *c, uint32_t slot)
 {
 	uint8_t flags = arena_data(p->arena, slot)[0];
@@ -272,7 +272,7 @@ void relay_in_adopt(struct proxy *p, struct relay_channel *c, uint32_t slot)
 	take_whole(p, c, slot);
 }
 
-/* A slot for a chunk of which the first piece has come. What is waited for next has a place beyond the budget. */
+/* Takes a slot for a chunk whose first piece has come. The next chunk in order may exceed the budget. */
 static uint32_t begin_chunk(struct proxy *p, struct relay_channel *c, const struct wan_packet *w)
 {
 	bool next = w->pos == c->in.have;
@@ -305,7 +305,7 @@ bool relay_in_packet(struct proxy *p, struct lane *l, const struct wan_packet *w
 	}
 	slot = arena_find(p->arena, SLOT_RELAY_IN, c->idx, w->pos);
 	if (slot != SLOT_NONE && arena_hdr(p->arena, slot)->inc != w->inc)
-		return false; /* of the life before: it is free soon */
+		return false; /* a slot of the life before: it is freed soon */
 	if (w->pos < c->in.done || bit_at(p, &c->in, w->pos) || (slot != SLOT_NONE && is_whole(p, slot))) {
 		drop(p, DROP_WAN_POSITION_OLD);
 		return true;
@@ -368,6 +368,6 @@ void proxy_relay_done(struct proxy *p, uint64_t now_ns, uint32_t slot)
 		return;
 	}
 	if (arena_data(p->arena, slot)[0] & RELAY_FENCE)
-		store(p, c, h->pos + 1); /* before its slot goes, and what comes behind it is done */
+		store(p, c, h->pos + 1); /* before the fence's slot is freed and chunks behind it are done */
 	done_at(p, c, slot);
 }

@@ -6,9 +6,9 @@
 
 #define WEIGHT_OF_FLOW 16       /* relay_weight of a channel that gets as much as a flow */
 #define ALLOWANCE_MAX  (64 << 10)
-#define FILL_AGAIN_NS  1000000ull /* void chunks that find no slot are tried again in so long */
+#define FILL_AGAIN_NS  1000000ull /* void chunks that find no slot are tried again after this time */
 
-/* What the arena knows of it. */
+/* The descriptor of the stream in the arena. */
 struct out_desc {
 	uint32_t life, reserved;
 	uint64_t peer_epoch;
@@ -21,7 +21,7 @@ static uint32_t desc_idx(const struct relay_channel *c)
 
 /* --- lives --- */
 
-/* Unlike the one before, and unlike those of other arenas with all but certainty. */
+/* A life unlike the one before and, almost certainly, unlike those of other arenas. */
 static uint32_t next_life(const struct proxy *p, const struct relay_out *o)
 {
 	uint64_t x = arena_epoch(p->arena) * 0x9e3779b97f4a7c15ull ^ (p->session.peer_arena_epoch + p->sessions);
@@ -62,7 +62,8 @@ void relay_out_rebuild(struct proxy *p, struct relay_channel *c)
 	o->rebuilt = true;
 }
 
-/* In any order: `done` is the first position of all and `next` the one behind the last, until the peer says more. */
+/* Slots come in any order: `done` becomes the first position of all and `next` the one behind the last, until the peer
+ * tells more. */
 void relay_out_adopt(struct relay_channel *c, const struct slot_hdr *h)
 {
 	struct relay_out *o = &c->out;
@@ -93,7 +94,7 @@ void relay_out_session_start(struct proxy *p, struct relay_channel *c)
 
 /* --- chunks from the daemon --- */
 
-/* Answers (odd channels) have an eighth beyond what requests may fill: requests may be kept until they are answered. */
+/* Answers (odd channels) may use an eighth more than requests: requests may be kept until they are answered. */
 static uint64_t take_budget(const struct proxy *p, uint32_t channel)
 {
 	uint64_t budget = relay_budget(p, POOL_LAN);
@@ -124,7 +125,8 @@ int proxy_relay_take(struct proxy *p, uint64_t now_ns, uint32_t channel, uint16_
 	return 0;
 }
 
-/* The slot that was lent, NULL: it was not, or its life is over, and then it is free now. */
+/* The channel whose slot was lent. NULL: the slot was not lent, or its life is over; in the latter case it was
+ * freed. */
 static struct relay_channel *taken_back(struct proxy *p, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
@@ -142,7 +144,8 @@ static struct relay_channel *taken_back(struct proxy *p, uint32_t slot)
 static void committed(struct proxy *p, struct relay_channel *c, uint32_t slot)
 {
 	if (arena_hdr(p->arena, slot)->pos < c->out.done) {
-		slot_release(p, slot); /* a peer that says so of what never left: nothing would free it later */
+		slot_release(p, slot); /* the peer calls a chunk done that was never sent: nothing would free its slot
+		                        * later */
 		return;
 	}
 	arena_commit(p->arena, slot);
@@ -203,7 +206,7 @@ static void leave_ready(struct lane *l, struct relay_channel *c)
 	l->nwaiting[SOURCE_RELAY]--;
 }
 
-/* True if the channel has nothing more that may go. */
+/* True if the channel has nothing more that may be sent. */
 static bool put_channel(struct proxy *p, struct lane *l, struct wan_build *b, struct relay_channel *c)
 {
 	struct relay_out *o = &c->out;
@@ -267,14 +270,14 @@ void relay_out_put_new(struct proxy *p, struct lane *l, struct wan_build *b)
 
 /* --- from the peer --- */
 
-/* What a rebuild did not know: positions that the peer has executed are used up, and those between what is here are
- * holes. */
+/* Learns what a rebuild could not know: positions that the peer has executed are used up, and missing positions after
+ * these are holes. */
 static void learn_done(struct proxy *p, struct relay_channel *c, uint64_t done)
 {
 	struct relay_out *o = &c->out;
 
 	if (o->next > 0 && done > o->next + p->cfg.relay_window) {
-		begin_life(p, c); /* no peer of this life says so */
+		begin_life(p, c); /* no correct peer of this life tells that */
 		open_due(p, c);
 		return;
 	}
@@ -330,7 +333,7 @@ static void free_done(struct proxy *p, struct relay_channel *c)
 			return;
 		}
 		if (slot != SLOT_NONE && is_committed(p, slot))
-			slot_release(p, slot); /* else it is the daemon's, of a life that is over */
+			slot_release(p, slot); /* else the daemon holds the slot, of a life that is over */
 		o->freed++;
 	}
 }

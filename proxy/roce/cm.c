@@ -5,7 +5,7 @@
  *
  * The active side A sends REQ, the passive side B answers REP, A confirms with RTU; later one of them sends DREQ and
  * the other DREP. All of them are datagrams that hosts repeat until they are answered, and that networks delay and
- * duplicate, so a message proves nothing by coming (again): what counts is whether its ids are new.
+ * duplicate, so a message proves nothing by its arrival: only new ids count.
  *
  *     FREE --REQ--> REQ_SEEN --REP--> PAIRED --DREQ or DREP--> DISCONNECTING
  *      ^               |
@@ -13,7 +13,7 @@
  *
  * A REQ is known by (A, B, A's communication id, transaction): REP, MRA, RTU and a REJ of the REQ carry the REQ's
  * transaction. DREQ begins a transaction of its own and is known by the two communication ids. A finished entry stays
- * until its place is needed, so that a late copy of its REQ or REP finds it and opens nothing. */
+ * until its place is needed, so that a late copy of its REQ or REP finds the entry and opens no connection. */
 #include "cm.h"
 
 #include <string.h>
@@ -79,7 +79,7 @@ static uint16_t pmtu_bytes(unsigned code)
 	return (uint16_t)(code >= 1 && code <= 5 ? 128u << code : 0);
 }
 
-/* IBTA 12.6.5. Retry counts in REQ and REP are what the sender wants of the receiver. */
+/* IBTA 12.6.5. Retry counts in REQ and REP are those that the sender asks the receiver to use. */
 static void parse_req(const uint8_t *d, struct cm_msg *msg)
 {
 	msg->qpn = get_be24(d + 32);
@@ -105,7 +105,7 @@ static void parse_rep(const uint8_t *d, struct cm_msg *msg)
 	msg->rnr_retry = d[27] >> 5;
 }
 
-/* Only what the receiving CM agent would take too. */
+/* True for a MAD that the receiving CM agent would accept, too. */
 static bool is_cm(const uint8_t *mad, const struct roce_pkt *pkt)
 {
 	return pkt->opcode == UD_SEND_ONLY && pkt->dest_qpn == QP1 && pkt->deth_qkey == QP1_QKEY &&
@@ -143,7 +143,7 @@ static uint32_t asked_hash(const struct ip_addr *a, const struct ip_addr *b, uin
 	return (uint32_t)hash_mix(((uint64_t)addr_hash(a) << 32 | addr_hash(b)) + hash_mix(transaction + comm_a));
 }
 
-/* The same from either side. */
+/* The hash of a pair, the same from either side. */
 static uint32_t pair_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t local, uint32_t remote)
 {
 	return (uint32_t)(hash_mix((uint64_t)addr_hash(src) << 32 | local) ^
@@ -167,7 +167,7 @@ static uint32_t idx_of(const struct cm_table *t, const struct cm_conn *c)
 	return (uint32_t)(c - t->conns);
 }
 
-/* It was used just now, or its state has changed. */
+/* Moves the entry to its place in cm_table.spare: it was used just now, or its state has changed. */
 static void touch(struct cm_table *t, struct cm_conn *c)
 {
 	enum cm_spare rank = c->state == CMC_FREE ? CMS_FREE : c->state == CMC_PAIRED ? CMS_LIVE : CMS_HALF;
@@ -200,7 +200,7 @@ static bool is_pair(const struct cm_conn *c, const struct ip_addr *src, const st
 	return c->comm_b == local && c->comm_a == remote && ip_addr_eq(&c->b, src) && ip_addr_eq(&c->a, dst);
 }
 
-/* The pair with these ids; the latest one if both ids were used before. */
+/* The pair with these ids; the latest pair if both ids were used before. */
 static struct cm_conn *find_pair(const struct cm_table *t, const struct ip_addr *src, const struct ip_addr *dst,
                                  uint32_t local, uint32_t remote)
 {
@@ -226,7 +226,7 @@ static void pair_note(struct cm_table *t, struct cm_conn *c)
 	c->by_pair = true;
 }
 
-/* The entry is a free one. */
+/* Makes the entry a free one. */
 static void forget(struct cm_table *t, struct cm_conn *c)
 {
 	if (c->state == CMC_FREE)
@@ -290,11 +290,11 @@ static enum cm_change observe_rep(struct cm_table *t, const struct ip_addr *src,
 	if (!c || msg->qpn <= QP1)
 		return CM_NO_CHANGE;
 	if (c->state != CMC_REQ_SEEN && !FAULT(FAULT_CM_REPEATED)) {
-		/* A second answer under another id is one that A does not take either. */
+		/* A second REP with another id: A does not accept it either. */
 		*conn = c->comm_b == msg->local_comm_id ? c : NULL;
 		return CM_NO_CHANGE;
 	}
-	/* A host uses an id again only after its connection is gone, even if nobody said so. */
+	/* A host uses an id again only after the id's connection is gone, even without a DREQ. */
 	old = find_pair(t, src, dst, msg->local_comm_id, msg->remote_comm_id);
 	if (old) {
 		old->state = CMC_DISCONNECTING;
@@ -312,7 +312,7 @@ static enum cm_change observe_rep(struct cm_table *t, const struct ip_addr *src,
 	return CM_OPENED;
 }
 
-/* DREQ names the QPN at its receiver; a wrong one is not obeyed there. IBTA 12.6.10. */
+/* DREQ names the QPN at its receiver; the receiver ignores a DREQ with a wrong QPN. IBTA 12.6.10. */
 static bool dreq_names_receiver(const struct cm_conn *c, const struct ip_addr *src, const struct cm_msg *msg)
 {
 	bool from_a = ip_addr_eq(&c->a, src) && c->comm_a == msg->local_comm_id;
@@ -343,7 +343,7 @@ static struct cm_conn *find_in_set_up(const struct cm_table *t, const struct ip_
 	return c ? c : find_asked(t, dst, src, msg->remote_comm_id, msg->transaction);
 }
 
-/* Either side may refuse: B the REQ, A by taking it back. */
+/* Either side may send REJ: B refuses the REQ, A takes it back. */
 static struct cm_conn *observe_rej(struct cm_table *t, const struct ip_addr *src, const struct ip_addr *dst,
                                    const struct cm_msg *msg)
 {

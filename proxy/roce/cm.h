@@ -41,7 +41,7 @@ void cm_parse(const uint8_t *l3, const struct roce_pkt *pkt, struct cm_msg *msg)
 struct cm_traits {
 	uint8_t tos;
 	bool migreq;
-	uint16_t vlan_tci; /* of its own LAN: the sites may number their VLANs apart */
+	uint16_t vlan_tci; /* VLAN of the host's own LAN: the sites may number their VLANs differently */
 };
 
 /* One connection as CM describes it. `a` sent the REQ. */
@@ -56,12 +56,12 @@ struct cm_conn {
 	uint16_t pkey;
 	struct cm_traits traits_a, traits_b; /* the caller fills them in */
 	uint8_t state;                    /* enum cm_conn_state */
-	bool by_pair;                     /* is found by both ids */
+	bool by_pair;                     /* is in cm_table.pairs */
 	struct dnode node;                /* in cm_table.spare */
 };
 
 enum cm_conn_state { CMC_FREE, CMC_REQ_SEEN, CMC_PAIRED, CMC_DISCONNECTING };
-/* How gladly an entry gives its place away. A live pair comes last: its DREQ must still find it, however many
+/* The order in which entries give their places away. A live pair comes last: its DREQ must still find it, however many
  * connections come and go in the meantime. */
 enum cm_spare { CMS_FREE, CMS_HALF, CMS_LIVE, CMS_RANKS };
 
@@ -86,7 +86,7 @@ void cm_table_init(struct cm_table *t, struct cm_conn *conns, struct idx_hash_ce
 enum cm_change cm_observe(struct cm_table *t, const struct ip_addr *src, const struct ip_addr *dst,
                           const struct cm_msg *msg, struct cm_conn **conn);
 
-/* A number that tells the connection, complete, from others of the same queue pairs; both edges find the same one.
+/* A number that tells a complete connection from others of the same queue pairs; both edges compute the same number.
  * Never 0. */
 uint32_t cm_tag(const struct cm_conn *c);
 

@@ -13,9 +13,9 @@
  *  - the two are fed apart and put together at the price of one multiplication: crc0(payload) is wanted by itself;
  *  - a difference of some header bytes changes the end result by crc0(difference) * x^(8 * bytes behind it).
  *
- * So the one primitive is "multiply by x^(8n) mod P". x^(8n) comes from a table in two levels, n = 128 high + low,
- * and a product takes eight steps of four bits each: some 15 ns, whatever n. Most payloads are as long as a PMTU: for
- * these a product is the sum of eight entries of a table of its own. */
+ * So the only primitive is "multiply by x^(8n) mod P". x^(8n) comes from a table in two levels, n = 128 high + low, and
+ * a product takes eight steps of four bits each: some 15 ns, whatever n. Most payloads are as long as a PMTU: for these
+ * a product is the sum of eight entries of a table of its own. */
 #include "icrc.h"
 
 #include <string.h>
@@ -62,7 +62,7 @@ static const uint32_t x_to_128_bytes[SPAN_HIGH] = {
     0x4d29b1c7,
 };
 
-/* what four bits that leave the register at the top of the powers come back as */
+/* times_x4[b]: the four bits b that leave the register at its highest powers, times x^4 mod P */
 static const uint32_t times_x4[16] = {
     0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
     0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
@@ -169,7 +169,7 @@ static void mask_ip(uint8_t *ip, bool ip6)
 	}
 }
 
-/* All that stands before the payload, with its masked fields. */
+/* All bytes before the payload, with masked fields. */
 struct pseudo_header {
 	uint8_t bytes[8 + ROCE_HDR_MAX];
 };
@@ -191,8 +191,8 @@ static size_t covered_tail(const struct roce_pkt *pkt)
 	return (size_t)(pkt->len - pkt->hdr_len - ROCE_ICRC_LEN);
 }
 
-/* The header is read back after the payload: its bytes were written a few at a time, and reading them in larger pieces
- * waits until all stores before them, those of the packet before among them, are through. */
+/* The header goes through the CRC after the payload: its bytes were written a few at a time, and reading them in larger
+ * pieces waits until all earlier stores, even those of the packet before, have retired. */
 static uint32_t compute(const uint8_t *l3, const struct roce_pkt *pkt, uint32_t *payload_crc)
 {
 	size_t tail = covered_tail(pkt);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* icrc.h - the invariant CRC of RoCEv2: check, make, patch.
  *
- * CRC-32 (reflected, as Ethernet) over eight bytes of ones, then the packet from its IP header with the
- * mutable fields as ones: IPv4 ToS, TTL, checksum (IPv6 traffic class, flow label, hop limit), UDP checksum,
- * BTH resv8a; stored little-endian behind the payload. IBTA annex A17.3.3.
- * CRC is linear over GF(2): changing bytes changes the ICRC by the CRC of the difference, moved along by the
- * number of bytes behind it. So header bits are patched without touching the payload, and a payload bit that
- * flipped in memory stays visible to the host. */
+ * CRC-32 (reflected, as Ethernet) over eight bytes of ones, then the packet from its IP header with the mutable fields
+ * as ones: IPv4 ToS, TTL, checksum (IPv6 traffic class, flow label, hop limit), UDP checksum, BTH resv8a; stored
+ * little-endian behind the payload. IBTA annex A17.3.3. CRC is linear over GF(2): changing bytes changes the ICRC by
+ * the CRC of the difference, shifted by the number of bytes behind it. So header bits are patched without reading the
+ * payload, and a payload bit that flipped in memory stays visible to the host. */
 #ifndef PROXY_ICRC_H
 #define PROXY_ICRC_H
 
@@ -19,7 +18,7 @@
 /* ICRC of a parsed packet, computed from its bytes (the stored ICRC is not read). */
 uint32_t icrc_compute(const uint8_t *l3, const struct roce_pkt *pkt);
 
-/* As it stands in the packet. */
+/* The ICRC stored in the packet. */
 uint32_t icrc_load(const uint8_t *l3, const struct roce_pkt *pkt);
 void icrc_store(uint8_t *l3, const struct roce_pkt *pkt, uint32_t icrc);
 

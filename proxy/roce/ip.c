@@ -17,7 +17,7 @@
 
 struct l4 {
 	size_t off;
-	uint8_t proto; /* 0: cannot be told */
+	uint8_t proto; /* 0: unknown */
 	bool whole;    /* no fragment */
 };
 
@@ -31,7 +31,7 @@ static enum proxy_drop parse_ip4(const uint8_t *l3, size_t len, struct ip_pkt *p
 		return DROP_LAN_TRUNCATED;
 	pkt->tos = l3[1];
 	pkt->ttl = l3[8];
-	l4->proto = frag & 0x1fff ? 0 : l3[9]; /* a later fragment has no ports */
+	l4->proto = frag & 0x1fff ? 0 : l3[9]; /* a later fragment has no ports: its protocol is unknown */
 	l4->whole = frag == 0;
 	memset(pkt->src.b, 0, 10);
 	memset(pkt->src.b + 10, 0xff, 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ip.h - what must be known of an IP packet that is not RoCEv2: whose it is, and whether it can be a message at all.
- * Sources: RFC 791, RFC 8200, RFC 9293. */
+/* ip.h - what the core must know of an IP packet that is not RoCEv2: its addresses, and whether it can carry a message
+ * at all. Sources: RFC 791, RFC 8200, RFC 9293. */
 #ifndef PROXY_IP_H
 #define PROXY_IP_H
 
@@ -12,7 +12,7 @@ struct ip_pkt {
 	uint8_t ttl, tos;
 	bool ip6;
 	uint8_t hdr_len; /* of the IP header without options and extensions */
-	bool bare_ack;   /* TCP, no data, no flag but ACK, ECE, CWR, PSH: says nothing that a program could hear */
+	bool bare_ack;   /* TCP, no data, no flag but ACK, ECE, CWR, PSH: tells a program nothing */
 	bool begins_or_ends; /* TCP with SYN, FIN or RST */
 	bool has_ports;  /* TCP or UDP, not a later fragment */
 	bool to_roce;    /* UDP to port 4791, whatever roce_parse() says of it */

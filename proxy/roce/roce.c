@@ -543,7 +543,7 @@ void roce_clear_ce(uint8_t *l3, const struct roce_pkt *pkt)
 
 /* --- RNR timer --- */
 
-/* IBTA table 45, in units of 10 us. Code 0 is the longest, the others rise. */
+/* IBTA table 45, in units of 10 us. Code 0 is the longest; the other codes rise. */
 static const uint32_t rnr_timer_10us[32] = {
     65536, 1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,   192,
     256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,

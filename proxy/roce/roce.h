@@ -89,7 +89,7 @@ struct roce_opinfo {
 const struct roce_opinfo *roce_op(uint8_t opcode);
 
 /* True if a request with that opcode may come right behind one with the opcode before it: a message is a FIRST, MIDDLEs
- * and a LAST of one kind with nothing between, or one packet. IBTA 9.7.4.1.3. What is unknown may stand anywhere. */
+ * and a LAST of one kind with nothing between, or one packet. IBTA 9.7.4.1.3. An unknown opcode may stand anywhere. */
 bool roce_may_follow(uint8_t before, uint8_t opcode);
 
 /* True if a packet with the opcode `response` can be an answer to a request with an own response: READ by READ

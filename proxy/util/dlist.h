@@ -61,7 +61,7 @@ static inline struct dnode *dlist_first(const struct dnode *head)
 	return head->next == head ? NULL : head->next;
 }
 
-/* All of `from` go to the end of the list. */
+/* Moves all nodes of `from` to the end of the list. */
 static inline void dlist_move_all(struct dnode *head, struct dnode *from)
 {
 	if (dlist_empty(from))
@@ -73,7 +73,7 @@ static inline void dlist_move_all(struct dnode *head, struct dnode *from)
 	dlist_init(from);
 }
 
-/* The first one goes to the end. */
+/* Moves the first node to the end. */
 static inline void dlist_rotate(struct dnode *head)
 {
 	struct dnode *n = dlist_first(head);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fault.h - deliberate bugs, to show that the simulator finds them: FAULT(FAULT_X) is true while X is switched on.
  *
- * It stands last in its condition: a run in which it was never asked for is the same with it, and the simulator spares
- * itself that one.
+ * FAULT() stands last in its condition: a run that never evaluates a fault is the same with the fault switched on, and
+ * the simulator skips that run.
  *
  * Only in builds with -DPROXY_FAULTS (the simulator's): a normal build has no trace of them. */
 #ifndef PROXY_FAULT_H
@@ -19,7 +19,7 @@ enum proxy_fault {
 
 #ifdef PROXY_FAULTS
 extern bool proxy_faults[FAULT_COUNT];      /* all false at start */
-extern bool proxy_fault_asked[FAULT_COUNT]; /* whoever wants to know sets them to false before */
+extern bool proxy_fault_asked[FAULT_COUNT]; /* true once evaluated; the simulator resets them */
 #define FAULT(f) (proxy_fault_asked[f] = true, proxy_faults[f])
 #else
 #define FAULT(f) 0

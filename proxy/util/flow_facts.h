@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flow_facts.h - what a flow tells of its own life: counts of rare events, times, and where it stands.
+/* flow_facts.h - what a flow tells about itself: counts of rare events, times, and its positions.
  *
- * An X-macro list: the JSON of `longreach flow`, its names in the manual and what `longreach explain` reads come from it. Nothing
- * here costs a packet anything: counts are made where something out of the ordinary happens, the rest is worked out when
- * somebody asks. */
+ * An X-macro list: the JSON of `longreach flow`, its names in the manual and what `longreach explain` reads come from
+ * it. No packet pays for these facts: counts are made at rare events, all else is worked out on request. */
 #ifndef PROXY_FLOW_FACTS_H
 #define PROXY_FLOW_FACTS_H
 
@@ -112,7 +111,7 @@ struct flow_notes {
 	uint32_t most_unacked;
 	uint64_t opened_ns, paired_ns, repeat_ns, rnr_ns;
 	uint64_t begun_repeat_ns; /* 0: it never repeated after a silence */
-	uint64_t round_ns;        /* when it last began to */
+	uint64_t round_ns;        /* when the host last began a round */
 	uint8_t rnr_timer;        /* code of the responder's last RNR NAK */
 };
 
@@ -120,7 +119,7 @@ struct flow_facts {
 	struct flow_counts n;
 	enum ceiling_reason why;
 	enum flow_end end;
-	uint64_t ended_ns; /* 0: it goes on */
+	uint64_t ended_ns; /* 0: the flow goes on */
 #define X(member, name, unit, text) uint64_t member;
 	FLOW_VALUES(X)
 #undef X

@@ -3,14 +3,14 @@
 
 enum { WORDS = LOSS_RUNS_SPAN / 64, LOOK = 64 };
 
-/* The 64 places of which this is one; what is not remembered is not lost. */
+/* The word of 64 places around this one; places that are not remembered count as not lost. */
 static uint64_t word(const struct loss_runs *r, uint64_t place)
 {
 	place -= place % 64;
 	return place >= r->end || place + LOSS_RUNS_SPAN < r->end ? 0 : r->bits[place / 64 % WORDS];
 }
 
-/* The LOOK places from there on. */
+/* The LOOK places from this one on. */
 static uint64_t from_on(const struct loss_runs *r, uint64_t place)
 {
 	unsigned shift = place % 64;
@@ -18,13 +18,13 @@ static uint64_t from_on(const struct loss_runs *r, uint64_t place)
 	return shift ? word(r, place) >> shift | word(r, place + 64) << (64 - shift) : word(r, place);
 }
 
-/* The LOOK places before it, the last one in the highest bit. */
+/* The LOOK places before this one, the last one in the highest bit. */
 static uint64_t up_to(const struct loss_runs *r, uint64_t place)
 {
 	return place >= LOOK ? from_on(r, place - LOOK) : place ? word(r, 0) << (64 - place) : 0;
 }
 
-/* Places before `end` are as they were, new ones are not lost. */
+/* Opens places up to this one: places before `end` stay as they are, new ones are not lost. */
 static void open_up_to(struct loss_runs *r, uint64_t place)
 {
 	uint64_t to = (place / 64 + 1) * 64, from = r->end;
@@ -62,7 +62,7 @@ void loss_runs_note(struct loss_runs *r, uint64_t place)
 	if (!before && !after)
 		r->runs++;
 	else if (before && after)
-		r->runs--; /* two became one */
+		r->runs--; /* two runs became one */
 	if (before + 1 + after > r->longest)
 		r->longest = before + 1 + after;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loss_runs.h - how many datagrams a path loses in a row.
  *
- * Losses are found in no order: lanes hear of theirs one after another. So each is marked at the place where it was
- * sent among all datagrams of the path, and runs that grow together are counted as one. */
+ * Losses are found in no order: lanes hear of their losses one after another. So each loss is marked at its datagram's
+ * place among all datagrams of the path, and runs that grow together are counted as one. */
 #ifndef PROXY_LOSS_RUNS_H
 #define PROXY_LOSS_RUNS_H
 

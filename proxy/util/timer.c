@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* timer.c - a 4-ary heap of pointers: half as deep as a binary one, children in one cache line.
  *
- * Each timer knows its place, so that moving and cancelling need no search. What is popped among equal deadlines
- * depends on nothing but the calls made before: runs repeat exactly. */
+ * Each timer knows its place, so that moving and cancelling need no search. Among equal deadlines the order depends
+ * only on the earlier calls: runs repeat exactly. */
 #include "timer.h"
 
 enum { ARITY = 4 };
@@ -52,7 +52,7 @@ static void sift_down(struct timer_heap *h, uint32_t pos, struct timer *t)
 	put(h, pos, t);
 }
 
-/* t belongs somewhere around pos, whose own timer has gone or is t. */
+/* Moves t up or down from pos to its place; pos is empty or holds t. */
 static void settle(struct timer_heap *h, uint32_t pos, struct timer *t)
 {
 	if (pos && h->heap[(pos - 1) / ARITY]->when_ns > t->when_ns)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timer.h - deadlines in virtual or real time: a binary heap of embedded timers. */
+/* timer.h - deadlines in virtual or real time: a 4-ary heap of embedded timers. */
 #ifndef PROXY_TIMER_H
 #define PROXY_TIMER_H
 
@@ -10,7 +10,7 @@
 #define TIMER_NEVER UINT64_MAX
 #define TIMER_IDLE  UINT32_MAX /* heap_pos of a timer that is not armed */
 
-/* Embedded in whatever it wakes. `kind` and `owner` are the caller's; timer.c only moves them. */
+/* Embedded in the object that it wakes. `kind` and `owner` are the caller's; timer.c only moves timers. */
 struct timer {
 	uint64_t when_ns;
 	uint32_t heap_pos; /* TIMER_IDLE if not armed */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * Both roles ask here how much of a pool a flow may hold: the near edge before it takes a packet of a host (what it
- * has ACKed it must keep), the far edge before it grants credit (what it has granted will come). A quarter of the pool
- * is for whoever comes, as bursts and cuts of the WAN need it, five eighths only for flows that drain, and the last
- * eighth for minimums (slot.c):
+ * Both roles ask here how much of a pool a flow may hold: the near edge before it takes a packet of a host (ACKed
+ * packets must be kept), the far edge before it grants credit (granted packets will come). A quarter of the pool is for
+ * any flow, as bursts and cuts of the WAN need it, five eighths only for flows that drain, and the last eighth for
+ * minimums (slot.c):
  *
  *     limit = the largest of
  *         depth x what it drained in a round trip, but not the last eighth of what is left for it
@@ -12,14 +12,15 @@
  *         TRUST bandwidth-delay products, but not the last quarter of what is left for it: while it is young
  *         CREDIT_MIN_BYTES
  *
- * A flow is young for YOUNG round trips after it was empty: nothing can be known of it yet. How deep is enough depends
- * (enum share_depth): with losses what is in order waits for repairs, one round trip and more of all that came behind.
+ * A flow is young for YOUNG round trips after it was empty: its drain is not known yet. enum share_depth says how many
+ * round trips of its drain a flow may hold: with losses, packets wait for repairs of earlier ones, together with a
+ * round trip and more of all that came behind.
  *
- * So flows whose responders have died hold, all together, a quarter of the pool and some round trips of what their
- * rates were when they died; no more of it while others go on. The far edge can take even that back (far_evict.c).
+ * So flows whose responders have died hold, all together, no more than a quarter of the pool and some round trips at
+ * their last rates. The far edge can take even that back (far_evict.c).
  *
- * "Drained in a round trip" is the better one of the last complete span and the one that runs: losses make the
- * in-order end of a flow move in jumps. A span is a round trip and SPAN_MORE_NS for what hosts and reports take. */
+ * "Drained in a round trip" is the larger of the last complete span and the running one: losses make the in-order end
+ * of a flow move in jumps. A span is a round trip plus SPAN_MORE_NS for the delays of hosts and reports. */
 #include "share.h"
 
 #include "wan_path.h"
@@ -60,7 +61,7 @@ void share_drained(const struct proxy *p, struct share *s, uint64_t bytes, uint6
 	s->positions += positions;
 }
 
-/* Of two spans' sums, as they count now. */
+/* Drained bytes (or positions) of a span, from the sums of the last span and the running one. */
 static uint64_t recent(const struct proxy *p, const struct share *s, uint64_t now, uint64_t last)
 {
 	uint64_t span = span_ns(p), age = p->now_ns - s->span_ns;
@@ -75,7 +76,8 @@ static bool young(const struct proxy *p, const struct share *s, uint64_t held)
 	return held == 0 || p->now_ns < s->since_ns + YOUNG * span_ns(p);
 }
 
-/* What is sent from here waits for what the line carries now; what comes, for what it may carry. */
+/* Packets of the LAN pool wait for the rate that the line carries now; packets of the WAN pool may come at the
+ * configured rate. */
 static uint64_t line_bytes(const struct proxy *p, enum arena_pool pool)
 {
 	uint64_t found = pool == POOL_LAN ? wan_line_bps(p) : 0, bps = found ? found : p->cfg.rate_hint_bps;
@@ -91,7 +93,7 @@ uint64_t share_left(const struct proxy *p, enum arena_pool pool)
 	return free_bytes > reserve ? free_bytes - reserve : 0;
 }
 
-/* Half of what is left in the part of the pool that is for everyone: so the next one finds as much. */
+/* Half of what is left in the part of the pool for any flow, so that the next flow finds as much. */
 uint64_t share_open_part(const struct proxy *p, enum arena_pool pool, uint64_t held)
 {
 	uint64_t kept = arena_capacity(p->arena, pool) / 8 * KEPT_8THS, left = share_left(p, pool);

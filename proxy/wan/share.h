@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* share.h - how much of a pool one flow may hold: as much as it drains in a few round trips. The story is in
+/* share.h - how much of a pool one flow may hold: as much as it drains in a few round trips. The theory is in
  * share.c. */
 #ifndef PROXY_SHARE_H
 #define PROXY_SHARE_H
@@ -10,12 +10,13 @@
 void share_begin(const struct proxy *p, struct share *s);
 /* So many slot bytes, which owned so many positions, have left the flow for good. */
 void share_drained(const struct proxy *p, struct share *s, uint64_t bytes, uint64_t positions);
-/* Round trips of its drain that a flow may hold. */
+/* How many round trips of its drain a flow may hold. */
 enum share_depth {
-	SHARE_BACKLOG = 1, /* not sent yet: what keeps the line busy */
-	SHARE_PLAIN = 2,   /* in all, if the responder is what it waits for */
+	SHARE_BACKLOG = 1, /* not sent yet: enough to keep the line busy */
+	SHARE_PLAIN = 2,   /* in all, if the flow waits for its responder */
 	SHARE_REPAIRS =
-	    4, /* in all, if it may be losses on the WAN: each costs a round trip of all that is behind it */
+	    4, /* in all, if the flow may wait for repairs: each loss on the WAN delays all packets behind it by a round
+	        * trip */
 };
 
 /* Slot bytes that any flow may hold which holds `held` of that pool, whatever it drains. */
@@ -23,15 +24,15 @@ uint64_t share_open_part(const struct proxy *p, enum arena_pool pool, uint64_t h
 /* Slot bytes that a flow which holds `held` of that pool may hold in all. Never below CREDIT_MIN_BYTES. */
 uint64_t share_limit(const struct proxy *p, const struct share *s, enum arena_pool pool, uint64_t held,
                      enum share_depth depth);
-/* Positions that it drains in SHARE_REPAIRS round trips: of small packets and READs they are more than its bytes
- * say. */
+/* Positions that the flow drains in SHARE_REPAIRS round trips: with small packets and READs these are more than its
+ * bytes suggest. */
 uint64_t share_positions(const struct proxy *p, const struct share *s, enum arena_pool pool, uint64_t held);
-/* Bytes per second that it drains; 0: it has drained nothing for two spans. */
+/* Bytes per second that the flow drains; 0: it has drained nothing for two spans. */
 uint64_t share_rate(const struct proxy *p, const struct share *s);
-/* True if it holds something and has not drained for some round trips. */
+/* True if the flow holds something and has not drained for some round trips. */
 bool share_stuck(const struct proxy *p, const struct share *s, uint64_t held);
 
-/* Bytes of a pool that are free above its reserve, and above what answers are awaited for. */
+/* Bytes of a pool that are free beyond its reserve and beyond the room reserved for awaited responses. */
 uint64_t share_left(const struct proxy *p, enum arena_pool pool);
 
 #endif

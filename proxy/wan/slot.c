@@ -3,16 +3,17 @@
  * and in flight cannot drift from what the arena holds.
  *
  * The last eighth of each pool is for urgent packets: the one that a flow waits for next. Out-of-order packets of many
- * flows could otherwise fill a pool while every flow lacks its next one, and nothing would ever drain. Free bytes are
- * no room for a packet if they lie in chunks of smaller slots: so URGENT_SLOTS of the packet's own size are left, too. */
+ * flows could otherwise fill a pool while every flow lacks its next packet, and nothing would ever drain. Free bytes in
+ * chunks of smaller slots are no room for a packet: so URGENT_SLOTS of the packet's own size stay free, too. */
 #include "wan.h"
 
-#define URGENT_SLOTS 8 /* of each size that are for urgent packets alone */
-#define GIVEN_STEP  8 /* responses that were given go so many at a time, ... */
-#define GIVEN_NS         1000000000ull /* longer than hosts take to notice a loss at LAN distance */
-#define GIVEN_PORTION    64 /* go in one call of the timer, ... */
-#define GIVEN_PORTION_NS 50000ull /* ... and the next ones so much later */
-#define GIVEN_TRIES 4 /* ... at most so often for one slot */
+#define URGENT_SLOTS 8 /* slots of each size that only urgent packets may take */
+#define GIVEN_STEP  8 /* given responses are freed this many at a time, ... */
+#define GIVEN_NS         1000000000ull /* given responses stay this long: longer than hosts take to notice a loss at LAN
+                                        * distance */
+#define GIVEN_PORTION    64 /* given responses freed in one call of the timer, ... */
+#define GIVEN_PORTION_NS 50000ull /* ... and the next portion this much later */
+#define GIVEN_TRIES 4 /* ... at most this often for one slot */
 
 uint64_t pool_free(const struct proxy *p, enum arena_pool pool)
 {
@@ -28,7 +29,8 @@ uint64_t pool_reserve(const struct proxy *p, enum arena_pool pool)
 	return arena_capacity(p->arena, pool) / 8;
 }
 
-/* What answers are awaited for is not for what comes unasked. Requests have credit, granted perhaps before that. */
+/* Room reserved for awaited responses (reserved_bytes) that this kind may not take. Requests from the peer may take it:
+ * their credit was perhaps granted before the reservation. */
 static uint64_t room_of_others(const struct proxy *p, enum slot_kind kind)
 {
 	return arena_pool_of(kind) == POOL_WAN && kind != SLOT_REQ_FAR ? p->reserved_bytes : 0;
@@ -73,7 +75,7 @@ bool slot_given_free(struct proxy *p, unsigned n)
 	return any;
 }
 
-/* Full: nothing but urgent packets gets a slot. */
+/* Notes since when a pool is full, so that only urgent packets get a slot, without any slot being freed. */
 static void look_stuck(struct proxy *p, enum arena_pool pool)
 {
 	bool full = pool_free(p, pool) < pool_reserve(p, pool) + arena_class_bytes(LAN_PKT_MAX);
@@ -113,7 +115,8 @@ void slot_given_on_timer(struct proxy *p)
 		timer_set(&p->timers, &p->given_timer, p->now_ns + GIVEN_PORTION_NS);
 }
 
-/* What hosts were given goes as soon as anybody needs its place: a slot of a full pool, or a chunk of the other one. */
+/* Allocates a slot. If there is none, frees responses that hosts were given: their slots, or whole chunks that the
+ * other pool can take. */
 static uint32_t alloc(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len)
 {
 	uint32_t slot = arena_alloc(p->arena, kind, flow, inc, pos, len);
@@ -146,8 +149,8 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 	return slot;
 }
 
-/* Through the caches, although it is the last that is seen of most of it for a round trip: the cipher reads it in a
- * moment. A copy past them is cheaper by half of what it costs to fetch that back. */
+/* Copies through the caches although most of the packet is not read again for a round trip: the cipher reads it in a
+ * moment. A copy past the caches saves half of what fetching the bytes back would cost. */
 uint32_t slot_fill(struct proxy *p, uint32_t slot, const uint8_t *l3, const struct roce_pkt *pkt)
 {
 	uint8_t *data;
@@ -221,7 +224,8 @@ void slot_unsent(struct proxy *p, uint32_t slot)
 	unsent(p, arena_hdr(p->arena, slot), arena_meta(p->arena, slot));
 }
 
-/* On a list of what goes as soon as the lane may send. Further copies, and what was refused, wait for their time. */
+/* True for the queues whose slots go as soon as the lane may send. Further copies and refused slots wait for their
+ * time. */
 static bool is_to_go(uint8_t q)
 {
 	return q == SQ_FIRST || q == SQ_REPAIR || q == SQ_ALONE;

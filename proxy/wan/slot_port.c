@@ -5,19 +5,19 @@
  *
  * A port that copies needs none of this. One whose device writes into the arena holds blanks, which are in no index and
  * belong to nobody. A packet that has come into one is looked at like any other (proxy_lan_rx()), and admitted like any
- * other: slot_take() finds it a slot, out of the same shares and reserves. Only then, in place of the copy, the two slots
- * change places: the blank gets flow, position and index entry of the slot, and the slot is the port's next blank
- * (arena_adopt()). So rings never run dry for lack of a slot, no promise depends on how packets come in, and nothing of a
- * packet that was refused is kept.
+ * other: slot_take() finds it a slot, out of the same shares and reserves. Only then the two slots change places
+ * instead of a copy: the blank gets flow, position and index entry of the slot, and the slot is the port's next blank
+ * (arena_adopt()). So rings never run dry for lack of a slot, no promise depends on how packets come in, and a refused
+ * packet keeps no memory.
  *
- * Short packets are copied to their own size class, and their blank is filled again: a ring of blanks under a storm of
- * small packets takes no more of the pool than they do.
+ * Short packets are copied to their own size class, and the device fills their blank again: small packets never take
+ * slots of the largest class.
  *
- * The bytes that blanks and freed but pinned slots take are no capacity of their pool (arena_capacity()), on which all
- * shares, credits, minima and reserves are reckoned. */
+ * The bytes of blanks, and of freed slots that are still pinned, do not count in their pool's capacity
+ * (arena_capacity()), from which all shares, credits, minima and reserves follow. */
 #include "wan.h"
 
-#define LENT_PART 4 /* blanks take one of so many parts of the pool at most */
+#define LENT_PART 4 /* blanks take 1/LENT_PART of the pool at most */
 
 uint32_t proxy_blank(struct proxy *p)
 {
@@ -48,7 +48,7 @@ uint32_t slot_adopt_landed(struct proxy *p, uint32_t slot)
 	    !arena_adopt(p->arena, slot, blank, p->landed.off))
 		return slot;
 	p->landed.slot = slot;
-	p->landed.l3 = NULL; /* the packet is the core's: nothing else can be made of it */
+	p->landed.l3 = NULL; /* the core owns the packet now: no second slot_adopt_landed() */
 	return blank;
 }
 

@@ -38,24 +38,25 @@ struct proxy;
 struct lane;
 struct wan_build; /* a datagram that is being put together */
 
-/* Whether frames of a source are to go. Those that are due may have to wait for control's part of the line. */
+/* Whether frames of a source are to go. WAN_DUE frames may have to wait for control's part of the line. */
 enum wan_due { WAN_DUE_NOT, WAN_DUE, WAN_DUE_AT_ONCE };
 
-/* A source of packets. Any function may be NULL: then there is nothing to do, or what its comment says. */
+/* A source of packets. Any function may be NULL: then the transport does nothing, or what the function's comment
+ * says. */
 struct wan_source {
 	const char *name;
 	uint64_t frames_sent;      /* bit t: this source sends frames of type t, ... */
 	uint64_t frames_taken;     /* ... and on_frame() takes those of the peer */
-	uint64_t frames_quiet;     /* of these, such as ask for no report: they are never repaired */
+	uint64_t frames_quiet;     /* frame types of the source that ask for no report: they are never repaired */
 	uint32_t packets_taken;    /* bit k: on_packet() takes PACKET frames of kind k (struct wan_packet) */
 	uint32_t slot_kinds;       /* bit k: slots of that kind (enum slot_kind) are this source's */
 	bool keeps_slots;          /* a slot that the peer has stays until the source releases it */
 
-	/* Whether put_control() would put something now. NULL: never. */
+	/* Tells whether put_control() would put something now. NULL: never. */
 	enum wan_due (*control_due)(const struct proxy *p, const struct lane *l);
 	/* Puts frames that are due before until_ns into the datagram, as far as they fit. */
 	void (*put_control)(struct proxy *p, struct lane *l, struct wan_build *b, uint64_t until_ns);
-	/* Puts packets into the datagram that were never sent: what is linked into lane.ready[] of this source. */
+	/* Puts packets into the datagram that were never sent, of the nodes in lane.ready[] of this source. */
 	void (*put_new)(struct proxy *p, struct lane *l, struct wan_build *b);
 	/* Fills in kind and flow of the packet in a slot; the transport fills in the rest. */
 	void (*name_packet)(struct proxy *p, const struct slot_hdr *h, struct wan_packet *w);
@@ -67,7 +68,7 @@ struct wan_source {
 	/* Returns how many slot bytes wait at the peer while the packet is missing there. NULL: all that the lane has
 	 * under way. */
 	uint64_t (*waiting_behind)(const struct proxy *p, const struct slot_hdr *h);
-	/* A slot was refused and may go again: returns the one that goes instead, which was refused as well. NULL: itself. */
+	/* A refused slot may go again: returns the refused slot that goes instead of it. NULL: the slot itself goes. */
 	uint32_t (*refused_first)(struct proxy *p, uint32_t slot);
 	/* A frame of that type was lost; id and gen are those that wan_build_frame() was given. */
 	void (*frame_lost)(struct proxy *p, struct lane *l, uint8_t type, uint32_t id, uint16_t gen);
@@ -77,20 +78,21 @@ struct wan_source {
 	/* Takes a frame. Returns false if it is malformed. */
 	bool (*on_frame)(struct proxy *p, struct lane *l, const struct wan_frame *f);
 
-	/* A slot of the source was taken (bytes > 0) or freed (< 0); by so many slot bytes. */
+	/* A slot of the source was taken (bytes > 0) or freed (bytes < 0). */
 	void (*slot_held)(struct proxy *p, uint32_t slot, const struct slot_hdr *h, int64_t bytes);
-	/* A slot of the source is to be sent as soon as its lane may, or is not any more. */
+	/* A slot of the source begins (or ceases) to wait for its lane to send it. */
 	void (*slot_waits)(struct proxy *p, const struct slot_hdr *h, bool waits);
-	/* So many slot bytes more (or, negative, fewer) of the flow are sent and not settled. */
+	/* The flow's slot bytes that are sent and not settled have changed by `bytes`. */
 	void (*slot_out)(struct proxy *p, const struct slot_hdr *h, int64_t bytes);
 
-	/* The lane's timer has run: wan_lane_schedule() what is due, wan_lane_wake_at() what will be. */
+	/* The lane's timer has run: the source calls wan_lane_schedule() if frames are due, wan_lane_wake_at() if they
+	 * will be. */
 	void (*on_timer)(struct proxy *p, struct lane *l);
 	/* Forgets what the lane holds of the session before. */
 	void (*session_start)(struct proxy *p, struct lane *l);
 };
 
-/* The sources of a shard, and whose each kind is. */
+/* The sources of a shard, and which of them owns each frame type, packet kind and slot kind. */
 struct transport {
 	const struct wan_source *source[WAN_SOURCES_MAX]; /* by id; NULL: none */
 	const struct wan_source *of_slot[SLOT_KINDS], *of_packet[WAN_PACKET_KINDS];
@@ -110,17 +112,18 @@ void transport_register(struct transport *t, uint8_t id, const struct wan_source
 uint8_t *wan_build_room(struct wan_build *b, size_t *room);
 /* How many bytes an empty datagram of the path has for frames. */
 size_t wan_build_room_max(const struct wan_build *b);
-/* How many more frames and pieces the datagram can answer for. */
+/* How many more frames and pieces the datagram's entry in the sent map has references for. */
 unsigned wan_build_places(const struct wan_build *b);
 /* The datagram takes len bytes that were written to wan_build_room(). If it is lost, the source of that frame type
  * hears so. Only while wan_build_places() is not 0. */
 void wan_build_frame(struct wan_build *b, size_t len, uint8_t type, uint32_t id, uint16_t gen);
 /* The datagram takes len bytes of packets that are never repaired. */
 void wan_build_expendable(struct wan_build *b, size_t len);
-/* Puts in the packet of a slot that was never sent; one that no datagram can hold is cut, and goes on with
- * wan_build_pieces(). Returns false if the datagram is full: the slot stays as it is. */
+/* Puts in the packet of a slot that was never sent. A packet that no datagram can hold is cut; wan_build_pieces() puts
+ * in its pieces. Returns false if the datagram is full: the slot stays as it is. */
 bool wan_build_slot(struct wan_build *b, uint32_t slot);
-/* Puts in what is left of packets that were cut. Returns false if the datagram is full before that. */
+/* Puts in the remaining pieces of packets that were cut. Returns false if the datagram is full before the last
+ * piece. */
 bool wan_build_pieces(struct wan_build *b);
 /* Returns true if no further packet fits. */
 bool wan_build_full(const struct wan_build *b);

@@ -4,13 +4,15 @@
 #include "wan_seal.h"
 
 #define HOLD_MIN_NS   50000ull
-#define BLOCK_SMALL   32     /* datagrams that a block may wait for on a slow line: for a quarter of a round trip */
-#define LOOK_NUMBERS  16384  /* datagrams' time that load is looked at: a burst of the pacer is 0.1 % of it; ... */
-#define LOOK_NS       50000000ull /* ... no longer: a line that fills up is to have its room in the first second */
+#define BLOCK_SMALL   32     /* datagrams that a block may wait for on a slow line, a quarter of a round trip at most
+                              * ... */
+#define LOOK_NUMBERS  16384  /* load is measured over the time of this many datagrams: a burst of the pacer is 0.1 % of
+                              * it; ... */
+#define LOOK_NS       50000000ull /* ... at most: a line that fills up must give up repairs within the first second */
 #define LOOK_SLACK    16     /* datagrams of such a burst */
-#define LOOKS_MOST    16     /* that load is averaged over */
+#define LOOKS_MOST    16     /* looks that load is averaged over */
 #define BUSY_LEAST    32     /* datagrams without a pause that make a line full, or its worker */
-#define BLOCK_LEAST   11     /* ... and for a round trip: a message of 64 KiB */
+#define BLOCK_LEAST   11     /* ... and, a round trip at most, this many: a message of 64 KiB */
 #define FILLED_FADE   4096.0 /* datagrams over which the rate of lanes is averaged */
 #define LANE_LEAST    8      /* datagrams of a block: a lane that sends fewer is idle, its line not slow */
 #define SPARE_LOAD    0.125  /* on a line less loaded than that blocks may close with an eighth of their members */
@@ -33,7 +35,8 @@ static uint64_t rtt_datagrams(const struct proxy_config *c)
 	return c->rate_hint_bps / 8 * (c->rtt_hint_ns / 1000) / 1000000 / wan_fec_stride(c);
 }
 
-/* For any plan: it may change while the link runs. A lane that finds none left goes without repairs for a block. */
+/* Buffers for any plan, because the plan may change while the link runs. A lane that finds no buffer left sends a block
+ * without repairs. */
 uint32_t wan_fec_pool_bufs(const struct proxy_config *c)
 {
 	uint64_t lanes = min_u64((uint64_t)c->nlanes / c->nshards + 1, SHORT_LANES), full;
@@ -44,7 +47,7 @@ uint32_t wan_fec_pool_bufs(const struct proxy_config *c)
 	return (uint32_t)(2 * (FULL_LANES * full + FEC_M_MAX * lanes));
 }
 
-/* Two blocks of all that the line carries: half a round trip (fec_plan.h). */
+/* Two blocks of all that the line carries, which is half a round trip (fec_plan.h). */
 uint32_t wan_fec_kept(const struct proxy_config *c)
 {
 	if (c->fec.mode == FEC_OFF)
@@ -64,7 +67,7 @@ void wan_fec_init_space(struct pn_space *s, struct fec_space *f, uint64_t *cells
 
 /* --- the plan of a path --- */
 
-/* Datagrams that the line carries in a time. */
+/* Datagrams that the line carries in `ns`. */
 static double carried(const struct wan_path *path, uint64_t ns)
 {
 	uint64_t rate = atomic_load_explicit(&path->pacer->rate_bps, memory_order_relaxed);
@@ -72,7 +75,7 @@ static double carried(const struct wan_path *path, uint64_t ns)
 	return (double)rate * (double)ns / 8e9 / (path->payload_max + path->pacer->overhead_bytes);
 }
 
-/* The part of a round trip that a block may take; more where the line is so slow that nothing would come together. */
+/* How long a block may take: 1/part of a round trip; more on a line so slow that this holds too few datagrams. */
 static uint64_t part_ns(const struct wan_path *path, unsigned part)
 {
 	uint64_t rtt = wan_rtt_min_ns(&path->rtt), datagram = (uint64_t)(1 / carried(path, 1));
@@ -80,25 +83,26 @@ static uint64_t part_ns(const struct wan_path *path, unsigned part)
 	return max_u64(rtt / part, max_u64(min_u64(rtt / 4, BLOCK_SMALL * datagram), min_u64(rtt, BLOCK_LEAST * datagram)));
 }
 
-/* How long a block may wait for more datagrams, ... */
+/* How long a block may wait for more datagrams while its lane has packets, ... */
 static uint64_t hold_ns(const struct wan_path *path)
 {
 	return max_u64(part_ns(path, FEC_HOLD_PART), HOLD_MIN_NS);
 }
 
-/* ... and how long if its lane has none. */
+/* ... and while its lane has none. */
 static uint64_t hold_dry_ns(const struct wan_path *path)
 {
 	return max_u64(wan_rtt_min_ns(&path->rtt) / FEC_HOLD_PART, HOLD_MIN_NS);
 }
 
-/* When the block that fills is old enough. */
+/* When the block that is being filled is old enough to be closed. */
 static uint64_t closes_ns(const struct wan_path *path, const struct lane *l, const struct fec_tx *t)
 {
 	return t->fill.opened_ns + (wan_lane_has_packets(l) ? hold_ns(path) : hold_dry_ns(path));
 }
 
-/* A block closed: what its lane sends in hold_ns(), averaged over datagrams, so that busy lanes count most. */
+/* A block was closed: averages the datagrams that its lane sends in hold_ns(), weighted by datagrams, so that busy
+ * lanes count most. */
 static void note_filled(struct wan_path *path, const struct fec_block *b, uint64_t now_ns)
 {
 	double most = carried(path, hold_ns(path)), n = b->members;
@@ -113,7 +117,8 @@ static void note_filled(struct wan_path *path, const struct fec_block *b, uint64
 	}
 }
 
-/* A line with room can afford blocks that are closed with a part of their members, and all of their repairs. */
+/* Datagrams that a block may be planned for. A line with room can afford to close blocks with a part of their members
+ * and all of their repairs. */
 static double lane_room(const struct wan_path *path, const struct fec_line *line)
 {
 	double sends = path->fec.filled_rate / path->fec.filled * FEC_HOLD_PART / (FEC_HOLD_PART + 1);
@@ -155,7 +160,7 @@ static uint64_t look_after_ns(const struct wan_path *path)
 	return max_u64(wan_rtt_min_ns(&path->rtt), min_u64(numbers_ns, LOOK_NS));
 }
 
-/* A look that finds what was found before makes it surer. */
+/* Averages the load with earlier looks that found about the same: path->fec.slack shrinks with each of them. */
 static void note_load(struct wan_path *path, double load, double slack)
 {
 	struct fec_load *look = &path->fec.look;
@@ -170,9 +175,9 @@ static void note_load(struct wan_path *path, double load, double slack)
 	path->fec.slack = slack / look->looks > FEC_SLACK ? slack / look->looks : FEC_SLACK;
 }
 
-/* What of the line all shards took lately. Packets often go alone where the line has room for that, and together where
- * it has not. So how full it is follows from what it would carry if all datagrams were full, and had as many repairs
- * each as they have. */
+/* Measures the share of the line that all shards took lately. Packets often go one per datagram while the line has
+ * room, and several per datagram when it has none. So the load is what the line would carry if all datagrams were full,
+ * with as many repairs each as now. */
 static void look_at_load(struct proxy *p, struct wan_path *path)
 {
 	struct fec_load *look = &path->fec.look;
@@ -295,7 +300,7 @@ static uint64_t hold_most_ns(const struct wan_path *path)
 	return max_u64(wan_rtt_min_ns(&path->rtt) / 4, hold_ns(path));
 }
 
-/* What of the line's rate this shard's budget counts on. */
+/* The part of the line's rate that this shard's budget counts on. */
 static uint64_t share_bps(const struct proxy *p, const struct wan_path *path)
 {
 	return atomic_load_explicit(&path->pacer->rate_bps, memory_order_relaxed) / p->cfg.nshards;
@@ -318,7 +323,8 @@ void wan_fec_put(struct wan_build *b)
 	size_t n;
 
 	fec_tx_next(t, &b->p->wan->fec->pool, &f);
-	n = wan_fec_frame_put(b->buf + b->off, b->cap - b->off, &f); /* 0: the path has become narrower meanwhile */
+	n = wan_fec_frame_put(b->buf + b->off, b->cap - b->off, &f); /* 0: the path's datagrams have become smaller
+	                                                              * meanwhile */
 	b->off += n;
 	b->data = b->repair = n > 0;
 	count(b->p, CTR_FEC_TX, n > 0);
@@ -336,7 +342,8 @@ void wan_fec_protect(struct wan_build *b)
 {
 	struct fec_shard *shard = b->p->wan->fec;
 	struct wan_sent *sent = &b->s->sent;
-	uint8_t *symbol = b->buf + WAN_HDR_LEN - FEC_SYMBOL_HDR; /* the header is written again behind it */
+	uint8_t *symbol = b->buf + WAN_HDR_LEN - FEC_SYMBOL_HDR; /* overwrites the end of the header, which is written
+	                                                          * again afterwards */
 	struct fec_tx *t;
 	bool was_filling, was_sending;
 
@@ -457,7 +464,7 @@ static void on_rebuilt(void *arg, uint64_t pn, uint8_t *dgram, size_t len, uint6
 	h.wan_pn = pn;
 	h.flags |= WAN_FLAG_FEC;
 	if (wan_lane_rx_rebuilt(c->p, c->l, &h, dgram, len) == DROP_WAN_NO_ROOM && !FAULT(FAULT_REBUILT_REFUSED))
-		return; /* as if it had come: refused, and not told as rebuilt */
+		return; /* refused, like a received datagram, and not told as rebuilt */
 	count(c->p, CTR_FEC_REBUILT, 1);
 	c->p->wan->path[c->s->path].stats.rebuilt++;
 	count(c->p, CTR_FEC_DELAY_US, due_ns ? (c->p->now_ns - due_ns + 500) / 1000 : 0);
@@ -501,7 +508,8 @@ void wan_fec_found_lost(struct proxy *p, struct wan_path *path)
 {
 	if (!p->wan->fec || path->fec.measure.found++)
 		return;
-	path->fec.plan_due = !path->fec.plan.k; /* with the next datagram: this call has its report to work off */
+	path->fec.plan_due = !path->fec.plan.k; /* the plan is made with the next datagram: this call has a report to
+	                                         * work off */
 }
 
 void wan_fec_found_late(struct proxy *p, struct wan_path *path, uint64_t n)
@@ -518,7 +526,7 @@ bool wan_fec_on_arrivals(struct proxy *p, struct pn_space *s, const struct wan_f
 	if (!wan_arrivals_get(f, &a) || a.numbers > s->sent.pn_next)
 		return false;
 	if (a.numbers <= old->numbers || a.lost < old->lost || a.bursts < old->bursts)
-		return true; /* overtaken by a newer one */
+		return true; /* a newer frame has overtaken this one */
 	fec_measure_add(&path->fec.measure, a.numbers - old->numbers, a.lost - old->lost, a.bursts - old->bursts);
 	*old = a;
 	if (!path->fec.plan.k)

@@ -3,24 +3,24 @@
  *
  * Theory of operation
  *
- * Sending: a datagram is finished (wan_build.c), added to its block, and sealed. The groups are of plaintext: both ends
- * compute on what an AEAD has vouched for, and repairs are sealed like everything else. Repairs carry a number of
- * their own and nothing that must arrive.
+ * Sending: a datagram is finished (wan_build.c), added to its block, and sealed. Groups are of plaintext: both ends
+ * compute on bytes that an AEAD has vouched for, and repairs are sealed like every datagram. Repairs have packet
+ * numbers of their own and hold nothing that must arrive.
  *
- * Receiving: what is rebuilt is taken like a datagram that came (wan_lane_rx()): same window of numbers, same parser.
- * REPORT says then that it arrived, and REBUILT that FEC did it.
+ * Receiving: a rebuilt datagram is taken like a received one (wan_lane_rx_rebuilt()): same window of numbers, same
+ * parser. REPORT then tells the peer that it arrived, and REBUILT that FEC rebuilt it.
  *
- * Loss detection waits for FEC: a member counts as sent when the last repair of its block was (wan_sent.h), a round
- * trip after it was sent itself at the latest. A block closes by count, or when it is hold_ns() old and the budget
- * has something left, or after a quarter of a round trip whatever is left. So no loss waits for a block that does not
- * close. On a slow line, where few datagrams come together, blocks may be older; but what has nothing behind it in its
- * lane closes one as soon as it would be old enough on a fast line: mostly it ends a message.
+ * Loss detection waits for FEC: a member counts as sent when the last repair of its block was (wan_sent.h), but at most
+ * a round trip after the member itself. A block closes by count, or when it is hold_ns() old and the budget has
+ * something left, or after a quarter of a round trip in any case. So no loss waits for a block that does not close. On
+ * a slow line, where few datagrams come together, blocks may be older; but if the lane has no further packets, its
+ * block closes at the age of a fast line (hold_dry_ns()): the last datagram mostly ends a message.
  *
- * Groups are of one path, and so are their repairs. What counts is how many of the k + m are lost, and repairs are few
- * of them: on another path they would be spared what hits a twentieth of the group, would come as late as the slower of
- * two paths, and a path that dies takes more members than m repairs make up for wherever those are. What is under way
- * on a dead path goes again on the others (wan_path.c). So each path has the groups that fit its own losses, bursts,
- * load and round trip (fec_plan.h): a clean one has none. */
+ * Groups are of one path, and so are their repairs. The number of losses among the k + m datagrams counts, and repairs
+ * are few of these: sending them on another path would protect a twentieth of the group from the path's losses, would
+ * make rebuilding as late as the slower path, and would not help if the path dies, which loses more members than m
+ * repairs make up for. Datagrams under way on a dead path go again on the other paths (wan_path.c). So each path has
+ * the groups that fit its own losses, bursts, load and round trip (fec_plan.h): a clean path has none. */
 #ifndef PROXY_WAN_FEC_H
 #define PROXY_WAN_FEC_H
 
@@ -28,7 +28,7 @@
 #include "proxy/wan/fec/fec_rx.h"
 #include "wan_lane_priv.h"
 
-#define FEC_BLOCKS 256 /* of a space: when each went out; they outlive a round trip */
+#define FEC_BLOCKS 256 /* blocks of a space whose sending time is kept: more than a round trip has */
 
 /* FEC of a lane on a path. */
 struct fec_space {
@@ -54,38 +54,39 @@ void wan_fec_init_space(struct pn_space *s, struct fec_space *f, uint64_t *cells
 /* A new session: of the shard, of a lane's space. */
 void wan_fec_session_start(struct proxy *p);
 void wan_fec_reset_space(struct proxy *p, struct lane *l, struct pn_space *s);
-/* FEC= has changed, from and to something that is not off. Blocks that have begun end as they began. */
+/* FEC= has changed; neither the old nor the new value is off. Blocks that have begun keep their plan. */
 void wan_fec_reconfigured(struct proxy *p);
-/* The path is dead: what is protected goes again on another. */
+/* The path is dead: gives up the blocks of the lane's space; their datagrams go again on another path. */
 void wan_fec_abandon(struct proxy *p, struct lane *l, struct pn_space *s);
 
-/* Bytes of the next datagram that stay free for what a repair has in front of it; none if it is for no group. */
+/* Bytes of the next datagram that stay free, for the bytes that a repair has in front of its data; 0 if the datagram is
+ * in no group. */
 static inline size_t wan_fec_room(const struct wan_path *path, const struct pn_space *s)
 {
 	return s->fec && (s->fec->tx.filling || path->fec.plan.k) ? FEC_ROOM : 0;
 }
 
-/* Sending. There is a repair to go, before anything else. */
+/* Sending. True if a repair is to go, before anything else. */
 bool wan_fec_waiting(const struct pn_space *s);
-/* The next repair, instead of frames. */
+/* Writes the next repair into the datagram, instead of frames. */
 void wan_fec_put(struct wan_build *b);
-/* The datagram is finished and not sealed yet: into a group with it. */
+/* Adds a finished datagram that is not sealed yet to its group. */
 void wan_fec_protect(struct wan_build *b);
-/* It goes out, with so many bytes. */
+/* The datagram goes out, with `len` bytes. */
 void wan_fec_note_load(struct wan_build *b, size_t len);
 void wan_fec_on_timer(struct proxy *p, struct lane *l, struct pn_space *s);
 
-/* 0, or -140: buffers for repairs are lost or counted twice. */
+/* Returns 0, or -140: buffers for repairs are lost or counted twice. */
 int wan_fec_audit(const struct proxy *p);
 
 /* A datagram was found lost: the first of all switches FEC=auto on. */
 void wan_fec_found_lost(struct proxy *p, struct wan_path *path);
-/* So many of those came after all. */
+/* So many datagrams that were found lost came after all. */
 void wan_fec_found_late(struct proxy *p, struct wan_path *path, uint64_t n);
 
 /* Receiving. A datagram was opened. */
 void wan_fec_came(struct proxy *p, struct pn_space *s, const struct wan_hdr *h, const uint8_t *dgram, size_t len);
-/* It is a repair. False: malformed. *hole: something of its group is missing still. */
+/* Takes a repair. False: malformed. *hole: a member of its group is still missing. */
 bool wan_fec_on_repair(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_hdr *h,
                        const struct wan_frame *f, bool *hole);
 /* REBUILT and ARRIVALS of the peer. False: malformed. */

@@ -6,11 +6,12 @@
  * A datagram arrived, was lost, or was refused because the peer had no room. In each case the sent map names the
  * references that the datagram carried.
  *
- *   arrived units of a slot are the peer's. A whole packet is freed, unless its source keeps it. lost units go again,
- *   doubled (wan_pack.c); the source of a frame is told. refused no loss: one copy goes again a little later.
- *   Repetitions to a peer without room are in vain, so they have a pace of their own: it halves with each round trip in
- *   which most are refused, REFUSED_SLOW times at most, and doubles when most are taken. The source chooses the slot
- *   that goes first. moved its path is dead: one copy goes again at once, on another.
+ *   arrived   units of a slot are the peer's. A whole packet is freed, unless its source keeps it.
+ *   lost      units go again, doubled (wan_pack.c); the source of a frame is told.
+ *   refused   no loss: one copy goes again a little later. Repetitions to a peer without room are in vain, so they have
+ *             a pace of their own: it halves with each round trip in which most are refused, REFUSED_SLOW times at
+ *             most, and doubles when most are taken. The source chooses the slot that goes first.
+ *   moved     its path is dead: one copy goes again at once, on another.
  *
  * Losses are found after RACK (RFC 8985, wan_sent.h). The reordering window grows with each spurious loss, up to a
  * quarter of the round trip, and shrinks slowly. While most losses turn out spurious, the line reorders rather than

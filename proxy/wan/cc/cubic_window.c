@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers of RFC 9438: C 0.4 segments/s^3 and beta 0.7 (section 4.6), fast convergence (4.7), the window of Reno below
- * which it never is (4.3), at most half as much again in a round trip (4.2). */
+/* Numbers of RFC 9438: C 0.4 segments/s^3 and beta 0.7 (section 4.6), fast convergence (4.7), Reno's window as a lower
+ * bound (4.3), growth by at most a half in a round trip (4.2). */
 #include "cubic_window.h"
 
 #define AWAY_MAX_MS 100000u /* from the plateau: keeps the cube within 64 bits */

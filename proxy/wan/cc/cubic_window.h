@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cubic_window.h - what TCP CUBIC (RFC 9438) would have in flight, in whole numbers: for standing up to it.
+/* cubic_window.h - what TCP CUBIC (RFC 9438) would have in flight, in integers: a window to share a line with it.
  *
- * cubic_window_start() once there is something to stand up to, then once a round trip one of the two others. */
+ * Call cubic_window_start() when contention begins, then cubic_window_grow() or cubic_window_cut() once a round
+ * trip. */
 #ifndef PROXY_CUBIC_WINDOW_H
 #define PROXY_CUBIC_WINDOW_H
 
 #include <stdint.h>
 
 struct cubic_window {
-	uint64_t bytes;                   /* may be in flight */
+	uint64_t bytes;                   /* the window: bytes that may be in flight */
 	uint64_t most_bytes, reno_bytes;  /* W_max and W_est */
-	uint64_t epoch_ns, flat_after_ms; /* when it began to grow; K */
+	uint64_t epoch_ns, flat_after_ms; /* when the window began to grow; K */
 	uint64_t segment_bytes;
 };
 
 void cubic_window_start(struct cubic_window *w, uint64_t now_ns, uint64_t bytes, uint64_t segment_bytes);
-/* A round trip without congestion; with it. */
+/* After a round trip without congestion; with congestion. */
 void cubic_window_grow(struct cubic_window *w, uint64_t now_ns);
 void cubic_window_cut(struct cubic_window *w, uint64_t now_ns);
 

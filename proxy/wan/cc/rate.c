@@ -71,7 +71,7 @@ void rate_choose(struct rate_control *c, enum rate_controller which, uint64_t ce
 	STORE(c->ceiling_bps, ceiling_bps);
 	STORE(c->wanted, table[which]);
 	if (!enter(c))
-		return; /* whoever is in it sees to it with the next report */
+		return; /* the shard in the controller takes `wanted` up with the next report */
 	if (LOAD(c->ops) != table[which] || !table[which]->on_acked)
 		begin(c, table[which], 0);
 	leave(c);
@@ -121,14 +121,14 @@ bool rate_is_waited_for(const struct rate_control *c)
 	return LOAD(c->waiting) != 0;
 }
 
-/* What was lost as well: on a line that overflows a flight would take many round trips to be delivered, and all of
- * them would be limited by the application. */
+/* Lost bytes count too: on a line that overflows, delivering as many bytes as a flight has takes many round trips, and
+ * all of them would count as application-limited. */
 static uint64_t settled_bytes(struct rate_control *c)
 {
 	return LOAD(c->delivered_bytes) + LOAD(c->lost_bytes);
 }
 
-/* Nothing more might have been sent. */
+/* True if the in-flight limit kept more from being sent. */
 static bool had_no_room(struct rate_control *c)
 {
 	return LOAD(c->full) && LOAD(c->in_flight_bytes);
@@ -224,7 +224,7 @@ void rate_on_spurious(struct rate_control *c, uint64_t bytes)
 	ADD(c->spurious_bytes, bytes);
 }
 
-/* The sample that the newest datagram of a report is. */
+/* Fills in the sample that the newest datagram of a report makes. */
 static void measure(const struct rate_control *c, struct rate_sample *s, const struct rate_pick *pick)
 {
 	const struct rate_mark *m = &pick->mark;

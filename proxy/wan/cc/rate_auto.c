@@ -3,39 +3,39 @@
  *
  * Theory of operation
  *
- * A model of the path, after BBR (draft-ietf-ccwg-bbr): the most that was delivered lately and the least round trip.
- * Their product is what the line holds without a queue. Everything goes by rounds: a round trip, counted in deliveries.
+ * A model of the path, after BBR (draft-ietf-ccwg-bbr): the largest delivery rate of late and the least round trip.
+ * Their product is what the line holds without a queue. Phases count rounds: a round is a round trip, counted in
+ * deliveries.
  *
  * - startup: the rate more than doubles each round until it brings no more for FULL_BW_ROUNDS, or costs many losses.
- * - drain: what startup put into the queue goes.
+ * - drain: the queue that startup has made drains.
  * - down: a little less than is delivered, until the queue of the last probe is gone.
  * - cruise: as much as is delivered, for some rounds: how many differs, so that two do not keep step.
- * - refill: a round without the bound that losses have set.
- * - up: a quarter more, to see whether more is delivered: on while it is and no queue comes of it.
+ * - refill: a round without the bound that losses have set (bw_shortterm).
+ * - up: a quarter more, to see whether more is delivered: goes on while it is and no queue grows.
  * - probe-rtt: half of what the line holds, for a round, when the least round trip was not seen again for long: the
- *   queue may be one's own. At most once in PROBE_RTT_INTERVAL_RTTS round trips, so it costs one percent at most.
+ *   queue may be our own. At most once in PROBE_RTT_INTERVAL_RTTS round trips, so it costs one percent at most.
  *
- * The rate is the largest of the samples of this probe and the one before. A sample that was limited by the application
- * may raise it and never lowers it, nor ends a startup. One that came late may end it.
+ * The rate is the largest of the samples of this probe and the one before. An application-limited sample may raise the
+ * rate; it never lowers the rate and never ends a startup. A late sample may end a startup.
  *
- * Losses alone mean nothing below LOSS_THRESH_PPM: random ones must not slow anybody. Those that come while the round
- * trip is well above the least are a queue that runs over, and any number of them counts (OVERRUN_PPM in the rounds
- * after a probe, whose own queue is there), as do CE marks. Then the rate goes down until the next probe, which comes
- * late. It goes down once and not with each loss. Two things make shares equal. By how much it goes down follows from
- * what the last probe brought (beta()): who has more of the line gives more. And the next probe comes the later the
- * more one has (wait_long()): by the cube root, as with CUBIC, so that it suits any rate; who has less takes what was
- * given. If nobody takes it several times over (untaken), little is given: one is alone on a line with a short queue.
- * What a probe has gained by making the queue run over is not believed.
+ * Losses below LOSS_THRESH_PPM alone mean nothing: random losses must not slow any sender. Losses while the round trip
+ * is well above the least mean a queue that overflows, and any number of them counts (OVERRUN_PPM in the rounds after a
+ * probe, whose own queue is there), as do CE marks. Then the rate goes down until the next probe, which comes late. The
+ * rate goes down once, not with each loss. Two things make shares equal. The last probe's gain decides how much the
+ * rate goes down (beta()): a sender with more of the line gives more. And a sender with more waits longer for its next
+ * probe (wait_long()), by the cube root, as CUBIC does, so that the wait suits any rate; senders with less take what
+ * was given. If nobody takes it several times in a row (untaken), the sender is alone on a line with a short queue and
+ * gives little. A gain that a probe made by overflowing the queue is not believed.
  *
- * A worker that is woken late now and then must not get less for it, whoever is punctual beside it: the pacer makes up
- * for the time (rate_catch_up()), and where reports come late and in bunches, more may be in flight
- * (extra_acked_bytes()).
+ * A worker that is woken late now and then must not get less than a punctual one beside it: the pacer makes up for the
+ * time (rate_catch_up()), and where reports come late and in bunches, more may be in flight (extra_acked_bytes()).
  *
- * Names are those of the draft where the thing is the same: max_bw_filter, bw_shortterm, inflight_longterm, min_rtt,
+ * Names are the draft's where the meaning is the same: max_bw_filter, bw_shortterm, inflight_longterm, min_rtt,
  * probe_rtt_done_stamp, cycle_stamp, next_round_delivered, full_bw, extra_acked, bdp(), update_min_rtt(),
  * update_ack_aggregation(), adapt_lower_bounds(), and of constants STARTUP's 277, PROBE_BW_UP's 125, HEADROOM,
- * PROBE_RTT_INTERVAL, FULL_BW_ROUNDS. What is not the draft's, and the measurement that asks for it (`lrsim --rate
- * all`):
+ * PROBE_RTT_INTERVAL, FULL_BW_ROUNDS. Deviations from the draft, each with the measurement that asks for it (`lrsim
+ * --rate all`):
  *
  *   beta(), wait_long()    How much is given, and for how long, follows from one's share; the draft gives 0.3 for 2 to
  *                          3 s. Two of ours are at most 13 % apart on 15 lines.
@@ -63,25 +63,24 @@
  *   extra_acked_bytes()    At most what late workers make, and rate_catch_up(): without the two the later one of two
  *                          links had less than 0.8 of the other's share in 14 of 50 runs (late-1bdp), with them in 3.
  *
- * So much for those that give, too. Of others there are two kinds:
+ * All this is for competitors that give way, too. Two kinds of competitors do not:
  *
- * - Who fills the queue, as CUBIC does. A queue that does not go for long, though nobody here keeps it, is theirs
- *   (contended()), and its delay is no reason to send less, or nothing would be left (Copa does the same).
- *   Then as much may be in flight as CUBIC would have in our place (cubic_window.h), which shares with CUBIC as CUBIC
- *   does. At first, until it has met losses of its own, it follows what the probes bring. After losses one round goes
- *   by without it: if all that fill the queue are of our kind, they stand back together, for losses come to all at the
- *   same time, and the queue is gone, and so is the reason. What is paced meets a full queue more often than what goes
- *   by acknowledgements, and at 10 Gbit/s losses are seconds apart: so each probe-rtt, with the queue without us, tells
- *   what the others have (weigh()), and the window goes to two thirds of that if it is less, and to as much if it is
- *   more; until the next one it grows to little more than
- *   that (OUTWEIGHS).
- * - Who does not care about losses, as BBR version 1. Then they go on whatever is given (look()), and to give is of no
- *   use: for DEAF_ROUNDS losses are no reason for anything, as much is in flight as BBR has, and probes are believed.
- *   CE marks are obeyed all the same.
+ * - Those that fill the queue, as CUBIC does. A queue that stays for long although we do not keep it is theirs
+ *   (contended()), and its delay is no reason to send less, or nothing would be left for us (Copa does the same). Then
+ *   as much may be in flight as CUBIC would have in our place (cubic_window.h), so that we share with CUBIC as CUBIC
+ *   does. Until the window has met losses of its own, it follows what the probes bring. After losses one round goes by
+ *   without the window: if all competitors are of our kind, losses come to all at the same time, all stand back
+ *   together, the queue drains, and contention ends. Paced datagrams meet a full queue more often than ack-clocked
+ *   ones, and at 10 Gbit/s losses are seconds apart: so each probe-rtt, which sees the queue without us, tells what the
+ *   others have (weigh()). A smaller window goes to two thirds of that, a larger one down to that; until the next
+ *   probe-rtt the window grows to little more than that (OUTWEIGHS).
+ * - Those that ignore losses, as BBR version 1 does. Then losses go on however much we give (look()), and giving is of
+ *   no use: for DEAF_ROUNDS rounds losses are ignored, as much is in flight as BBR has, and probes are believed. CE
+ *   marks are still obeyed.
  *
- * Both look like a longer way at first, and a longer way like them. The least round trip is only given up for what is
- * seen with half of the line's content in flight, and only after MIN_RTT_FILTER_LEN_NS, in which BBR empties the queue
- * once; and if a queue is somebody's, only once it is the same PROBED_RTTS times, for CUBIC's rises and falls. */
+ * Both look like a longer way at first, and a longer way looks like them. A larger least round trip is only believed if
+ * it was seen with half of the line's content in flight, and only after MIN_RTT_FILTER_LEN_NS, in which BBR empties the
+ * queue once; while contended, only once PROBED_RTTS probes have seen the same, for CUBIC's queue rises and falls. */
 #include "rate.h"
 
 #include <string.h>
@@ -90,7 +89,8 @@
 #include "proxy/util/fault.h"
 #include "wan_pacer.h"
 
-/* Where the draft has the same, its value stands behind it. The others belong to the deviations above, by their function. */
+/* A constant of the draft has the draft's value behind it. The others belong to the deviations above, named by
+ * function. */
 #define FIRST_BYTES             90000ull /* in flight before anything is known: ten large datagrams, RFC 6928 */
 #define FIRST_RTT_NS            1000000ull
 #define MIN_PIPE_BYTES          40000ull /* four of the largest datagrams: BBRMinPipeCwnd */
@@ -105,14 +105,15 @@
 #define MUCH_SLOWER             30 /* percent: a round counts for three */
 #define MUCH_COUNTS             3
 #define SLOWER_ROUNDS           8
-#define POLICED                 97 /* bound_policed(), goes_on(), as the next four: percent of the most that came: samples are a little too high */
-#define POLICED_LEAST           2  /* segments: one of few may have been late */
+#define POLICED                 97 /* bound_policed(), goes_on(), as the next four: percent of the rate that came:
+                                    * samples are a little too high */
+#define POLICED_LEAST           2  /* segments: with fewer, a loss may have been a late arrival */
 #define POLICED_CUTS            2
-#define POLICED_ROUNDS          2  /* until it is seen what came of one */
+#define POLICED_ROUNDS          2  /* rounds until the effect of a bound is seen */
 #define POLICED_FEWER           67 /* percent */
 #define OVERRUN_PPM             30000ull
-#define CRUISE_ROUNDS           8 /* and up to as many again */
-#define CRUISE_MAX_NS           1500000000ull /* 2 to 3 s */
+#define CRUISE_ROUNDS           8 /* and a random number of up to as many more */
+#define CRUISE_MAX_NS           1500000000ull /* the draft: 2 to 3 s */
 #define WAIT_RTTS               12 /* wait_long(), as the next two: after a back-off, times the cube root of the segments that the line holds of ours */
 #define WAIT_RTTS_NS            400000000ull
 #define WAIT_MAX_NS             10000000000ull
@@ -124,9 +125,9 @@
 #define CONTENDED_ROUNDS        3
 #define WINDOW_PACE             110
 #define WEIGHED                 66 /* percent of what others have: two fifths of all */
-#define OUTWEIGHS               115 /* percent of what others have: half of all, and some to find out by */
+#define OUTWEIGHS               115 /* percent of what others have: half of all, and a little more to probe with */
 #define LOOK_ROUNDS             16 /* look(), as all to DEAF_HOLD */
-#define LOSSES_RARE             12 /* one round of so many has some */
+#define LOSSES_RARE             12 /* losses are rare if one round of so many has some */
 #define LOSSES_FREQUENT         6
 #define DEAF_ROUNDS             100
 #define DEAF_HOLD               200
@@ -135,7 +136,8 @@
 #define MIN_RTT_FILTER_LEN_NS   12000000000ull /* BBRMinRTTFilterLen: 10 s; BBR version 1 empties its queue within it */
 #define PROBED_RTTS             4 /* update_min_rtt(), as the next */
 #define ALIKE                   10 /* percent */
-#define PROBE_RTT_DURATION_NS   1000000ull /* and a round trip; BBRProbeRTTDuration: 200 ms, of which a link would feel */
+#define PROBE_RTT_DURATION_NS   1000000ull /* or a round trip, if that is longer; BBRProbeRTTDuration: 200 ms, which a
+                                            * link would feel */
 #define PROBE_RTT_ROUNDS        6
 #define EXTRA_ACKED_FILTER_LEN  8 /* BBRExtraAckedFilterLen: 10 */
 #define HEADROOM_KEPT           85 /* percent: 1 - BBRHeadroom, 0.15 */
@@ -153,9 +155,9 @@
 
 enum phase { STARTUP, DRAIN, PROBE_BW_DOWN, PROBE_BW_CRUISE, PROBE_BW_REFILL, PROBE_BW_UP, PROBE_RTT };
 
-/* In percent: of the rate, and in flight of what the line holds. The draft's: startup 277, drain 50, down 90, cruise and
- * refill 100, up 125; in flight 200 in all but probe-rtt, 50. Ours is less in flight, for a queue that two fill together
- * is what contended() would take for somebody else's. */
+/* In percent: pace of the rate, hold of what the line holds. The draft's pace: startup 277, drain 50, down 90, cruise
+ * and refill 100, up 125; hold 200 in all but probe-rtt, 50. We hold less, because contended() would take a queue that
+ * two of ours fill together for somebody else's. */
 static const struct {
 	const char *name;
 	uint32_t pace, hold;
@@ -168,11 +170,12 @@ static const struct {
 
 /* Rounds in a row with a round trip well above the least. */
 struct above {
-	uint64_t jump_ns; /* by which it has left the least, from one measurement to the next; 0: it crept */
+	uint64_t jump_ns; /* by how much the round trip jumped above the least between two measurements; 0: it crept */
 	uint32_t rounds;
-	bool probed;                              /* less was sent to see */
-	uint64_t least_rtt_ns, most_rtt_ns;       /* of the least of each round */
-	uint64_t least_in_flight, most_in_flight; /* the same */
+	bool probed;                              /* less was sent in a round, to see whether that changes the round
+	                                           * trip */
+	uint64_t least_rtt_ns, most_rtt_ns;       /* over the rounds, of each round's least round trip */
+	uint64_t least_in_flight, most_in_flight; /* over the rounds, of each round's least in flight */
 };
 
 struct auto_state {
@@ -180,44 +183,45 @@ struct auto_state {
 	uint64_t cycle_stamp;                  /* since when */
 	uint32_t wait_rounds;                  /* a cruise lasts so long ... */
 	uint64_t wait_ns;                      /* ... or so long */
-	bool gave;                             /* backed off since the last probe */
-	uint32_t policed;                      /* bounds to what a policer lets through, since then ... */
-	uint32_t policed_rounds;               /* ... the last one so many rounds ago ... */
-	uint64_t policed_ppm;                  /* ... for so many losses; and what came of it: */
+	bool gave;                             /* the rate has backed off since the last probe */
+	uint32_t policed;                      /* bounds set by bound_policed() since the last probe ... */
+	uint32_t policed_rounds;               /* ... rounds since the last bound ... */
+	uint64_t policed_ppm;                  /* ... losses before it; and lost and delivered since: */
 	uint64_t policed_lost, policed_acked;
 	uint32_t untaken;          /* back-offs in a row after which no queue was seen until the next */
 	uint32_t slower;           /* rounds in a row */
-	uint64_t max_bw_filter[2]; /* this probe's, the last one's */
-	uint64_t up_bps;           /* of a probe, and not believed yet */
-	uint64_t empty_at_ns;      /* when there was hardly a queue last */
+	uint64_t max_bw_filter[2]; /* largest sample of this probe, of the last one */
+	uint64_t up_bps;           /* largest sample of a probe, not believed yet */
+	uint64_t empty_at_ns;      /* when there was last hardly a queue */
 	uint64_t queued_rtt_ns;    /* least round trip of the last whole round */
 	uint64_t full_bw;          /* startup: what later rounds must beat; up: the same */
 	uint64_t min_rtt_ns, min_rtt_stamp, probe_rtt_stamp;
 	uint64_t last_rtt_ns;
-	uint64_t clear_bps; /* what was found when there was hardly a queue last */
+	uint64_t clear_bps; /* rate when there was last hardly a queue */
 	struct above above;
-	uint64_t bw_shortterm;         /* bound until the next probe */
-	uint64_t inflight_longterm;    /* bound that the probes have found */
+	uint64_t bw_shortterm;         /* bound on the rate until the next probe */
+	uint64_t inflight_longterm;    /* bound on bytes in flight that the probes have found */
 	uint64_t next_round_delivered; /* delivered bytes */
-	/* of the round that goes on */
+	/* of the current round */
 	uint64_t acked, lost, ce, rtt_ns, rtts_ns, most_rtt_ns, nrtts, round_bps, most_in_flight, least_in_flight;
-	bool limited; /* by the application, or late */
-	bool idle;    /* by the application */
-	bool fresh;   /* max_bw_filter[0] has a sample that was not */
+	bool limited; /* a sample was application-limited or late */
+	bool idle;    /* a sample was application-limited */
+	bool fresh;   /* max_bw_filter[0] has a sample that was not limited */
 	uint64_t now_ns;
-	uint64_t probe_rtt_done_stamp;        /* probe-rtt: not before */
+	uint64_t probe_rtt_done_stamp;        /* probe-rtt ends at this time at the earliest */
 	struct cubic_window window;           /* while contended; bytes 0: not */
-	bool window_known;                    /* has met losses */
+	bool window_known;                    /* the window has met losses */
 	uint64_t last_in_flight;              /* most of the last whole round */
-	uint64_t before_bytes, before_rtt_ns; /* probe-rtt: in flight and seen before */
-	uint64_t weighed_bytes;               /* that others had then; 0: not known */
-	uint64_t drained_bytes;               /* delivered when as little was in flight as is wanted */
-	uint64_t probed_rtt_ns[PROBED_RTTS];  /* what the last ones have seen */
+	uint64_t before_bytes, before_rtt_ns; /* probe-rtt: in flight and round trip before it */
+	uint64_t weighed_bytes;               /* in flight of others at the last probe-rtt; 0: not known */
+	uint64_t drained_bytes;               /* delivered in total when in flight had fallen far enough */
+	uint64_t probed_rtt_ns[PROBED_RTTS];  /* round trips that the last probe-rtts have seen */
 	uint64_t segment_bytes;               /* the largest datagram */
-	uint64_t extra_acked[2]; /* most that came beyond what was due: in these rounds, and the ones before */
-	uint64_t extra_acked_interval_start, extra_acked_delivered; /* since when, and what came */
+	uint64_t extra_acked[2]; /* most bytes that came beyond what was due: in these rounds, and in the ones before */
+	uint64_t extra_acked_interval_start, extra_acked_delivered; /* since when extra_acked is counted, and the bytes
+	                                                             * that came */
 	uint32_t extra_acked_rounds;
-	uint32_t looked, lossy; /* rounds outside of probes, and those of them with congestion: lately */
+	uint32_t looked, lossy; /* recent rounds outside of probes, and those of them with congestion */
 	uint32_t deaf_rounds;   /* left */
 	uint32_t random;
 };
@@ -270,7 +274,8 @@ static uint32_t next_random(struct auto_state *a)
 
 /* --- the queue --- */
 
-/* What is always in flight makes no queue: on a slow line it takes longer than the way. */
+/* Whether the round trip shows a queue. MIN_PIPE_BYTES are always in flight and are no queue: on a slow line they take
+ * longer than the way. */
 static bool queued(const struct auto_state *a, uint64_t rtt_ns, uint32_t over_percent)
 {
 	uint64_t own_ns = a->clear_bps ? rate_time(MIN_PIPE_BYTES, a->clear_bps) : 0;
@@ -283,7 +288,7 @@ static uint64_t mean_rtt(const struct auto_state *a)
 	return a->nrtts ? a->rtts_ns / a->nrtts : NONE;
 }
 
-/* It has not gone for long, though nothing here keeps it: somebody fills it. */
+/* True if the queue has stayed for long although we do not keep it: a competitor fills it. */
 static bool contended(const struct auto_state *a)
 {
 	return a->phase != STARTUP && a->now_ns > a->empty_at_ns + max_of(CONTENDED_NS, CONTENDED_RTTS * a->min_rtt_ns);
@@ -296,7 +301,7 @@ static bool losses_rare(const struct auto_state *a)
 
 /* --- outputs --- */
 
-/* In flight, where a queue is not ours. */
+/* Bytes in flight while contended. */
 static uint64_t contended_bytes(const struct auto_state *a, uint64_t bps)
 {
 	if (!a->window_known || !losses_rare(a))
@@ -304,9 +309,10 @@ static uint64_t contended_bytes(const struct auto_state *a, uint64_t bps)
 	return percent(rate_bytes(bps, a->min_rtt_ns), phases[a->phase].hold);
 }
 
-/* A worker that is woken late tells late, and much at once. Until it does, more seems to be in flight than is: without
- * room for that the sender stands still meanwhile. None is given after a back-off, when the queue needs time, and no
- * more than workers are late: what comes at once on a longer way is the room that another link left. */
+/* A worker that is woken late reports late, and much at once. Until its report, more seems to be in flight than is, and
+ * without room for that the sender would stand still. No such room is given after a back-off, when the queue needs time
+ * to drain, and no more than late workers need: bytes that come at once over a longer time used room that another link
+ * had left. */
 static uint64_t extra_acked_bytes(const struct auto_state *a)
 {
 	if (a->phase != PROBE_BW_CRUISE || a->gave)
@@ -328,7 +334,7 @@ static void set_outputs(struct rate_control *c, const struct auto_state *a)
 		rate_set(c, percent(rate_from(FIRST_BYTES, FIRST_RTT_NS), phases[STARTUP].pace), FIRST_BYTES);
 		return;
 	}
-	/* Reports bunch: some round trip more than the line holds must be allowed for. */
+	/* Reports bunch: more may be in flight than the line holds. */
 	if (contended(a) && a->phase != PROBE_RTT)
 		bytes = min_of(contended_bytes(a, bps),
 		               max_of(percent(a->last_in_flight, GROW_PERCENT), MIN_PIPE_BYTES));
@@ -340,8 +346,8 @@ static void set_outputs(struct rate_control *c, const struct auto_state *a)
 		bytes = min_of(bytes, percent(a->inflight_longterm, HEADROOM_KEPT));
 	else if (a->phase == PROBE_BW_REFILL || a->phase == PROBE_BW_UP)
 		bytes = min_of(bytes, a->inflight_longterm);
-	/* What a few small datagrams brought in a round trip says nothing yet: startup does not go below where it
-	 * began. */
+	/* A few small datagrams in a round trip say nothing about the line yet: startup does not go below its first
+	 * rate. */
 	if (a->phase == STARTUP) {
 		bytes += FIRST_BYTES;
 		bps = max_of(bps, rate_from(FIRST_BYTES, max_of(a->min_rtt_ns, FIRST_RTT_NS)));
@@ -389,7 +395,7 @@ static void enter(struct auto_state *a, enum phase phase, uint64_t now_ns)
 	}
 }
 
-/* Until the next probe, after the queue ran over: the longer, the more one has. */
+/* Sets the wait for the next probe after the queue overflowed: longer for a sender with more of the line. */
 static void wait_long(struct auto_state *a)
 {
 	uint64_t root_tenths = cube_root(bdp(a) * 1000 / a->segment_bytes);
@@ -404,7 +410,7 @@ static bool lost_more(const struct auto_state *a, uint64_t ppm)
 	return a->lost * 1000000 > (a->acked + a->lost) * ppm;
 }
 
-/* The queue runs over. */
+/* True if the queue overflows: see Theory of operation. */
 static bool congested(const struct auto_state *a)
 {
 	return lost_more(a, LOSS_THRESH_PPM) || (a->lost && queued(a, mean_rtt(a), 20)) || a->ce;
@@ -422,14 +428,15 @@ static bool full_bw_reached(struct auto_state *a, uint32_t by_percent, uint32_t 
 	return a->full_bw_count >= rounds;
 }
 
-/* A probe has made it run over: losses are told of a round later. */
+/* True if a probe has made the queue overflow: its losses are reported a round later. */
 static bool overrun(const struct auto_state *a)
 {
 	return queued(a, a->most_rtt_ns, 20) && lost_more(a, OVERRUN_PPM);
 }
 
-/* Percent that are kept. A probe that sends a quarter more brings a quarter more to who has little of the line, and
- * nothing to who has all of it: so a probe tells how much one has, and who has more gives more. */
+/* Percent of the rate that a back-off keeps. A probe that sends a quarter more brings a quarter more to a sender with
+ * little of the line, and nothing to a sender with all of it: so the probe tells the sender's share, and a larger share
+ * gives more. */
 static uint32_t beta(const struct auto_state *a)
 {
 	uint64_t yield, before = max_bw(a);
@@ -443,8 +450,8 @@ static uint32_t beta(const struct auto_state *a)
 	return BETA_LEAST + (uint32_t)(yield - 100) * (BETA_MOST - BETA_LEAST) / 25;
 }
 
-/* What is above a policer's rate is lost, and no queue tells: down to what came. If its bucket ran dry in the middle of
- * the round that is too much, so once more when it can be seen. */
+/* A policer drops the bytes above its rate, without a queue: bounds the rate to what came. If the policer's bucket ran
+ * dry in the middle of the round, that is too much, so the bound is set once more when its effect can be seen. */
 static void bound_policed(struct auto_state *a)
 {
 	if (!lost_more(a, LOSS_THRESH_PPM) || a->lost < POLICED_LEAST * a->segment_bytes || a->limited ||
@@ -472,7 +479,8 @@ static void adapt_lower_bounds(struct auto_state *a)
 
 /* --- those that do not give --- */
 
-/* Losses without a queue are a policer's, until it is found that to send less does not make them fewer. */
+/* Whether losses go on when less is sent. Losses without a queue count as a policer's until sending less has not
+ * reduced them. */
 static bool goes_on(const struct auto_state *a)
 {
 	uint64_t all = a->policed_lost + a->policed_acked;
@@ -481,7 +489,7 @@ static bool goes_on(const struct auto_state *a)
 	       (a->policed >= POLICED_CUTS && a->policed_lost * 1000000 > percent(a->policed_ppm, POLICED_FEWER) * all);
 }
 
-/* Do losses go on, whoever gives? What one's own probe brings is not counted. */
+/* Looks whether losses go on however much is given. Losses caused by our own probes are not counted. */
 static void look(struct auto_state *a, bool over)
 {
 	if (a->deaf_rounds) {
@@ -504,10 +512,10 @@ static void look(struct auto_state *a, bool over)
 	}
 }
 
-/* What CUBIC would do. */
+/* Keeps the window as CUBIC would. */
 static void keep_window(struct auto_state *a, bool over)
 {
-	if (!contended(a) || a->deaf_rounds) { /* no window grows without losses to end it */
+	if (!contended(a) || a->deaf_rounds) { /* without losses that limit it, no window may grow */
 		a->window.bytes = 0;
 		a->window_known = false;
 	} else if (!a->window.bytes) {
@@ -525,7 +533,7 @@ static void keep_window(struct auto_state *a, bool over)
 	}
 }
 
-/* What was made of the line before, and whose queue it was. */
+/* Forgets all bounds and the contention found on the line before it changed. */
 static void another_line(struct auto_state *a)
 {
 	a->empty_at_ns = a->now_ns;
@@ -536,9 +544,9 @@ static void another_line(struct auto_state *a)
 	a->above = (struct above){.rounds = 0};
 }
 
-/* Much less is delivered than was found, and a queue says that it is not for want of sending: the line has become
- * slower. Not so beside those who fill the queue: it is theirs then, and less was sent. Nobody takes two thirds within
- * three rounds: then the queue is one's own. */
+/* Much less is delivered than before, and a queue shows that enough was sent: the line has become slower. This does not
+ * hold beside competitors that fill the queue: then the queue is theirs, and we sent less. But no competitor takes two
+ * thirds of the line within three rounds: after such a drop the queue is our own. */
 static void note_slower(struct auto_state *a, uint64_t now_ns)
 {
 	bool slower = !a->limited && !a->window_known && queued(a, a->rtt_ns, 20) &&
@@ -547,7 +555,7 @@ static void note_slower(struct auto_state *a, uint64_t now_ns)
 
 	a->slower = slower ? a->slower + (much ? MUCH_COUNTS : 1) : 0;
 	if (a->above.jump_ns && a->above.rounds < WAY_DECIDED)
-		return; /* it may be the way */
+		return; /* perhaps the way has become longer */
 	if (a->slower < SLOWER_ROUNDS || a->phase == STARTUP || a->phase == PROBE_RTT)
 		return;
 	a->max_bw_filter[0] = a->max_bw_filter[1] = max_of(a->round_bps, LEAST_BPS);
@@ -567,7 +575,7 @@ static void above_begin(struct auto_state *a)
 	    .jump_ns = a->above.jump_ns, .probed = a->above.probed, .least_rtt_ns = NONE, .least_in_flight = NONE};
 }
 
-/* Another round, of which `a->above` then knows. False: it has not the round trip of those before it. */
+/* Adds a round to `a->above`. False: its round trip differs from that of the rounds before. */
 static bool above_add(struct auto_state *a)
 {
 	struct above *v = &a->above;
@@ -580,7 +588,7 @@ static bool above_add(struct auto_state *a)
 	return v->most_rtt_ns - v->least_rtt_ns <= (v->least_rtt_ns - a->min_rtt_ns) / WAY_FLAT;
 }
 
-/* Would what more there was in flight have made that difference in a queue? */
+/* True if in flight varied so much that a queue's round trip would have varied with it, and ours did not. */
 static bool above_unmoved(const struct auto_state *a)
 {
 	const struct above *v = &a->above;
@@ -590,8 +598,8 @@ static bool above_unmoved(const struct auto_state *a)
 	       v->most_rtt_ns - v->least_rtt_ns <= rate_time(more, max_of(a->clear_bps, LEAST_BPS)) / WAY_UNMOVED;
 }
 
-/* More in flight than before makes a queue longer by as much, whoever fills it, and a queue grows. If the round trip is
- * longer at once, and stays the same whatever is in flight, then there is no queue: it is the way. */
+/* More bytes in flight make a queue longer by as much, whoever fills it, and a queue grows over time. If the round trip
+ * is longer at once, and stays the same whatever is in flight, there is no queue: the way has become longer. */
 static void note_way(struct auto_state *a)
 {
 	struct above *v = &a->above;
@@ -624,7 +632,7 @@ static void note_way(struct auto_state *a)
 	enter(a, PROBE_BW_REFILL, a->now_ns);
 }
 
-/* What was told beyond the rate, counted from when no more was told than that (extra_acked of BBR). */
+/* BBR's extra_acked: bytes reported beyond the rate, counted since no more than the rate was last reported. */
 static void update_ack_aggregation(struct auto_state *a, const struct rate_sample *s)
 {
 	uint64_t due = rate_bytes(max_bw(a), s->now_ns - a->extra_acked_interval_start);
@@ -714,7 +722,7 @@ static void begin_round(struct auto_state *a, const struct rate_sample *s)
 	a->limited = a->idle = false;
 }
 
-/* While contended not before what that made of the queue is seen. */
+/* Ends drain and down. While contended, not before the round that shows their effect on the queue. */
 static void on_drained(struct auto_state *a, const struct rate_sample *s)
 {
 	if ((a->phase == DRAIN || a->phase == PROBE_BW_DOWN) && (s->in_flight_bytes <= bdp(a) || a->rounds > 4) &&
@@ -729,7 +737,8 @@ static uint64_t kept_ns(const struct auto_state *a)
 	return max_of(PROBE_RTT_INTERVAL_NS, PROBE_RTT_INTERVAL_RTTS * a->min_rtt_ns);
 }
 
-/* Whoever fills a queue by losses lets it fall and rise again; a longer way is the same each time. */
+/* True if the last probe-rtts saw about the same. A loss-based competitor lets its queue fall and rise; a longer way
+ * looks the same each time. */
 static bool probes_alike(const struct auto_state *a)
 {
 	uint64_t least = NONE, most = 0;
@@ -741,8 +750,8 @@ static bool probes_alike(const struct auto_state *a)
 	return most <= least + percent(least, ALIKE);
 }
 
-/* What the round trip fell by when nearly all of ours had left the queue tells how fast the line is, and so what others
- * have on it. */
+/* Bytes that others have in flight. The fall of the round trip when nearly all our bytes had left the queue tells the
+ * line's rate, and so the others' part. */
 static uint64_t others_bytes(const struct auto_state *a, const struct rate_sample *s)
 {
 	uint64_t left = s->sent_in_flight_bytes, fell_ns, all;
@@ -754,8 +763,8 @@ static uint64_t others_bytes(const struct auto_state *a, const struct rate_sampl
 	return all > left ? all - left : 0;
 }
 
-/* Two windows that grow and fall by losses come together slowly; and BBR's does not grow at all, however long the queue
- * is that it leaves to us. */
+/* Sets the window by what others have in flight. Two windows that grow and fall by losses become equal slowly, and
+ * BBR's does not grow at all, however long our queue is. */
 static void weigh(struct auto_state *a, const struct rate_sample *s)
 {
 	uint64_t others = others_bytes(a, s), window = a->window.bytes;
@@ -771,8 +780,8 @@ static void weigh(struct auto_state *a, const struct rate_sample *s)
 		cubic_window_start(&a->window, a->now_ns, max_of(others, window / 2), a->segment_bytes);
 }
 
-/* A queue grows from one measurement to the next. A way that is switched is longer at once, or in two steps, if what
- * is under way back comes by the old one. */
+/* Notes jumps of the round trip. A queue grows gradually. A switched way is longer at once, or in two steps if
+ * datagrams under way still come back by the old one. */
 static void track_jump(struct auto_state *a, uint64_t rtt_ns)
 {
 	struct above *v = &a->above;
@@ -808,7 +817,7 @@ static void update_min_rtt(struct auto_state *a, const struct rate_sample *s)
 		a->probe_rtt_done_stamp = s->now_ns + max_of(a->min_rtt_ns, PROBE_RTT_DURATION_NS);
 		a->drained_bytes = s->delivered_bytes;
 	}
-	if (a->rounds > PROBE_RTT_ROUNDS) { /* no report tells: that must not hold it up for ever */
+	if (a->rounds > PROBE_RTT_ROUNDS) { /* no report has brought a measurement: end the phase all the same */
 		a->probe_rtt_stamp = s->now_ns;
 		enter(a, PROBE_BW_REFILL, s->now_ns);
 		return;
@@ -842,8 +851,8 @@ static void auto_init(struct rate_control *c, uint64_t now_ns)
 	set_outputs(c, a);
 }
 
-/* A probe that finds room goes on from what it has brought, as in the draft: a quarter each round. With a queue it is
- * believed when its round is over, if it has cost nobody anything. */
+/* True if a probe finds room: it goes on from the rate that it has reached, a quarter more each round, as in the draft.
+ * With a queue the probe is believed only after its round, if it has caused no congestion. */
 static bool brings_more(const struct auto_state *a, const struct rate_sample *s)
 {
 	return a->phase == PROBE_BW_UP && a->rounds && !contended(a) && !a->lost && !a->ce && s->rtt_ns &&

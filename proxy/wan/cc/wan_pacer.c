@@ -1,39 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation: one virtual clock per path says when the line is free again. A sender that takes a datagram's
- * worth of line time moves the clock on; whoever finds the clock ahead of now waits. All shards of a link share the
- * clock through one atomic word, so that any one of them can use the whole rate and together they cannot pass it.
- * Time that nobody used is saved up to burst_ns, no more.
+ * worth of line time moves the clock on; a sender that finds the clock ahead of now waits. All shards of a link share
+ * the clock through one atomic word, so that any shard can use the whole rate and all together cannot exceed it. Unused
+ * time is saved, up to burst_ns.
  *
- * What goes unused beyond that because a worker was woken late is not sent at once, which a short queue would not hold,
- * but made up for little by little, as far as the controller lets it (rate_catch_up()) and never faster than its
- * ceiling. Otherwise, of two links that share a line, the one whose worker is late more often would get less: 5 ms
- * out of each 50 cost it a tenth, and the other link finds the line free.
+ * Time beyond burst_ns that went unused because a worker was woken late is not made up for at once, which a short queue
+ * would not hold, but little by little, as far as the controller allows (rate_catch_up()) and never above the ceiling.
+ * Otherwise, of two links that share a line, the link whose worker is late more often would get less: 5 ms late out of
+ * each 50 cost it a tenth, and the other link takes that.
  *
- * Control does not wait for the clock, but moves it on like data, as long as that takes no more than half of the line's
- * time: on a second clock each such datagram lasts twice as long, and one that finds it CONTROL_AHEAD_NS ahead of now
- * moves neither. A controller measures what data gets. Were control to take all of a rate that was found too low, the
- * clock would run away, data would wait for ever, and the rate never rise.
+ * Control does not wait for the clock, but moves it on like data, as long as control takes no more than half of the
+ * line's time: on a second clock (control_next) each control datagram lasts twice as long, and a datagram that finds
+ * the second clock CONTROL_AHEAD_NS ahead of now moves neither clock. The reason: a controller measures what data gets.
+ * If control took all of a rate that was found too low, the clock would run away, data would wait for ever, and the
+ * rate would never rise.
  *
- * That bounds what control may take from data, and is no plan: 32 lanes that each report as often as their own way asks
- * for would take half of a line that is a tenth of the other direction, and all of a hundredth. So control has a part
- * of the rate, and a third clock tells how far it is ahead of that (wan_pacer_reports_ahead_ns()). Reports are sums of
- * what has come: later ones are longer by little, and nothing is lost but time. Probes go whatever that clock says, and
- * they repeat while no report comes. So the clock is never more than REPORTS_AHEAD_NS ahead of now: a report that
- * waited for longer would be what the other edge's probes ask for, and be held up by the probes of this one.
+ * This is an upper bound only: 32 lanes that each report as often as their round trip asks for would take half of a
+ * line with a tenth of the other direction's rate, and all of a line with a hundredth. So control has a part of the
+ * rate, and a third clock (reports_next) tells how far control is ahead of its part (wan_pacer_reports_ahead_ns()).
+ * Reports are cumulative: a later report is little longer, and delay costs nothing but time. Probes do not wait for the
+ * third clock, and they repeat while no report comes. So that clock is never more than REPORTS_AHEAD_NS ahead of now:
+ * otherwise the probes of this edge would hold up the reports that the other edge's probes ask for.
  *
- * It counts in fractions of a nanosecond and rounds up: whole ones, rounded down, were 0.4 % too fast at 400 Gbit/s,
- * and the queue in front of such a line grew for as long as there was a backlog.
+ * The clock counts in fractions of a nanosecond and rounds up: whole nanoseconds, rounded down, were 0.4 % too fast at
+ * 400 Gbit/s, and the queue in front of such a line grew for as long as there was a backlog.
  *
  * The path's controller (rate.h) sets the rate and how much may be in flight. */
 #include "wan_pacer.h"
 
 #define ROOM_LOOK_NS      100000
-#define CONTROL_AHEAD_NS  10000000ull /* reports of many lanes that come together count in full */
+#define CONTROL_AHEAD_NS  10000000ull /* reports that many lanes send together count in full */
 #define REPORTS_PART      20          /* of the rate */
 #define REPORTS_LEAST_BPS 250000ull
 #define REPORTS_SLACK_NS  1000000ull   /* reports of many lanes come together */
 #define REPORTS_AHEAD_NS  150000000ull /* less than hosts wait for an answer, and than a lane does before it moves */
-#define CATCH_UP          3            /* the part of a datagram's time that is made up for: half as fast again */
+#define CATCH_UP          3            /* 1/CATCH_UP of a datagram's time is made up for: half as fast again */
 
 void wan_pacer_init(struct wan_pacer *p, uint64_t rate_bps, uint32_t overhead_bytes, uint32_t burst_ns)
 {
@@ -65,7 +66,7 @@ uint64_t wan_pacer_look_ns(struct wan_pacer *p, uint64_t now_ns)
 {
 	uint64_t next_ns = wan_pacer_next_ns(p);
 
-	/* What makes room may be told to another shard. */
+	/* Another shard may take the report that makes room: look again. */
 	return next_ns > now_ns || rate_has_room(&p->control) ? next_ns : now_ns + ROOM_LOOK_NS;
 }
 
@@ -80,7 +81,7 @@ static uint64_t line_time(uint64_t bits, uint64_t rate_bps)
 	                : bits * 1000000000 * PACER_FRACTION;
 }
 
-/* Of shards that do this at once one may be forgotten: then a little less is made up for. */
+/* Not atomic: if two shards do this at once, one of the two times is forgotten and a little less is made up for. */
 static void note_unused(struct wan_pacer *p, uint64_t unused)
 {
 	uint64_t most = rate_catch_up_ns(&p->control) * PACER_FRACTION;
@@ -91,14 +92,14 @@ static void note_unused(struct wan_pacer *p, uint64_t unused)
 		return;
 	}
 	behind += unused;
-	if (behind > most) { /* and that is lost */
+	if (behind > most) { /* the time beyond `most` is lost */
 		rate_time_unused(&p->control);
 		behind = most;
 	}
 	atomic_store_explicit(&p->behind, behind, memory_order_relaxed);
 }
 
-/* What a datagram that costs so much costs less. */
+/* By how much a datagram of this cost is made cheaper to catch up. */
 static uint64_t catch_up(struct wan_pacer *p, uint64_t bits, uint64_t cost)
 {
 	uint64_t behind = atomic_load_explicit(&p->behind, memory_order_relaxed), least, less;

@@ -3,7 +3,7 @@
 
 #define TELL_EVERY 512 /* numbers */
 
-/* Bits set; the compiler's would be a call into its library. */
+/* Number of bits set; the compiler's builtin would be a call into its library. */
 static unsigned ones(uint64_t w)
 {
 	w -= w >> 1 & 0x5555555555555555ull;
@@ -25,7 +25,7 @@ static void count_word(struct wan_arrivals *a)
 	a->done += 64;
 }
 
-/* A jump far ahead is a break of the line, not its everyday: what lies in between is not counted as a loss. */
+/* A jump far ahead means that the line was cut: the numbers in between are not counted as losses. */
 static void jump(struct wan_arrivals *a, uint64_t pn)
 {
 	for (unsigned i = 0; i < ARRIVALS_WORDS; i++)
@@ -66,7 +66,8 @@ uint32_t wan_arrivals_tell_rebuilt(struct wan_arrivals *a, uint64_t *numbers, ui
 			a->ended[i - 1] = a->ended[i];
 		a->ended[ARRIVALS_TOLD - 1] = a->nrebuilt;
 	} else {
-		a->ended[0] = from + n; /* a long list: the first part was told once, and reports say it too */
+		a->ended[0] = from + n; /* the list is too long for one frame: its first part was told once, and reports
+		                         * tell these numbers, too */
 	}
 	return (uint32_t)n;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_arrivals.h - what a line does to datagrams: which came by themselves, and what FEC made up for.
+/* wan_arrivals.h - what a line does to datagrams: which ones came by themselves, and which ones FEC made up for.
  *
- * The receiver sees the losses of a line best: it looks at each word of 64 numbers once, ARRIVALS_LAG numbers later, so
- * that reordering is no loss. The sums go to the sender in ARRIVALS frames, which may get lost: sums grow. */
+ * The receiver sees the losses of a line best: it counts each word of 64 numbers once, ARRIVALS_LAG numbers later, so
+ * that reordering does not count as loss. The sums go to the sender in ARRIVALS frames; a lost frame costs nothing,
+ * because the sums are cumulative. */
 #ifndef PROXY_WAN_ARRIVALS_H
 #define PROXY_WAN_ARRIVALS_H
 
@@ -13,14 +14,14 @@
 
 #define ARRIVALS_WORDS   32 /* 2048 numbers */
 #define ARRIVALS_LAG     1024
-#define ARRIVALS_TOLD    12  /* times that a number is told: a burst of losses takes several frames */
-#define ARRIVALS_REBUILT 256 /* more than between so many frames */
+#define ARRIVALS_TOLD    12  /* how often a number is told: a burst of losses can take several frames */
+#define ARRIVALS_REBUILT 256 /* more than are rebuilt between ARRIVALS_TOLD frames */
 
 struct wan_arrivals {
 	uint64_t came[ARRIVALS_WORDS]; /* bitmap of the latest numbers: came by themselves */
 	uint64_t next;                 /* highest + 1 */
 	uint64_t done;                 /* numbers below are counted; multiple of 64 */
-	bool last_lost;                /* the number before `done` was */
+	bool last_lost;                /* the number before `done` was lost */
 	struct wan_arrivals_frame sum;
 	uint64_t told_numbers; /* sum.numbers when it was last told */
 	/* what FEC made up for */

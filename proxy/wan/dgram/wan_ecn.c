@@ -50,7 +50,7 @@ uint32_t wan_ecn_told(struct wan_ecn *e, struct wan_ecn_counts *heard, struct wa
 	uint32_t ect0 = (told.ect0 - heard->ect0) & ECN_COUNT_MASK, ce = (told.ce - heard->ce) & ECN_COUNT_MASK;
 
 	if (ect0 > ECN_COUNT_MASK / 2 || ce > ECN_COUNT_MASK / 2)
-		ect0 = ce = 0; /* a report that a later one has overtaken */
+		ect0 = ce = 0; /* a later report has overtaken this one */
 	else
 		*heard = told;
 	if (e->state != ECN_TRYING && e->state != ECN_USED)

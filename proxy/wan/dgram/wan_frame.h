@@ -5,12 +5,12 @@
  *
  *     version(1) lane(1) path(1) flags(1) epoch(4) wan_pn(8) | frame... | tag(16)
  *
- * The header stays in the clear when the link is sealed: it is the associated data. The tag is wan_seal.h's. A frame is
- * type(1) flags(1) length(2) and `length` bytes of body, so that a receiver skips types it does not know. Packets are
- * named by (flow id, incarnation, position): a PSN crosses only inside the host's own packet.
+ * The header stays in the clear when the link is sealed: it is the AEAD's associated data. wan_seal.h describes the
+ * tag. A frame is type(1) flags(1) length(2) and `length` bytes of body, so that a receiver skips types it does not
+ * know. Packets are named by (flow id, incarnation, position): a PSN crosses only inside the host's own packet.
  *
- * PACKET and the FLOW frames are reliable: lost datagrams have their contents sent again. REPORT, REFUSED and PROBE
- * are not: newer ones replace them. IP is not either: what it carries is expendable. */
+ * PACKET and the FLOW frames are reliable: the contents of a lost datagram are sent again. REPORT, REFUSED and PROBE
+ * are not reliable: newer ones replace them. IP is not reliable: its packets are expendable. */
 #ifndef PROXY_WAN_FRAME_H
 #define PROXY_WAN_FRAME_H
 
@@ -34,7 +34,8 @@
 #define WAN_REPORT_BODY_LEN  32
 #define WAN_REPORT_WORDS_MAX 64 /* 4096 packet numbers */
 
-/* Of the transport itself. All others belong to its sources (transport.h): flow_frame.h, ip_frame.h. */
+/* Frames of the transport itself. All others belong to its sources (transport.h): flow_frame.h, ip_frame.h,
+ * relay_frame.h. */
 enum wan_frame_type {
 	WF_PACKET = 0x01,
 	WF_LANE_CREDIT = 0x06,
@@ -49,8 +50,8 @@ enum wan_frame_type {
 };
 
 enum wan_hdr_flags {
-	WAN_FLAG_PHASE = 0x03,  /* sealed: which of the keys that follow one another */
-	WAN_FLAG_FEC = 0x40,    /* member of an erasure group: to be kept for a while */
+	WAN_FLAG_PHASE = 0x03,  /* sealed: which key generation */
+	WAN_FLAG_FEC = 0x40,    /* member of an erasure group: the receiver keeps it for a while */
 	WAN_FLAG_SEALED = 0x80, /* frames and tag are an AEAD's */
 };
 
@@ -60,7 +61,7 @@ struct wan_hdr {
 	uint64_t wan_pn;
 };
 
-#define WAN_PACKET_KINDS 4 /* which are whose: flow_frame.h */
+#define WAN_PACKET_KINDS 4 /* flow_frame.h lists them */
 
 /* PACKET: flow(4) inc(4) pos(8) total(2) offset(2) vlan(2) kind(1) zero(1) data... */
 struct wan_packet {
@@ -83,8 +84,8 @@ struct wan_lane_credit {
 
 /* REPORT and REFUSED: base(8) largest(8) delay_ns(8) words(2) ect0(3) ce(3) then words x 64 bits; bit i of word w (lsb
  * first) is packet number base + 64 w + i. REPORT: 1 received, 0 not received (so far). REFUSED: 1 refused, 0 says
- * nothing. A number outside is not spoken of: absence never means lost. REPORT: datagrams that came as ECT(0) and as
- * CE, in the session, modulo 2^24 (wan_ecn.h); edges of earlier versions say 0 and look at neither. */
+ * nothing. The frame says nothing about numbers outside: absence never means lost. REPORT: datagrams that came as
+ * ECT(0) and as CE, in the session, modulo 2^24 (wan_ecn.h); edges of earlier versions send 0 and read neither. */
 struct wan_report {
 	uint64_t base;     /* multiple of 64 */
 	uint64_t largest;  /* highest number received */
@@ -94,32 +95,34 @@ struct wan_report {
 	const uint8_t *bits;
 };
 
-/* FEC: base(8) span(2) depth(1) group(1) row(1) rows(1) zero(2) data... A repair datagram; it has no other frame. Of
- * numbers base .. base + span - 1 those with (number - base) % depth == group are the group. fec_tx.h */
+/* FEC: base(8) span(2) depth(1) group(1) row(1) rows(1) zero(2) data... A repair datagram; it has no other frame. The
+ * group is the numbers of base .. base + span - 1 with (number - base) % depth == group. fec_tx.h */
 struct wan_fec {
 	uint64_t base;
 	uint16_t span;      /* 1..FEC_BLOCK_MAX */
 	uint8_t depth;      /* 1..FEC_DEPTH_MAX */
 	uint8_t group;      /* < depth */
-	uint8_t row, rows;  /* this repair, of so many of the group. row < rows <= FEC_M_MAX */
+	uint8_t row, rows;  /* this repair's row, and the number of repairs of the group. row < rows <= FEC_M_MAX */
 	uint16_t len;       /* of the longest member */
 	const uint8_t *data;
 };
 
-/* REBUILT: number(8)... Packet numbers that were lost and made up for by FEC. Each is told in a dozen frames. */
+/* REBUILT: number(8)... Packet numbers that were lost and that FEC has rebuilt. Each number is told in ARRIVALS_TOLD
+ * frames. */
 struct wan_rebuilt {
 	uint16_t n; /* 1..WAN_REBUILT_MAX */
 	const uint8_t *numbers;
 };
 
-/* ARRIVALS: numbers(8) lost(8) bursts(8), of this session: what the line itself did, before FEC. wan_arrivals.h */
+/* ARRIVALS: numbers(8) lost(8) bursts(8), sums of this session: what the line itself lost, before FEC.
+ * wan_arrivals.h */
 struct wan_arrivals_frame {
 	uint64_t numbers; /* looked at */
 	uint64_t lost;    /* of them */
 	uint64_t bursts;  /* runs of lost ones */
 };
 
-/* Begins a frame with a body of so many bytes: where that goes. NULL: cap is too small. */
+/* Begins a frame with a body of so many bytes; returns where the body goes. NULL: cap is too small. */
 uint8_t *wan_frame_begin(uint8_t *buf, size_t cap, uint8_t type, uint8_t flags, size_t body_len);
 /* Writers return the bytes written, 0 if `cap` is too small. The readers get a frame's body; false: malformed. */
 size_t wan_hdr_put(uint8_t *buf, const struct wan_hdr *h);
@@ -135,7 +138,7 @@ struct wan_frame {
 int wan_frame_next(const uint8_t *buf, size_t len, size_t *off, struct wan_frame *f);
 
 size_t wan_packet_put(uint8_t *buf, size_t cap, const struct wan_packet *p);
-/* All but its bytes, whose place is left: the last p->len of what is returned. */
+/* Writes all of the frame but the packet's bytes: the last p->len bytes of the returned length stay free for these. */
 size_t wan_packet_put_head(uint8_t *buf, size_t cap, const struct wan_packet *p);
 bool wan_packet_get(const struct wan_frame *f, struct wan_packet *p);
 size_t wan_lane_credit_put(uint8_t *buf, size_t cap, const struct wan_lane_credit *c);

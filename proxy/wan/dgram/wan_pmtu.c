@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-#define EVIDENCE_CLEAN 4 /* of a lost probe, if fewer than one of 16 others were lost; ... */
-#define EVIDENCE_LOSSY 2 /* ... than one of 4, or if it is not known */
+#define EVIDENCE_CLEAN 4 /* evidence of a lost probe, if less than 1/16 of the other datagrams was lost; ... */
+#define EVIDENCE_LOSSY 2 /* ... if less than 1/4 was lost, or if that is not known */
 #define EVIDENCE_BAD   1
 #define EVIDENCE_ENOUGH (PMTU_TRIES * EVIDENCE_CLEAN)
 
-static const uint16_t likely[] = {1472, 1452}; /* an Ethernet, IPv4 and IPv6 */
+static const uint16_t likely[] = {1472, 1452}; /* payload of an Ethernet MTU, by IPv4 and by IPv6 */
 
 void wan_pmtu_init(struct wan_pmtu *m, uint16_t max, bool search)
 {
@@ -40,7 +40,7 @@ uint16_t wan_pmtu_in_force(const struct wan_pmtu *m)
 	return m->doubt ? PMTU_BASE : m->size;
 }
 
-/* What to try next between what came through and what did not. */
+/* Chooses the next size to try, between the largest that came through and the least that did not. */
 static void go_on(struct wan_pmtu *m, uint64_t now_ns)
 {
 	try_size(m, 0);
@@ -66,7 +66,7 @@ void wan_pmtu_sent(struct wan_pmtu *m)
 	m->came = m->missed = 0;
 }
 
-/* True if it was larger than what is left of the losses, or none is. */
+/* A datagram of `bytes` came through: forgets losses of datagrams no larger. True if no loss is left. */
 static bool refute(struct wan_pmtu *m, uint32_t bytes)
 {
 	bool all = true;
@@ -100,8 +100,9 @@ bool wan_pmtu_came(struct wan_pmtu *m, uint32_t bytes, bool probe, uint64_t now_
 	return m->probe != 0;
 }
 
-/* What the loss of a probe says. A full queue has no room for a large one, while data goes in small ones: so before a size
- * is given up that had come through, twice as many are lost, and four times as many where small ones are lost, too. */
+/* How much evidence the loss of a probe is. A full queue may have room for small datagrams and none for a large probe:
+ * so a size that had come through is given up after twice as many lost probes, and after four times as many where small
+ * datagrams are lost, too. */
 static uint8_t evidence(const struct wan_pmtu *m)
 {
 	uint32_t all = m->came + m->missed;
@@ -122,7 +123,7 @@ static void fall(struct wan_pmtu *m, uint64_t now_ns)
 static bool probe_lost(struct wan_pmtu *m, uint32_t bytes, uint64_t now_ns)
 {
 	if (bytes != m->probe || !m->under_way)
-		return false; /* of an earlier search */
+		return false; /* a probe of an earlier search */
 	m->under_way = false;
 	m->evidence += evidence(m);
 	if (m->evidence >= EVIDENCE_ENOUGH) {
@@ -134,7 +135,7 @@ static bool probe_lost(struct wan_pmtu *m, uint32_t bytes, uint64_t now_ns)
 	return m->probe != 0;
 }
 
-/* The largest of the losses when there are enough of them, else 0. */
+/* Notes a loss. Returns the largest noted size when there are PMTU_HOLE of them, else 0. */
 static uint16_t note_loss(struct wan_pmtu *m, uint32_t bytes)
 {
 	uint16_t most = (uint16_t)bytes;

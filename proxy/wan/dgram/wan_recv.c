@@ -25,13 +25,13 @@ bool wan_recv_seen(const struct wan_recv *r, uint64_t pn)
 {
 	if (pn >= r->next)
 		return false;
-	/* The word in which `next` lies may be half cleared for new numbers: leave it out of the window. */
+	/* The word that holds `next` may be half cleared for new numbers: it is not in the window. */
 	if (r->next - pn > WAN_RX_BITS - 64)
 		return true;
 	return *word_of(r, pn) >> (pn % 64) & 1;
 }
 
-/* Clears what lies between the highest number so far and pn. */
+/* Clears the bits between the highest number so far and pn. */
 static void open_up_to(struct wan_recv *r, uint64_t pn)
 {
 	uint64_t w = (r->next + 63) / 64, last = pn / 64;

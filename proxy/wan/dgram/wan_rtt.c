@@ -4,13 +4,13 @@
 #include <string.h>
 
 enum {
-	RTT_WINDOW_NS = 1000000000, /* the minimum forgets what is older than one to two of these: a protection switch
-	                               to a longer fibre is believed within seconds */
+	RTT_WINDOW_NS = 1000000000, /* the minimum forgets measurements older than one to two windows: a protection
+	                               switch to a longer fibre is believed within seconds */
 	RTT_FLOOR_NS = 1000,
 	REPORT_DELAY_MAX_NS = 2000000, /* a peer holds a report back for at most 1 ms; twice that for a busy machine */
-	DELAY_COUNTS_NS = 100000000, /* at 100 ppm that two clocks are apart: 10 us of error */
+	DELAY_COUNTS_NS = 100000000, /* two clocks 100 ppm apart: 10 us of error */
 	PTO_MIN_NS = 1000000,
-	RTT_SAMPLES = 16384, /* then all buckets are halved */
+	RTT_SAMPLES = 16384, /* at so many samples all buckets are halved */
 };
 
 void wan_rtt_init(struct wan_rtt *r, uint64_t hint_ns)
@@ -32,7 +32,7 @@ static void track_min(struct wan_rtt *r, uint64_t now_ns, uint64_t rtt_ns)
 		r->min_ns = rtt_ns;
 }
 
-/* Bucket 8 e + m holds what lies between (8 + m) and (9 + m) x 2^e x 125 ns. */
+/* Bucket 8 e + m counts round trips between (8 + m) and (9 + m) x 2^e x 125 ns. */
 static uint32_t bucket_of(uint64_t rtt_ns)
 {
 	uint64_t units = rtt_ns / 125;
@@ -76,7 +76,7 @@ void wan_rtt_sample(struct wan_rtt *r, uint64_t now_ns, uint64_t rtt_ns, uint64_
 {
 	uint64_t err;
 
-	/* A peer cannot make the path shorter than it was ever seen: RFC 9002 5.3. */
+	/* The peer's delay must not make the round trip shorter than the least seen: RFC 9002 5.3. */
 	if (rtt_ns > peer_delay_ns && (!r->min_ns || rtt_ns - peer_delay_ns >= r->min_ns / 2))
 		rtt_ns -= peer_delay_ns;
 	if (rtt_ns < RTT_FLOOR_NS)

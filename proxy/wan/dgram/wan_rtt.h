@@ -14,28 +14,28 @@ struct wan_rtt {
 	uint64_t smoothed_ns, var_ns;
 	uint64_t latest_ns, at_ns; /* the last measurement; when that was, 0: never */
 	uint64_t hint_ns; /* stands in until the first measurement */
-	uint32_t bucket[RTT_BUCKETS], samples; /* all are halved now and then: the distribution of late */
+	uint32_t bucket[RTT_BUCKETS], samples; /* all are halved now and then: the recent distribution */
 };
 
 void wan_rtt_init(struct wan_rtt *r, uint64_t hint_ns);
 
-/* One measurement: from sending to hearing of it, less the time that the report waited at the peer. */
+/* One measurement: from sending a datagram to its report; the time that the report waited at the peer is subtracted. */
 void wan_rtt_sample(struct wan_rtt *r, uint64_t now_ns, uint64_t rtt_ns, uint64_t peer_delay_ns);
 
 /* A report that waited longer than that at the peer measures the two clocks rather than the path. */
 bool wan_rtt_delay_counts(uint64_t peer_delay_ns);
 
-/* Smoothed, or the hint while nothing is measured. Never 0. */
+/* The smoothed round trip, or the hint while nothing is measured. Never 0. */
 uint64_t wan_rtt_ns(const struct wan_rtt *r);
 uint64_t wan_rtt_min_ns(const struct wan_rtt *r);
 
 /* Probe timeout without backoff: smoothed + 4 x variation + peer's report delay. RFC 9002 6.2.1. */
 uint64_t wan_rtt_pto_ns(const struct wan_rtt *r);
 
-/* The round trip that so many of a thousand measurements stayed below, ns; 0: nothing is measured. To an eighth. */
+/* The round trip that so many of a thousand measurements stayed below, ns, to an eighth; 0: nothing is measured. */
 uint64_t wan_rtt_quantile_ns(const struct wan_rtt *r, uint32_t permille);
 
-/* The path is another now: what was measured is a hint at most. */
+/* The path's route has changed: the measurements so far are only a hint. */
 void wan_rtt_again(struct wan_rtt *r);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define NO_PN UINT64_MAX
-#define FEC_GRACE_MIN_NS 200000 /* blocks wait for at least 50 us */
+#define FEC_GRACE_MIN_NS 200000 /* FEC blocks wait for at least 50 us */
 
 void sent_pool_init(struct sent_pool *pool, struct sent_page *pages, uint32_t n, uint32_t lanes)
 {
@@ -91,7 +91,7 @@ static uint64_t pages_held(const struct wan_sent *s)
 	return (s->pn_next - s->pn_floor + 63) / 64;
 }
 
-/* After a page was given back: what the lane may claim again stays free for it. */
+/* After a page was given back: reserves the pages that the lane may claim again. */
 static void claim_again(struct wan_sent *s)
 {
 	if (pages_held(s) < SENT_PAGES_OWN)
@@ -143,7 +143,7 @@ static bool work_left(const struct wan_sent *s)
 	return !s->work || *s->work;
 }
 
-/* Settles the entries that `bits` names, and hands each out. How many they are. */
+/* Settles the entries that `bits` names, and calls fn() for each. Returns how many. */
 static uint64_t settle_each(struct wan_sent *s, struct sent_page *pg, uint64_t bits, wan_sent_fn fn, void *arg)
 {
 	uint64_t n = 0;
@@ -218,8 +218,9 @@ static void report_word(struct wan_sent *s, uint64_t base, uint64_t word, uint64
 		missing_append(s, base + (unsigned)__builtin_ctzll(missing));
 }
 
-/* The round trip is that of the largest number, once per number (RFC 9002 5.1). One that was resolved when it was sent
- * counts as well: data and reports fall into step, and then each report's largest number is that of a report. */
+/* Only the largest number of a report gives a round trip, once per number (RFC 9002 5.1). A number that was resolved
+ * when it was sent counts, too: data and reports fall into step, and then the largest number that a report tells is
+ * always that of a datagram with nothing but a report. */
 static void note_largest(struct wan_sent *s, uint64_t largest, struct wan_sent_result *res)
 {
 	if (largest < s->told_end)
@@ -234,7 +235,7 @@ void wan_sent_report(struct wan_sent *s, const struct wan_report *r, wan_sent_fn
 {
 	memset(res, 0, sizeof(*res));
 	if (r->largest >= s->pn_next)
-		return; /* speaks of what was never sent */
+		return; /* tells of a number that was never sent */
 	note_largest(s, r->largest, res);
 	for (uint32_t w = 0; w < r->words && !res->cut; w++) {
 		uint64_t base = r->base + 64ull * w;
@@ -280,7 +281,7 @@ uint64_t wan_sent_refused(struct wan_sent *s, const struct wan_report *r, wan_se
 	return n;
 }
 
-/* When the entry counts as sent: see wan_sent.h. */
+/* When the entry counts as sent (wan_sent.h). */
 static uint64_t protected_until(const struct wan_sent *s, const struct sent_entry *e, uint64_t rtt_ns)
 {
 	uint64_t done, most = e->sent_ns + (rtt_ns > FEC_GRACE_MIN_NS ? rtt_ns : FEC_GRACE_MIN_NS);

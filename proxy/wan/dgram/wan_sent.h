@@ -3,17 +3,17 @@
  *
  * Theory of operation
  *
- * A packet number names one datagram and is never used again; its entry lists the things in it that must not be lost
- * (references, struct wan_ref). Entries live in pages of 64, taken from a pool that all lanes of a shard share, so
+ * A packet number names one datagram and is never used again; its entry lists references (struct wan_ref) to the
+ * contents that must not be lost. Entries live in pages of 64, taken from a pool that all lanes of a shard share, so
  * that a page's state fits 64-bit masks and a REPORT's bitmap is worked off a word at a time.
  *
- * Loss (after RACK, RFC 8985): an entry is lost if a report said explicitly that it was missing, and a datagram sent
- * at least reorder_ns after it has arrived. Never by absence from reports: a report that got lost says nothing. Entries
- * named missing wait in a FIFO; send times grow with the number, so only its head need be looked at.
+ * Loss (after RACK, RFC 8985): an entry is lost if a report said explicitly that it was missing, and a datagram sent at
+ * least reorder_ns after it has arrived. An entry is never lost by absence from reports: a lost report says nothing.
+ * Entries named missing wait in a FIFO; send times grow with the number, so only the FIFO's head need be looked at.
  *
- * A member of an erasure group counts as sent when the last repair of its block was: until that has had time to arrive,
- * and the report behind it, the receiver may rebuild it. FEC gets a round trip for that and no more (but 200 us);
- * before that no report can say that it is missing. */
+ * A member of an erasure group counts as sent when the last repair of its block was sent: the receiver may rebuild the
+ * member until this repair, and the report behind it, have had time to arrive. FEC gets a round trip for that, 200 us
+ * at least; before that no report can name the member missing anyway. */
 #ifndef PROXY_WAN_SENT_H
 #define PROXY_WAN_SENT_H
 
@@ -30,12 +30,12 @@ enum wan_ref_kind {
 	REF_FRAME, /* a frame of a source, of type n: id and gen are the source's (transport.h) */
 	REF_LANE_CREDIT,
 	REF_PING,
-	REF_MTU, /* of a datagram that tries a size */
+	REF_MTU, /* a datagram that probes a size */
 };
 
 struct wan_ref {
 	uint32_t id;
-	uint16_t gen;   /* of the slot, to tell that it was freed since */
+	uint16_t gen;   /* the slot's gen: differs if the slot was freed since */
 	uint8_t off, n; /* REF_SLOT: units. REF_FRAME: n is the frame's type */
 	uint8_t kind;   /* enum wan_ref_kind */
 };
@@ -43,7 +43,7 @@ struct wan_ref {
 struct sent_entry {
 	uint64_t sent_ns;
 	uint64_t missing_next; /* FIFO of entries named missing */
-	uint64_t place; /* among all datagrams of the shard on that path */
+	uint64_t place; /* number of the datagram among all of the shard on that path */
 	uint32_t bytes;
 	uint32_t block; /* of FEC; 0: none */
 	struct rate_mark mark;
@@ -51,15 +51,15 @@ struct sent_entry {
 	struct wan_ref ref[WAN_REFS_MAX];
 };
 
-#define SENT_PAGES_OWN 2 /* of every lane, whatever the others hold */
+#define SENT_PAGES_OWN 2 /* pages that every lane can have, whatever the others hold */
 #define SENT_PAGE_ENTRIES 64
 #define SENT_PAGE_NONE    UINT32_MAX
 
 struct sent_page {
-	uint64_t resolved; /* received, lost or refused: nothing more to wait for */
+	uint64_t resolved; /* received, lost or refused: waits for nothing more */
 	uint64_t missing;  /* named missing by a report */
 	uint64_t lost;
-	uint64_t lost_ns; /* when the last of them was found lost */
+	uint64_t lost_ns; /* when the last lost entry was found lost */
 	uint32_t next_free;
 	uint32_t queued; /* entries in the FIFO of missing ones */
 	struct sent_entry entry[SENT_PAGE_ENTRIES];
@@ -68,7 +68,7 @@ struct sent_page {
 struct sent_pool {
 	struct sent_page *pages;
 	uint32_t n, free_head, free_count;
-	uint32_t reserve; /* free pages that lanes with fewer than SENT_PAGES_OWN have yet to claim */
+	uint32_t reserve; /* free pages kept for lanes that hold fewer than SENT_PAGES_OWN */
 };
 
 struct wan_sent {
@@ -81,13 +81,13 @@ struct wan_sent {
 	uint64_t rack_sent_ns;               /* latest send time among the datagrams that arrived */
 	uint64_t told_end;                   /* the largest number that a report told of, + 1 */
 	uint64_t bytes_in_flight;
-	uint64_t marked_in_flight; /* bytes of rate_marks */
+	uint64_t marked_in_flight; /* sum of the bytes of all rate_marks in flight */
 	uint64_t entries_in_flight;
-	uint32_t block;          /* the newest; FEC only */
+	uint32_t block;          /* the newest block; FEC only */
 	uint32_t nblocks;        /* length of ... */
-	uint64_t told_ns;        /* how much longer than a round trip news of what was rebuilt may take */
-	const uint32_t *work;    /* entries are handed out while it is not 0, which the functions that get them count
-	                            down; NULL: as many as there are */
+	uint64_t told_ns;        /* how much longer than a round trip the news of a rebuilt datagram may take */
+	const uint32_t *work;    /* budget: entries are handed out while it is not 0; the callbacks count it down. NULL:
+	                            no limit */
 	uint64_t *block_done_ns; /* when a block's last repair went out, by id; UINT64_MAX: not yet. NULL: no FEC */
 };
 
@@ -106,48 +106,48 @@ bool wan_sent_has_room(const struct wan_sent *s);
 /* The next number and its empty entry; the caller fills in references. Only if wan_sent_has_room(). */
 struct sent_entry *wan_sent_push(struct wan_sent *s, uint64_t now_ns, uint64_t *pn);
 
-/* The last push did not happen after all. */
+/* Takes the last push back. */
 void wan_sent_unpush(struct wan_sent *s);
 
 struct wan_sent_result {
 	uint64_t newly_acked;     /* entries */
 	uint64_t newly_acked_bytes;
-	uint64_t largest_sent_ns; /* send time of r->largest if no report told of one so large before, else 0 */
+	uint64_t largest_sent_ns; /* send time of r->largest if no report told of a number so large before, else 0 */
 	uint64_t spurious;        /* entries found lost that had arrived */
 	uint64_t spurious_marked; /* bytes of their rate_marks */
-	uint64_t spurious_ns;     /* how much longer it would have been right to wait, at most */
-	bool cut;                 /* there was too much work: the report is to be worked off again */
+	uint64_t spurious_ns;     /* the reordering window that these entries would have needed */
+	bool cut;                 /* too much work for one call: the report is to be worked off again */
 };
 
 typedef void (*wan_sent_fn)(void *arg, const struct sent_entry *e);
 
-/* Works off a REPORT: acked() for each entry that it is the first to call received. */
+/* Works off a REPORT: calls acked() for each entry that this report is the first to call received. */
 void wan_sent_report(struct wan_sent *s, const struct wan_report *r, wan_sent_fn acked, void *arg,
                      struct wan_sent_result *res);
-/* The peer has rebuilt number pn: acked() as for one that arrived. Returns 1 if the entry was waited for, 2 if it had
- * been found lost already, 0 else. */
+/* The peer has rebuilt number pn: calls acked() as for a received number. Returns 1 if the entry was unresolved, 2 if
+ * it had been found lost already, 0 else. */
 unsigned wan_sent_rebuilt(struct wan_sent *s, uint64_t pn, wan_sent_fn acked, void *arg);
-/* Works off a REFUSED: refused() for each entry, which is then resolved. Returns how many. */
+/* Works off a REFUSED: calls refused() for each entry, which is then resolved. Returns how many. */
 uint64_t wan_sent_refused(struct wan_sent *s, const struct wan_report *r, wan_sent_fn refused, void *arg);
 
-/* Declares lost what is (see above), lost() for each. An entry named missing is also lost once rtt_ns + reorder_ns have
- * passed since it was sent, if nothing sent later says so. Returns how many. */
+/* Declares lost the entries that are lost (see above), and calls lost() for each. An entry named missing is also lost
+ * once rtt_ns + reorder_ns have passed since it was sent, even if no later datagram has arrived. Returns how many. */
 uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_ns, uint64_t rtt_ns, wan_sent_fn lost,
                          void *arg);
 
-/* The map is full and nothing is heard: what the oldest page still waits for is sent again under new numbers, though
- * nobody said that it was lost. Doubles are harmless. Returns how many entries. */
+/* The map is full and nothing is heard: the unresolved entries of the oldest page are sent again under new numbers,
+ * though no report named them missing. Doubles are harmless. Returns how many entries. */
 uint64_t wan_sent_give_up_oldest(struct wan_sent *s, uint64_t now_ns, wan_sent_fn lost, void *arg);
 
-/* The path is dead: everything that is not resolved is, and goes again elsewhere. Nothing of it is called lost, nor a
- * late arrival of it spurious. Returns how many entries; whole pages, so that entries_in_flight tells whether more is
- * left. */
+/* The path is dead: resolves all unresolved entries; their contents go again on another path. None of them counts as
+ * lost, and their late arrival is not spurious. Works in whole pages; entries_in_flight tells whether more are left.
+ * Returns how many entries. */
 uint64_t wan_sent_give_up_all(struct wan_sent *s, wan_sent_fn moved, void *arg);
 
 /* True if entries named missing wait for wan_sent_detect(). */
 bool wan_sent_any_missing(const struct wan_sent *s);
 
-/* The last push has nothing in it that must arrive: it is resolved at once. */
+/* The entry of the last push has nothing in it that must arrive: resolves it at once. */
 void wan_sent_forget_last(struct wan_sent *s);
 
 /* Gives back pages at the floor whose entries are resolved; lost ones are kept for keep_ns to notice late arrivals. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_units.h - which 64-byte units of a packet: a bitmap of 128 bits. */
+/* wan_units.h - bitmaps of a packet's 64-byte units, 128 bits. */
 #ifndef PROXY_WAN_UNITS_H
 #define PROXY_WAN_UNITS_H
 
@@ -8,7 +8,7 @@
 
 #include "proxy/util/limits.h"
 
-/* How many a packet of len bytes has. */
+/* How many units a packet of len bytes has. */
 static inline unsigned units_of(uint16_t len)
 {
 	return (len + PIECE_UNIT - 1u) / PIECE_UNIT;

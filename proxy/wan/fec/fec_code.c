@@ -34,8 +34,8 @@ void fec_code_add(const struct fec_code *c, unsigned place, const uint8_t *src, 
 	                      (uint8_t **)(uintptr_t)repair);
 }
 
-/* A repair is the sum of all places by weight. With what came taken off it, it is the sum of the lost ones by the
- * matrix `a`; so the lost ones are the inverse times that. */
+/* A repair is the weighted sum of all places. Minus the places that came, it is the lost places times the matrix `a`;
+ * so the lost places are the inverse of `a` times these differences. */
 bool fec_solver_begin(struct fec_solver *s, const uint8_t *lost, unsigned nlost, const uint8_t *row,
                       const uint8_t *have, unsigned nhave)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fec_config.h - what an operator says about FEC, and what is in force on a path. */
+/* fec_config.h - what an operator configures about FEC, and what is in force on a path. */
 #ifndef PROXY_FEC_CONFIG_H
 #define PROXY_FEC_CONFIG_H
 
@@ -12,7 +12,7 @@ struct fec_config {
 	uint8_t k, m; /* FEC_FIXED: m repair datagrams for k others. 1..FEC_K_MAX, 1..FEC_M_MAX */
 };
 
-/* Groups of k datagrams, m repairs each, so many taking turns. */
+/* Groups of k datagrams with m repairs each; `depth` groups take turns. */
 struct fec_plan {
 	uint8_t k, m, depth; /* k 0: off */
 };

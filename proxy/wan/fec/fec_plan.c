@@ -2,27 +2,27 @@
 #include "fec_plan.h"
 
 #define FADE_NUMBERS 262144.0 /* sums are halved here: 1,000 losses at 0.4 % */
-#define PRIOR_LOST    1.0     /* what a line is taken for that has lost something, while little is known: ... */
-#define PRIOR_NUMBERS 1000.0  /* ... one that loses 0.1 % */
-#define BURSTS_SEEN  4.0      /* fewer bursts say nothing of their length */
-#define CLEAN_SEEN   16384.0  /* so many without bursts worth counting: there are none */
-#define K_LEAST      4        /* datagrams of a block */
-#define RTT_BEGIN    5        /* ... and of a round trip: a line that has fewer repeats as quickly; ... */
-#define RTT_LEAST    4        /* ... with fewer than these it is over at once: the line is not what it was taken for */
-#define BLOCK_BURSTS 16       /* bursts of that length are reckoned with only in blocks so many times as long */
-#define FIXED_LOSS   0.001    /* depth is for at least so much */
-#define COST_MOST    1.0      /* repairs for each datagram, on an idle line: a long message waits for them */
-#define FULL_SLACK   0.004    /* where load is known as well as that, a line that is full gives up repairs in steps */
-#define FULL_LOSSES  10.0     /* what it may keep at first, for each datagram: so many for each loss, ... */
-#define FULL_COST    0.05     /* ... or this, ... */
-#define FULL_MOST    0.5      /* ... and no more than this */
-#define FULL_STEP    0.93     /* what is left of them after a step, ... */
-#define FULL_NEAR    1.3      /* ... from so many times the least that is of use on; ... */
-#define FULL_LOOKS   40       /* ... which it keeps for so many steps */
-#define FULL_LEAST   0.003    /* less than this is not worth the coding */
-#define WORTH        0.5      /* share of losses left over, more than which FEC is worth nothing */
+#define PRIOR_LOST    1.0     /* after its first loss a line is assumed to lose this many ... */
+#define PRIOR_NUMBERS 1000.0  /* ... of so many datagrams (0.1 %), until more is known */
+#define BURSTS_SEEN  4.0      /* fewer bursts say nothing about their mean length */
+#define CLEAN_SEEN   16384.0  /* after so many datagrams without enough bursts, the line has none */
+#define K_LEAST      4        /* least k: datagrams of a block ... */
+#define RTT_BEGIN    5        /* ... and of a round trip for FEC to begin: with fewer, repetition is as quick; ... */
+#define RTT_LEAST    4        /* ... with fewer than these FEC ends at once */
+#define BLOCK_BURSTS 16       /* bursts of unknown length count only in blocks so many times as long */
+#define FIXED_LOSS   0.001    /* for a fixed k and m, depth is chosen for at least this loss */
+#define COST_MOST    1.0      /* most repairs for each datagram on an idle line: a long message waits for them */
+#define FULL_SLACK   0.004    /* if load is known this well, a full line gives up repairs in steps */
+#define FULL_LOSSES  10.0     /* repairs for each datagram that it may keep at first: so many for each loss, ... */
+#define FULL_COST    0.05     /* ... or this share, ... */
+#define FULL_MOST    0.5      /* ... and no more than this share */
+#define FULL_STEP    0.93     /* share of the repairs left after a step, ... */
+#define FULL_NEAR    1.3      /* ... until so many times the least useful cost; ... */
+#define FULL_LOOKS   40       /* ... which the line keeps for so many steps */
+#define FULL_LEAST   0.003    /* fewer repairs for each datagram are not worth the coding */
+#define WORTH        0.5      /* with a larger share of losses left over, FEC is worth nothing */
 #define KEEP_COST    1.25
-#define KEEP_LEFT    4.0      /* 6 % of error in the loss make a factor of 2 */
+#define KEEP_LEFT    4.0      /* a 6 % error in the loss makes a factor of 2 */
 #define KEEP_ROOM    1.25
 
 void fec_measure_add(struct fec_measure *m, uint64_t numbers, uint64_t lost, uint64_t bursts)
@@ -45,7 +45,7 @@ double fec_measure_loss(const struct fec_measure *m)
 double fec_measure_expected(const struct fec_measure *m)
 {
 	if (m->lost == 0 && !m->found)
-		return 0; /* clean, as far as is known: repairs would be all cost */
+		return 0; /* no loss is known yet: repairs would only cost */
 	return (m->lost + PRIOR_LOST) / (m->numbers + PRIOR_NUMBERS);
 }
 
@@ -64,7 +64,7 @@ static double fourth(double v)
 	return v * v;
 }
 
-/* e^-x for x >= 0: e^(x/1024) by its series, squared ten times. (libm is not of the core.) */
+/* e^-x for x >= 0: e^(x/1024) by its series, squared ten times. (The core must not use libm.) */
 static double exp_minus(double x)
 {
 	double y = x / 1024, e = 1 + y * (1 + y / 2 * (1 + y / 3 * (1 + y / 4 * (1 + y / 5))));
@@ -82,16 +82,16 @@ static double power(double base, unsigned n)
 	return v;
 }
 
-/* The losses of one group: how likely n of them are, n = 0, 1, 2... */
+/* Iterates over the probabilities of n losses in one group, n = 0, 1, 2... */
 struct losses {
 	double mean;  /* of a group */
 	double q, batches;
-	double p, before; /* of n and n - 1 */
+	double p, before; /* probability of n and of n - 1 losses */
 	double within;    /* sum of i x p(i) up to n */
 	unsigned n;
 };
 
-/* How likely a burst that took one of a group takes the next of it, too. */
+/* Probability that a burst which took one number of a group takes the group's next one, too. */
 static double goes_on(unsigned depth, double burst)
 {
 	return power(1 - 1 / (burst > 1 ? burst : 1), depth);
@@ -140,10 +140,11 @@ static double cost_of(const struct fec_plan *p)
 /* --- what could be done --- */
 
 struct best {
-	/* few, most: the cheapest that do; fewest: what leaves fewest over in the room that there is */
+	/* few, most: the cheapest plans that leave no more than their limit; fewest: the plan that leaves fewest losses
+	 * within the room that the line has */
 	struct fec_plan few, fewest, most;
-	double left;         /* what `few` may leave over; `most`: FEC_LEFT_MOST */
-	double afford, full; /* what few and fewest may cost, and `most` */
+	double left;         /* share of losses that `few` may leave over; `most` may leave FEC_LEFT_MOST */
+	double afford, full; /* what `few` and `fewest` may cost, and what `most` may cost */
 	double fewest_left;
 };
 
@@ -162,7 +163,7 @@ static unsigned m_most(unsigned k, unsigned depth)
 	return k + m <= span ? m : span > k ? span - k : 0;
 }
 
-/* The least m of from .. upto that leaves over at most `left`, as each more leaves fewer; 0: none does. */
+/* The least m of from .. upto that leaves over at most `left`; 0: none does. A larger m always leaves fewer. */
 static unsigned least_repairs(struct fec_plan p, unsigned from, unsigned upto, double left, double loss, double q)
 {
 	unsigned least = 0;
@@ -190,7 +191,7 @@ static unsigned affordable(double cost, unsigned k, unsigned most)
 	return m;
 }
 
-/* For that k and depth the m of each, from what is lost on average. */
+/* Tries the m of each plan in struct best for this k and depth, from the average loss on. */
 static void try_groups(struct best *b, unsigned k, unsigned depth, unsigned repairs, double loss, double q)
 {
 	struct fec_plan p = {.k = (uint8_t)k, .depth = (uint8_t)depth};
@@ -234,7 +235,7 @@ static double cost_most(const struct fec_line *line)
 	return line->load > most / (1 + COST_MOST) ? most / line->load - 1 : COST_MOST;
 }
 
-/* Of a block: what comes behind it waits until they are out. */
+/* Most repairs of a block: later datagrams wait until they are out. */
 static unsigned repairs_most(const struct fec_line *line)
 {
 	double n = line->rtt_datagrams / FEC_REPAIRS_PART;
@@ -251,7 +252,7 @@ static void try_all(struct best *b, double loss, double burst, const struct fec_
 		unsigned k = most > FEC_K_MAX ? FEC_K_MAX : most < 1 ? 1 : (unsigned)most;
 
 		if (d > 0 && burst < 1.05)
-			break; /* it would only take longer */
+			break; /* a larger m would only take longer */
 		try_groups(b, k, depths[d], repairs, loss, q);
 		for (unsigned i = 0; i < sizeof(sizes); i++)
 			if (sizes[i] < k)
@@ -259,7 +260,7 @@ static void try_all(struct best *b, double loss, double burst, const struct fec_
 	}
 }
 
-/* What may be left over: so few that hardly any of a round trip's datagrams are. */
+/* Share of losses that may be left over: hardly any datagram of a round trip. */
 static double left_few(double loss, const struct fec_line *line)
 {
 	double lost = loss * line->rtt_datagrams;
@@ -283,8 +284,9 @@ static double cost_full(double loss)
 	return cost > FULL_MOST ? FULL_MOST : cost < FULL_COST ? FULL_COST : cost;
 }
 
-/* A full line does not say how much more it is to carry. Often it is what a moment has left: so it goes down to what is
- * of use, the last steps are small, and it stays there for a while. Then it is a line that is full. */
+/* A full line does not tell how much more it is asked to carry. Often only a backlog of the last moment fills it: so
+ * repairs go down in steps to the least useful cost, the last steps are small, and they stay there for a while. If the
+ * line is still full then, it is full for good. */
 static struct fec_plan step_down(const struct fec_plan *plan, double loss, double burst, const struct fec_line *line)
 {
 	struct best b = {.full = cost_full(loss)};
@@ -326,7 +328,7 @@ static bool fits(const struct fec_plan *p, const struct fec_line *line)
 	return p->k * p->depth <= KEEP_ROOM * line->block_datagrams || (p->k <= K_LEAST && p->depth == 1);
 }
 
-/* Depth for bursts that nobody has seen is for blocks that are long enough. */
+/* The burst length to plan for. Bursts that were never seen count only in blocks that are long enough. */
 static double burst_of(const struct fec_measure *m, const struct fec_line *line)
 {
 	double burst = fec_measure_burst(m), most = line->block_datagrams / BLOCK_BURSTS;
@@ -371,7 +373,7 @@ static void update_auto(struct fec_plan *plan, uint64_t *changed_ns, const struc
 	set(plan, changed_ns, &want, now_ns);
 }
 
-/* k and m are given: the least depth that does, or the one that leaves fewest over. */
+/* k and m are configured: the least depth that leaves few enough losses, or the one that leaves fewest. */
 static struct fec_plan fixed_for(const struct fec_config *c, double loss, double burst, const struct fec_line *line)
 {
 	struct fec_plan best = {.k = c->k, .m = c->m, .depth = 1}, p = best;

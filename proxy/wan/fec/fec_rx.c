@@ -60,7 +60,7 @@ static uint8_t *data_of(const struct fec_rx *rx, uint32_t at)
 	return rx->data + (size_t)rx->stride * at;
 }
 
-/* The oldest place, for something new. */
+/* Takes the oldest place of the ring for a new symbol. */
 static uint32_t take_place(struct fec_rx *rx, uint32_t space, uint64_t pn, size_t len)
 {
 	uint32_t at = rx->next;
@@ -117,7 +117,7 @@ struct survey {
 	bool forgotten;
 };
 
-/* Goes over the places of the group. More than FEC_M_MAX lost ones are counted and not listed. */
+/* Surveys the places of the group. Lost places beyond FEC_M_MAX are counted but not listed. */
 static void look_around(const struct fec_rx *rx, const struct fec_seen *seen, const struct wan_recv *recv,
                         const struct wan_fec *f, struct survey *s)
 {
@@ -156,13 +156,13 @@ static bool same_group(const struct fec_wait *w, uint32_t space, const struct wa
 	return w->space == space && w->base == f->base && w->group == f->group;
 }
 
-/* Repairs of one group agree about it. */
+/* True if the repair describes the group as the noted ones do. */
 static bool agrees(const struct fec_wait *w, const struct wan_fec *f)
 {
 	return w->span == f->span && w->depth == f->depth && w->len == f->len && w->rows == f->rows;
 }
 
-/* Forgets repairs that the ring has no room for any more. */
+/* Forgets repairs whose places in the ring were taken by newer datagrams. */
 static void drop_lost_repairs(const struct fec_rx *rx, struct fec_wait *w)
 {
 	unsigned n = 0;
@@ -179,7 +179,7 @@ static void drop_lost_repairs(const struct fec_rx *rx, struct fec_wait *w)
 	w->n = (uint8_t)n;
 }
 
-/* Notes the repair. False: it contradicts those before, or is there already. */
+/* Notes the repair. False: it contradicts earlier repairs, or is there already. */
 static bool note(struct fec_rx *rx, struct fec_wait *w, uint32_t space, uint64_t pn, const struct wan_fec *f)
 {
 	uint32_t at;
@@ -208,7 +208,7 @@ static bool note(struct fec_rx *rx, struct fec_wait *w, uint32_t space, uint64_t
 
 /* --- solving --- */
 
-/* What came out as place `place`: length, CRC, frames. */
+/* Hands over a rebuilt symbol: length, CRC, frames. */
 static bool hand_over(struct fec_rx *rx, struct fec_seen *seen, uint64_t pn, const struct wan_fec *f, uint8_t *dgram,
                       uint64_t due_ns, fec_rebuilt_fn rebuilt, void *arg)
 {
@@ -225,7 +225,7 @@ static bool hand_over(struct fec_rx *rx, struct fec_seen *seen, uint64_t pn, con
 	return true;
 }
 
-/* About when a lost place would have come: as the next one of the group did, or the one before. */
+/* About when a lost place would have come: when the group's next place came, or the one before. */
 static uint64_t due(const struct fec_rx *rx, const struct survey *s, unsigned place)
 {
 	for (unsigned i = 0; i < s->nhave; i++)
@@ -244,7 +244,7 @@ static bool solve(struct fec_rx *rx, struct fec_seen *seen, const struct fec_wai
 	if (!fec_solver_begin(rx->solver, s->lost, s->nlost, w->row, s->have, s->nhave))
 		return false;
 	for (unsigned x = 0; x < s->nlost; x++) {
-		due_ns[x] = due(rx, s, s->lost[x]); /* before what is rebuilt takes places in the ring */
+		due_ns[x] = due(rx, s, s->lost[x]); /* now, before rebuilt datagrams take places in the ring */
 		out[x] = rx->out[x] + WAN_HDR_LEN - FEC_SYMBOL_HDR;
 		memset(out[x], 0, f->len);
 	}
@@ -252,7 +252,7 @@ static bool solve(struct fec_rx *rx, struct fec_seen *seen, const struct fec_wai
 		size_t len = rx->kept[s->at[i]].len;
 
 		if (len > f->len)
-			return false; /* longer than the longest: not of this group */
+			return false; /* longer than the group's longest symbol: not a member */
 		fec_solver_add(rx->solver, i, data_of(rx, s->at[i]), len, out);
 	}
 	for (unsigned r = 0; r < s->nlost; r++)
@@ -278,7 +278,7 @@ enum fec_outcome fec_rx_repair(struct fec_rx *rx, struct fec_seen *seen, const s
 		return FEC_FORGOTTEN;
 	if (!note(rx, w, seen->space, pn, f))
 		return FEC_NONSENSE;
-	look_around(rx, seen, recv, f, &s); /* again: the repair may have taken the place of one of the group */
+	look_around(rx, seen, recv, f, &s); /* again: the repair may have taken the ring's place of a member */
 	if (s.forgotten)
 		return FEC_FORGOTTEN;
 	if (s.nlost > w->n)

@@ -48,7 +48,7 @@ void fec_symbol_hdr(uint8_t *symbol, size_t frames_len)
 
 /* --- filling --- */
 
-/* As deep as buffers allow: other lanes want some, and so does the next block of this one. */
+/* The plan's depth, or as deep as buffers allow: other lanes need buffers, and so does the next block of this lane. */
 static unsigned depth_for(const struct fec_pool *pool, const struct fec_plan *plan)
 {
 	unsigned depth = plan->depth, most = FEC_BLOCK_PARITY_MAX / plan->m;
@@ -143,7 +143,7 @@ size_t fec_tx_row_bytes(const struct fec_tx *t)
 
 /* --- going out --- */
 
-/* To the next repair of a group that has members. */
+/* Goes on to the next repair of a group that has members. */
 static void skip_empty(struct fec_tx *t)
 {
 	while (t->next < t->out.rows * t->out.plan.depth && t->out.len[t->next % t->out.plan.depth] == 0)
@@ -195,7 +195,7 @@ bool fec_tx_sent(struct fec_tx *t, struct fec_pool *pool)
 
 /* --- what closing early may cost --- */
 
-/* What a repair takes to be saved up: its bits at m/k of the rate. */
+/* Time to save up for a repair: its bits at m/k of the rate. */
 static uint64_t saving_ns(const struct fec_plan *plan, size_t bytes, uint64_t share_bps)
 {
 	return 1 + (uint64_t)((double)bytes * 8e9 * plan->k / ((double)(share_bps ? share_bps : 1) * plan->m));

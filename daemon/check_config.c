@@ -24,7 +24,7 @@ static bool is_given(const struct link_config *c, const struct config_reading *r
 	         c->peer_name[0] != '\0'));
 }
 
-/* All that cannot be read at once: a start tells one. */
+/* Reports all files that cannot be read; a start reports only the first. */
 static bool are_readable(const struct link_config *c, struct config_reading *r)
 {
 	const struct {
@@ -40,7 +40,7 @@ static bool are_readable(const struct link_config *c, struct config_reading *r)
 	return ok;
 }
 
-/* The files that it names, as a start would read them. False: an error was told. */
+/* Reads the files that the link file names, as a start would. False: an error was reported. */
 static bool check_keys(const struct link_config *c, struct config_reading *r)
 {
 	char err[CONFIG_ERR_MAX] = "out of memory";

@@ -29,12 +29,12 @@
 #define MAP_ALIGN     (2ull << 20) /* a huge page, and the largest chunk */
 #define SET_ASIDE_MAX 4            /* damaged files kept for one name: each takes up as much memory as a buffer */
 
-enum trailer_acks { ACKS_UNKNOWN, ACKS_EARLY, ACKS_LATE }; /* unknown: of a version that did not say */
+enum trailer_acks { ACKS_UNKNOWN, ACKS_EARLY, ACKS_LATE }; /* unknown: written by a version without this field */
 
 enum trailer_state { TRAILER_EMPTY = 1, TRAILER_IN_USE = 2 };
 
-/* First bytes of the last MAP_ALIGN of the file. All but `state` and what follows the CRC is written before the file gets
- * its name. */
+/* First bytes of the last MAP_ALIGN of the file. All fields but `state` and those behind the CRC are written before the
+ * file gets its name. */
 struct trailer {
 	uint64_t magic;
 	uint64_t epoch;
@@ -43,13 +43,15 @@ struct trailer {
 	uint32_t shard, nshards;
 	uint32_t reserve_percent;
 	uint32_t state; /* enum trailer_state */
-	uint64_t lanes; /* 0: of a version that did not say */
-	uint32_t crc;   /* CRC-32 of all fields that do not change; 0: of a version that had none */
-	uint32_t owes_nothing; /* 1: no packet of a host is in it. 0: there may be some, or a version that did not say */
-	/* Whose devices may write into the arena. Not in the CRC. */
-	uint32_t owner_pid;   /* 0: nobody's, or a version that did not say */
-	uint32_t acks;        /* enum trailer_acks: of what is in it. Not in the CRC, either */
-	uint64_t owner_start; /* when that process began, as /proc/PID/stat has it: another one may have its number later */
+	uint64_t lanes; /* 0: written by a version without this field */
+	uint32_t crc;   /* CRC-32 of all fields that do not change; 0: written by a version without a CRC */
+	uint32_t owes_nothing; /* 1: no packet of a host is in the arena. 0: there may be some, or written by a version
+	                        * without this field */
+	/* The process whose devices may write into the arena. Not in the CRC. */
+	uint32_t owner_pid;   /* 0: none, or written by a version without this field */
+	uint32_t acks;        /* enum trailer_acks, of the packets in the arena. Not in the CRC, either */
+	uint64_t owner_start; /* start time of that process, from /proc/PID/stat: another process may have the same PID
+	                       * later */
 };
 
 static uint32_t trailer_crc(const struct trailer *t)
@@ -93,7 +95,8 @@ static int lock(const struct arena_file *f, char *err, size_t errlen)
 	return -EBUSY;
 }
 
-/* Whether the open file still has the name that it was opened by: whoever had it locked may have removed it. */
+/* True if the open file still has the name that it was opened by: the process that had locked it may have removed
+ * it. */
 static bool has_name(const struct arena_file *f)
 {
 	struct stat open_one, named;
@@ -131,12 +134,12 @@ static int open_existing(struct arena_file *f, char *err, size_t errlen)
 /* --- what a file holds --- */
 
 enum content {
-	CONTENT_EMPTY,   /* nothing was left in it, says its trailer; or it has no bytes at all */
+	CONTENT_EMPTY,   /* the trailer says that nothing was left in the file; or the file has no bytes */
 	CONTENT_IN_USE,
-	CONTENT_UNKNOWN, /* it cannot be told: not to be touched */
+	CONTENT_UNKNOWN, /* unknown content: the file must not be changed */
 };
 
-/* Mappings of a file begin and end at multiples of so much: its file system's huge pages may be of 1 GiB. */
+/* Mappings of the file begin and end at multiples of this unit: the file system's huge pages may be of 1 GiB. */
 static uint64_t map_unit(int fd)
 {
 	struct statfs fs = {0};
@@ -156,7 +159,7 @@ uint64_t arena_file_bytes(uint64_t region_len, uint64_t page_bytes)
 	return file_len(region_len, page_bytes > MAP_ALIGN ? page_bytes : MAP_ALIGN);
 }
 
-/* False if a file of that size, of whoever made it, has no place for a trailer. */
+/* False if a file of that size has no place for a trailer. */
 static bool read_trailer(int fd, uint64_t size, struct trailer *t)
 {
 	uint64_t unit = map_unit(fd);
@@ -164,7 +167,7 @@ static bool read_trailer(int fd, uint64_t size, struct trailer *t)
 
 	if (size < 2 * MAP_ALIGN || size % unit)
 		return false;
-	/* mapped, not read: hugetlbfs before Linux 6.4 reads nothing that was never touched, and pread() is no
+	/* mapped, not read: on hugetlbfs before Linux 6.4, read() returns nothing for untouched pages; pread() is no
 	 * shorter */
 	end = mmap(NULL, unit, PROT_READ, MAP_SHARED, fd, (off_t)(size - unit));
 	if (end == MAP_FAILED)
@@ -206,7 +209,7 @@ static uint32_t count_set_aside(const struct arena_file *f)
 	return n;
 }
 
-/* A name that nothing has: two may be set aside in one second. */
+/* Renames to an unused name: two files may be set aside in one second. */
 static int rename_aside(struct arena_file *f)
 {
 	time_t now = time(NULL);
@@ -256,10 +259,10 @@ int arena_file_set_aside(struct arena_file *f, const char *why, char *err, size_
 /* --- whose devices may write into it --- */
 
 /* A kill closes descriptors one after the other: the lock may be gone while a network card still writes into slots that
- * the next process has begun to read. All of a process is over when its pidfd says so. */
+ * the next process has begun to read. A process has ended completely only when its pidfd says so. */
 static int owner_wait_ms = 5000;
 
-/* 0: there is no such process, or it is not to be seen. */
+/* Start time of a process. 0: there is no such process, or it cannot be seen. */
 static uint64_t process_start(uint32_t pid)
 {
 	char path[32], line[1024] = "";
@@ -289,7 +292,7 @@ static void say_owner(struct arena_file *f)
 	__atomic_store_n(&t->owner_pid, pid, __ATOMIC_RELEASE);
 }
 
-/* Until the process that had the arena before is dead, and with it all devices that it had opened. */
+/* Waits until the process that had the arena before is dead, and with it all devices that it had opened. */
 static int await_owner(const struct arena_file *f, const struct trailer *t, char *err, size_t errlen)
 {
 	struct pollfd dead = {.events = POLLIN};
@@ -298,7 +301,7 @@ static int await_owner(const struct arena_file *f, const struct trailer *t, char
 	if (t->owner_pid == 0 || t->owner_pid == (uint32_t)getpid())
 		return 0;
 	dead.fd = (int)syscall(SYS_pidfd_open, (pid_t)t->owner_pid, 0);
-	if (dead.fd < 0) /* there is none; or this kernel cannot say, and the lock alone counts */
+	if (dead.fd < 0) /* no such process; or this kernel has no pidfd, and the lock alone counts */
 		return 0;
 	if (process_start(t->owner_pid) == t->owner_start && poll(&dead, 1, 0) == 0) {
 		log_notice("%s: waiting for process %u to end, which had it before", f->path, t->owner_pid);
@@ -428,7 +431,7 @@ static void give_up(struct arena_file *f)
 	close_fd(f);
 }
 
-/* A new file gets its name when its trailer is written: whatever else has that name and no trailer was damaged. */
+/* A new file gets its name when its trailer is written: so a file with that name and without a trailer was damaged. */
 static int make_file(struct arena_file *f, const struct arena_file_params *p, char *err, size_t errlen)
 {
 	char unfinished[sizeof(f->path) + 8];
@@ -441,7 +444,7 @@ static int make_file(struct arena_file *f, const struct arena_file_params *p, ch
 	r = lock(f, err, errlen);
 	if (r < 0)
 		return r;
-	if (ftruncate(f->fd, 0) < 0) /* what a start left that was killed */
+	if (ftruncate(f->fd, 0) < 0) /* the rest of a start that was killed */
 		return complain(f, err, errlen, "cannot empty");
 	f->fresh = true;
 	f->epoch = p->new_epoch;
@@ -482,12 +485,12 @@ static int look_at_existing(struct arena_file *f, const struct arena_file_params
 	return 0;
 }
 
-/* What hosts send is not to be found on a disk because a mount was missing. */
+/* Checks that the directory is in memory: the hosts' packets must not land on a disk because a mount is missing. */
 static int check_memory(const struct arena_file_params *p, char *err, size_t errlen)
 {
 	struct statfs fs;
 
-	if (statfs(p->dir, &fs) < 0) /* whoever opens the file says what is wrong */
+	if (statfs(p->dir, &fs) < 0) /* opening the file will fail, with a message */
 		return 0;
 	if (fs.f_type == HUGETLBFS_MAGIC || fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)
 		return 0;
@@ -533,7 +536,7 @@ static void set_state(struct arena_file *f, enum trailer_state state)
 
 void arena_file_in_use(struct arena_file *f)
 {
-	say_owner(f); /* not before it was understood: what is set aside stays as it was found */
+	say_owner(f); /* only after the file was understood: a file that is set aside stays unchanged */
 	set_state(f, TRAILER_IN_USE);
 }
 
@@ -648,7 +651,7 @@ enum arena_debt arena_file_debt(const char *dir, const char *link)
 	return most;
 }
 
-/* The lock is not asked for: who has it has said all that counts here before it could be wrong. */
+/* Takes no lock: the process that holds it has written the trailer before its packets were acknowledged early. */
 static bool owes_early(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arena_file.h - the memory of one shard's arena: a named, locked file that outlives the process.
  *
- * `<dir>/<link>.<shard>.arena` holds the arena's region and behind it one page of our own, the trailer: who
+ * `<dir>/<link>.<shard>.arena` holds the arena's region and behind it one page of our own, the trailer: which arena
  * this is (shard of how many, geometry, epoch) and whether anything was left in it. The core's own superblock inside
  * the region is not read here.
  *
- * A file gets its name when its trailer has been written. One that has the name and no trailer that can be believed, or
- * in which the core does not find the arena that the trailer promises, was damaged: it is never formatted, as packets
- * that hosts believe delivered may be in it, but renamed to `...arena.damaged-<time>`, and a new one is made.
+ * A file gets its name when its trailer has been written. A file was damaged if it has the name but no valid trailer,
+ * or if the core does not find the arena that the trailer promises. A damaged file is never formatted, as packets that
+ * hosts believe delivered may be in it, but renamed to `...arena.damaged-<time>`, and a new file is made.
  *
- * Who opens a file waits until the process that had it before has ended, not only until its lock is gone: until then
- * that one's network cards may write into the arena.
+ * arena_file_open() waits until the process that had the file before has ended, not only until its lock is gone: until
+ * then that process's network cards may write into the arena.
  *
  * All room is taken at start, so that a full file system is an error message and not a SIGBUS in the middle of a
  * packet. The file is placed on the NUMA node of the LAN port, in huge pages where the mount has them, and left
@@ -34,7 +34,7 @@ struct arena_file_params {
 	const char *dir, *link;
 	bool on_disk; /* dir may be on a file system that writes to a disk */
 	uint32_t shard, nshards;
-	uint64_t lanes; /* what decides which lane a flow is on: link_plan_lanes() */
+	uint64_t lanes; /* link_plan_lanes(): decides which lane a flow is on */
 	struct arena_geometry geometry;
 	uint64_t new_epoch;      /* if the file begins a new life */
 	const char *numa_ifname; /* place near this interface; NULL: anywhere */
@@ -45,10 +45,10 @@ struct arena_file {
 	void *region; /* geometry.len bytes */
 	size_t map_len;
 	uint64_t epoch;
-	bool drained; /* fresh, and the one before says that nothing was left in it */
-	bool fresh; /* nothing in it: format. Otherwise rebuild */
+	bool drained; /* fresh, and the trailer of the arena before says that nothing was left in it */
+	bool fresh; /* the arena is empty: format it. Otherwise rebuild */
 	char path[320];
-	char set_aside[360]; /* what the file that was there is called now; empty: there was none, or it is this one */
+	char set_aside[360]; /* new name of a file that was set aside; empty: none was */
 };
 
 /* Opens or makes the file, locks and maps it. An arena that holds something is only taken up with the same geometry
@@ -56,41 +56,43 @@ struct arena_file {
  * 0 or negative errno. */
 int arena_file_open(struct arena_file *f, const struct arena_file_params *p, char *err, size_t errlen);
 
-/* The core does not understand what is in the file: renames and closes it, so that the next arena_file_open() makes a new
- * one. why: what is wrong with it, to be said behind its name. 0; -EMLINK if too many are kept already, or another
- * negative errno, with a sentence in err: then the file is as it was. */
+/* The core does not understand what is in the file: renames and closes it, so that the next arena_file_open() makes a
+ * new one. why: what is wrong with the file, for a log line, behind its name. 0; -EMLINK if too many are kept already,
+ * or another negative errno, with a sentence in err: then the file is as it was. */
 int arena_file_set_aside(struct arena_file *f, const char *why, char *err, size_t errlen);
 
 /* The core has formatted or rebuilt the arena: from now on it counts as in use. */
 void arena_file_in_use(struct arena_file *f);
 
-/* Whether packets of hosts are in it, for arena_file_debt() after a sudden end: said before they are acknowledged. */
+/* Writes into the trailer whether packets of hosts are in the arena, for arena_file_debt() after a kill. Call before
+ * the packets are acknowledged. */
 void arena_file_say_owed(struct arena_file *f, bool owed);
 
-/* Whether what is held in it may have been acknowledged before its responder had it, for arena_file_owes_early(): said
- * before the first packet is. */
+/* Writes into the trailer whether packets in the arena may have been acknowledged before their responder had them, for
+ * arena_file_owes_early(). Call before the first such ACK. */
 void arena_file_say_early(struct arena_file *f, bool early);
-/* What was said of it last; true if nothing was. */
+/* The last value of arena_file_say_early(), of an earlier process, too; true if unknown. */
 bool arena_file_was_early(const struct arena_file *f);
 
 /* empty: nothing in it needs to be kept. */
 void arena_file_close(struct arena_file *f, bool empty);
 
-/* Whether there is a file that holds something, or may, and that nobody has open. */
+/* True if there is a file that holds packets, or may, and that no process has open. */
 bool arena_file_left(const char *path);
 
 /* Refuses (-EBUSY) if arenas of this link from a start with more shards still hold something; removes them if not. */
 int arena_file_check_others(const char *dir, const char *link, uint32_t nshards, char *err, size_t errlen);
 
 enum arena_debt {
-	ARENA_CLEAR,  /* nothing is owed to anybody, or there is no file */
+	ARENA_CLEAR,  /* nothing is owed to any host, or there is no file */
 	ARENA_OWES,   /* packets of hosts are in it, or may be */
-	ARENA_LOCKED, /* a daemon runs the link and has it open: it may owe, and answers for that itself */
+	ARENA_LOCKED, /* a daemon runs the link and has the file open: the file may owe, and that daemon answers for
+	               * it */
 };
 
-/* Of all files of this link. */
+/* The debt of all files of this link together. */
 enum arena_debt arena_file_debt(const char *dir, const char *link);
-/* Of one of them. */
+/* The debt of one file. */
 enum arena_debt arena_file_debt_of(const char *path);
 
 /* Whether a file of this link, open somewhere or not, holds packets that may have been acknowledged early. */

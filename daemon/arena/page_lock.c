@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation: the first touch of a page is a fault that finds a page and fills it with zeros, of a huge page
- * half a millisecond's work or more. Left to the packet path, the first messages of a link waited for tens of those. */
+ * half a millisecond's work or more. If the packet path touches the pages first, a link's first messages wait for tens
+ * of such faults. */
 #define _GNU_SOURCE /* a thread's name */
 #include "page_lock.h"
 
@@ -72,11 +73,11 @@ struct page_lock {
 	_Atomic bool stop;
 	struct page_lock_piece piece[PAGE_LOCK_PIECES];
 	char what[WHAT_MAX];
-	bool locks; /* of its thread: false once it was refused */
+	bool locks; /* the thread's: false once the kernel refused a lock */
 };
 
-/* What an older kernel is told page by page; another thread may write into the same page, so a word of it is written as
- * it is, in one step. */
+/* For older kernels: touches each page. Another thread may write into the same page, so a word is rewritten unchanged
+ * in one atomic step. */
 static void touch(uint8_t *at, size_t len)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -85,7 +86,7 @@ static void touch(uint8_t *at, size_t len)
 		__atomic_fetch_or((uint64_t *)(void *)(at + i), 0, __ATOMIC_RELAXED);
 }
 
-/* In steps, so that a stop is not kept waiting. */
+/* Takes the pages in steps, so that page_lock_stop() does not wait long. */
 static void take(struct page_lock *r, const struct page_lock_piece *p)
 {
 	for (size_t i = 0; i < p->len && !atomic_load_explicit(&r->stop, memory_order_relaxed); i += STEP) {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Wishes a fresh mapping onto the NUMA node of ifname (NULL, or one that has none: no wish). To be called before any of
+/* Asks for the memory of a fresh mapping on the NUMA node of ifname (NULL, or no node: no request). Call before any of
  * its pages is touched. what: for the log. */
 void page_lock_bind_node(void *at, size_t len, const char *ifname, const char *what);
 
@@ -22,11 +22,12 @@ struct page_lock_piece {
 struct page_lock;
 
 /* Takes every page of PAGE_LOCK_PIECES pieces and locks it, on a thread of its own: gigabytes take seconds, and hosts
- * wait for a daemon that comes back. They can be used meanwhile, and keep what they hold. Room for them must have been taken
- * (fallocate), or a full tmpfs ends the process. If they may not all be locked, they are taken all the same, and that
- * is logged once, with what in front. NULL if there is no thread: pages then come when they are touched. */
+ * wait for a daemon that comes back. The pages can be used meanwhile, and keep their contents. Room for them must have
+ * been taken (fallocate), or a full tmpfs ends the process. Pages that may not be locked are taken all the same, and
+ * one log line says so, with `what` in front. NULL if no thread could be started: pages are then taken when they are
+ * touched. */
 struct page_lock *page_lock_start(const struct page_lock_piece *pieces, const char *what);
-/* Before one of the pieces is unmapped, ready or not. NULL does nothing. */
+/* Call before one of the pieces is unmapped, whether the thread is done or not. NULL does nothing. */
 void page_lock_stop(struct page_lock *r);
 
 #endif

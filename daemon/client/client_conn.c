@@ -54,7 +54,8 @@ static int open_one(const char *path)
 	return -e;
 }
 
-/* The socket or negative errno. Who may not ask for everything may be allowed to look. */
+/* Opens the control socket, or the read-only one for users without the right to the first. The socket or negative
+ * errno. */
 static int open_socket(const char *path)
 {
 	char looks[CONTROL_PATH_CAP];
@@ -104,7 +105,7 @@ static int grow(char **text, size_t *cap)
 	return 0;
 }
 
-/* All until the daemon closes. A line without its end was cut off. */
+/* Reads until the daemon closes the connection. An answer without a final newline was cut off. */
 static char *read_answer(int fd)
 {
 	char *text = NULL;

@@ -20,7 +20,7 @@
 #include "explain.h"
 #include "proxy/roce/roce.h"
 
-/* As in longreach.c: longreach(1) promises them. */
+/* Exit codes as in longreach.c, documented in longreach(1). */
 enum { EXIT_FINE = 0, EXIT_NO = 1, EXIT_BAD_USAGE = 2, EXIT_SILENCE = 3 };
 
 static const char flow_usage[] =
@@ -170,7 +170,7 @@ static int show_flows(const struct json_object *doc)
 	return n > 0 ? EXIT_FINE : EXIT_NO;
 }
 
-/* The daemon's answer to the request, parsed. EXIT_FINE, or it was said why not. */
+/* Asks the daemon and parses its answer. EXIT_FINE, or another exit code after a message. */
 static int ask(const struct request *r, char **text, struct json_object **doc)
 {
 	char request[CONTROL_LINE_MAX];
@@ -218,7 +218,7 @@ static void on_signal(int sig)
 	over = 1;
 }
 
-/* Interrupts a read, whatever it is that ends the trace. */
+/* Interrupts a blocking read when the trace is to end. */
 static void end_after(double seconds)
 {
 	const struct sigaction act = {.sa_handler = on_signal};
@@ -249,7 +249,7 @@ static const char *nak_name(uint8_t syndrome)
 	}
 }
 
-/* What an answer says. */
+/* The name of an answer (AETH). */
 static const char *answer_name(const struct json_object *row, char *text, size_t cap)
 {
 	uint8_t syndrome = (uint8_t)j_uint(row, "syndrome");
@@ -293,7 +293,7 @@ static void show_row(const struct json_object *row, uint64_t first_ns)
 	putchar('\n');
 }
 
-/* One line that came. EXIT_FINE: go on. */
+/* Handles one received line. EXIT_FINE: go on. */
 static int take_row(const struct request *r, const char *line, uint64_t *first_ns, bool *greeted)
 {
 	struct json_object *doc;
@@ -346,7 +346,7 @@ static int listen_to(const struct request *r, int fd)
 	return code;
 }
 
-/* The one flow that is meant, as the daemon knows it: its link and key go into the request. */
+/* Finds the one flow that the user means among the daemon's flows: puts its link and key into the request. */
 static int find_key(const struct request *r, const struct json_object *doc, char text[CONTROL_LINE_MAX])
 {
 	const struct json_object *links = j_get(doc, "links"), *link, *flow, *found = NULL, *found_link = NULL;
@@ -376,7 +376,7 @@ static int find_key(const struct request *r, const struct json_object *doc, char
 	return EXIT_FINE;
 }
 
-/* It is not here yet: its key must be whole, and the link known. */
+/* The daemon does not know the flow yet: the user must have given its complete key and the link. */
 static int own_key(const struct request *r, const struct json_object *doc, char text[CONTROL_LINE_MAX])
 {
 	const struct json_object *links = j_get(doc, "links");

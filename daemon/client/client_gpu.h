@@ -11,9 +11,9 @@ struct client_gpu {
 	CUdeviceptr memory;
 };
 
-/* Allocates on that GPU, and fills in what lr_export_gpu() wants to know. err: why it cannot be had. 0 or -1. */
+/* Allocates memory on that GPU and fills in what lr_export_gpu() needs. err: why this failed. 0 or -1. */
 int client_gpu_alloc(struct client_gpu *gpu, int device, uint64_t size, struct lr_gpu *memory, char *err, size_t cap);
-/* After lr_unexport(), or lr_close(). */
+/* Frees the memory. Call after lr_unexport() or lr_close(). */
 void client_gpu_free(struct client_gpu *gpu);
 
 #endif

@@ -62,7 +62,7 @@ const struct json_object *j_at(const struct json_object *array, size_t i)
 	return json_object_array_get_idx(array, i);
 }
 
-/* json-c takes no const where it may keep the text of a number for later: of a string it changes nothing. */
+/* The cast is sound: json-c takes no const because it may cache the text of a number; a string is not changed. */
 const char *j_string(const struct json_object *value)
 {
 	struct json_object *v = (struct json_object *)(uintptr_t)value;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client_json.h - reading the daemon's answers with json-c.
  *
- * Looking for what is not there gives NULL, and NULL reads as 0, false and "": a client of a newer version shows an
- * older daemon's answer with gaps. */
+ * Looking up a missing member gives NULL, and NULL reads as 0, false and "": a client of a newer version shows an older
+ * daemon's answer with gaps. */
 #ifndef DAEMON_CLIENT_JSON_H
 #define DAEMON_CLIENT_JSON_H
 
@@ -22,8 +22,8 @@ struct j_answer {
 	struct json_object *doc;
 };
 
-/* Takes text over, malloc'ed; NULL: there is none. 0, or what jdoc_parse() returns, and -ENOENT without a text; j_answer_free()
- * is to be called in any case, and may be called twice. */
+/* Takes text over, malloc'ed; NULL: there is none. 0, or what jdoc_parse() returns, and -ENOENT without a text; The
+ * caller must call j_answer_free() in any case, and may call it twice. */
 int j_answer_take(struct j_answer *a, char *text);
 void j_answer_free(struct j_answer *a);
 
@@ -39,7 +39,7 @@ void j_each_uint(const struct json_object *object, void (*fn)(void *arg, const c
 const char *j_text(const struct json_object *object, const char *key);
 double j_number(const struct json_object *object, const char *key);
 uint64_t j_uint(const struct json_object *object, const char *key);
-/* Whether there is such a member, if only null. */
+/* True if there is such a member, even if it is null. */
 bool j_has(const struct json_object *object, const char *key);
 /* An element that is a number, else 0. */
 uint64_t j_value(const struct json_object *value);

@@ -146,7 +146,7 @@ static void forget(struct identity *id)
 
 /* --- files --- */
 
-/* What is written first lies beside the file that it will be. */
+/* Each file is written beside its final name first, with this suffix. */
 #define NEW_SUFFIX ".new"
 
 static const char *const suffixes[] = {"key", "crt", "ca.crt"};
@@ -184,7 +184,7 @@ static int finish(FILE *f, bool written, const char *path)
 	return say_errno(path);
 }
 
-/* The CA's is nobody else's business either: what the edges prove to each other first is made of it (tls_proof.h). */
+/* The CA's certificate is secret, too: the edges' first proof to each other is made from it (tls_proof.h). */
 static int write_cert(const char *path, const X509 *cert, mode_t mode)
 {
 	FILE *f = create(path, mode);
@@ -200,7 +200,7 @@ static int write_key(const char *path, const EVP_PKEY *key)
 	                 : finish(f, PEM_write_PrivateKey(f, key, NULL, NULL, 0, NULL, NULL) == 1, path);
 }
 
-/* All new files of one edge, under their passing names. */
+/* Writes all new files of one edge, under their temporary names. */
 static int write_edge(const struct request *r, const struct identity *ca, const struct identity *id, unsigned site)
 {
 	char dir[PATH_MAX_], path[FILES][PATH_MAX_ + 64];
@@ -210,7 +210,7 @@ static int write_edge(const struct request *r, const struct identity *ca, const 
 	code = make_dir(dir);
 	for (unsigned i = 0; i < FILES; i++) {
 		file_path(r, site, i, NEW_SUFFIX, path[i]);
-		unlink(path[i]); /* of a keygen that was stopped */
+		unlink(path[i]); /* left by a keygen that was stopped */
 	}
 	if (code == EXIT_DONE)
 		code = write_key(path[0], id->key);
@@ -221,7 +221,7 @@ static int write_edge(const struct request *r, const struct identity *ca, const 
 	return code;
 }
 
-/* Whether an earlier set is there, which may be the only copy of keys that are in use. */
+/* True if an earlier set is there, which may be the only copy of keys that are in use. */
 static bool is_there(const struct request *r)
 {
 	char path[PATH_MAX_ + 64];
@@ -251,7 +251,7 @@ static void remove_new(const struct request *r)
 		}
 }
 
-/* A whole set or nothing of it: names change when every file is written. */
+/* Writes a whole set or nothing: files get their final names after all of them were written. */
 static int write_set(const struct request *r, const struct identity *ca, const struct identity edge[2])
 {
 	char from[PATH_MAX_ + 64], to[PATH_MAX_ + 64];
@@ -320,7 +320,7 @@ static int generate(const struct request *r)
 	return EXIT_DONE;
 }
 
-/* What longreachd takes as the name of a link. */
+/* True for a name that longreachd accepts for a link. */
 static bool sound(const char *name, size_t max)
 {
 	size_t len = strlen(name);
@@ -340,7 +340,7 @@ static bool take_sites(struct request *r, const char *text)
 	return sound(r->site[0], NAME_MAX_) && sound(r->site[1], NAME_MAX_) && strcmp(r->site[0], r->site[1]) != 0;
 }
 
-/* --renew without --sites: the two that have a set of this link in DIR. */
+/* --renew without --sites: finds the two sites that have a set of this link in DIR. */
 static bool find_sites(struct request *r)
 {
 	DIR *dir = opendir(r->dir);

@@ -196,7 +196,7 @@ static double seconds(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* A line on the terminal, while it takes longer. */
+/* Shows a progress line on the terminal for operations that take longer. */
 static void progress(struct lr *h, double since)
 {
 	struct lr_rate rate;
@@ -225,7 +225,7 @@ static int report(const struct request *r, const struct lr_event *ev, double too
 	return ev->status == LR_OK ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* Until the operation has ended. */
+/* Waits until the operation has ended. */
 static int await(const struct request *r, struct lr *h, int rc, const uint64_t *op)
 {
 	double since = seconds();
@@ -327,7 +327,7 @@ static void watch_signals(void)
 	sigaction(SIGTERM, &sa, NULL);
 }
 
-/* A daemon that was restarted finds its regions again. NULL: interrupted. */
+/* Connects again after the daemon was restarted, to export the regions anew. NULL: interrupted. */
 static struct lr *dial_again(const struct request *r, const char *link)
 {
 	static const struct timespec pause = {.tv_nsec = 100000000};
@@ -437,7 +437,7 @@ static int export(const struct request *r)
 			fprintf(stderr, "%s: %llu bytes, until interrupted\n", at.region, (unsigned long long)x.size);
 		rc = rc < 0 ? EXIT_FAILED : serve_until_signal(h);
 		if (r->has_gpu && rc != EXIT_NO_RELAY)
-			lr_unexport(h, at.region); /* until the daemon has let go, the memory may not be freed */
+			lr_unexport(h, at.region); /* the memory must not be freed before the daemon has released it */
 		lr_close(h);
 		if (rc != EXIT_NO_RELAY || !(h = dial_again(r, at.link)))
 			break;
@@ -476,8 +476,8 @@ static int regions(const struct request *r)
 	return EXIT_DONE;
 }
 
-/* Half a round trip, what waits already, and the bytes, at the rate that is free; a tenth of the line is the least that
- * is counted on, as others make room. */
+/* Expected duration: half a round trip, plus the waiting bytes and these bytes at the free rate; at least a tenth of
+ * the line, because other users make room. */
 static double expected_s(const struct lr_rate *rate, uint64_t bytes)
 {
 	double bps = (double)rate->free_bps > (double)rate->line_bps / 10 ? (double)rate->free_bps : (double)rate->line_bps / 10;

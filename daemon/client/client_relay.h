@@ -3,7 +3,8 @@
 #ifndef DAEMON_CLIENT_RELAY_H
 #define DAEMON_CLIENT_RELAY_H
 
-/* Whether a command is one of these; and carries it out. argv[0] is the command. Returns the exit code. */
+/* client_relay_knows(): true if the command is one of these. client_relay(): runs it; argv[0] is the command; returns
+ * the exit code. */
 int client_relay_knows(const char *command);
 int client_relay(int argc, char **argv);
 

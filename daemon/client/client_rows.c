@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define STALE_NS 1000000000ull /* a worker that says nothing for so long sends nothing */
+#define STALE_NS 1000000000ull /* a worker without a sample for so long counts as sending nothing */
 
 static struct rows_sums sums_of(const struct json_object *sample)
 {
@@ -22,7 +22,7 @@ static void add_growth(struct rows_sums *to, const struct rows_sums *now, const 
 #undef X
 }
 
-/* Each once. */
+/* Notes each mark once. */
 static void note_marks(struct rows_path *p, const struct json_object *sample)
 {
 	const struct json_object *marks = j_get(sample, "marks"), *m;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_rows.h - rows of a trace out of its samples. Pure.
+/* client_rows.h - makes the rows of a trace from its samples. Pure.
  *
- * A sample is of one worker and one path and holds sums since the worker began. A row is of one path, all workers
- * together: rates since the worker's sample in an earlier row, sums since the trace began. */
+ * A sample tells of one worker and one path and holds sums since the worker began. A row tells of one path and all
+ * workers together: rates since each worker's sample in an earlier row, sums since the trace began. */
 #ifndef DAEMON_CLIENT_ROWS_H
 #define DAEMON_CLIENT_ROWS_H
 
@@ -30,7 +30,7 @@ struct rows_path {
 	struct rows_worker worker[ROWS_WORKERS_MAX];
 	struct rows_sums since_begin;
 	uint64_t row_ns;    /* of its last row */
-	char marks[160];    /* since then, with blanks between them */
+	char marks[160];    /* marks since the last row, separated by blanks */
 };
 
 struct rows {
@@ -50,7 +50,7 @@ struct row {
 	char marks[160];
 };
 
-/* Zeroed memory but for every_ns. True: the sample makes a row. Its texts are those of the sample. */
+/* r: zeroed memory but for every_ns. True: the sample completes a row. The row's texts point into the sample. */
 bool rows_take(struct rows *r, const struct json_object *sample, struct row *row);
 /* The sums begin at 0 again. */
 void rows_begin_again(struct rows *r);

@@ -44,7 +44,7 @@ static const char *state_text(const char *state)
 	return state;
 }
 
-/* The session in force was proven under keys that are not in force any more, here or at the other edge. */
+/* Tells that the running session was proven with keys that are no longer in force, here or at the other edge. */
 static void show_reauth(FILE *out, const struct json_object *peer)
 {
 	const struct json_object *r = j_get(peer, "reauthentication");
@@ -133,7 +133,7 @@ static void show_wan(FILE *out, const struct json_object *l)
 	        j_uint(counters, "wan_repairs"), units_show_bytes(t[0], j_number(l, "wan_in_flight_bytes")));
 }
 
-/* One line of the path's life, one of its losses. */
+/* Shows one line about the path's state, one about its losses. */
 static void show_path(FILE *out, const struct json_object *p)
 {
 	double lost = j_number(p, "lost") - j_number(p, "lost_spuriously"), bursts = j_number(p, "loss_bursts");
@@ -234,7 +234,7 @@ static void show_traffic(FILE *out, const struct json_object *l)
 	        units_show_rate(t[3], j_number(r, "lan_tx_bps")));
 }
 
-/* The bound that 99 of 100 samples stay below, nanoseconds; 0: above all bounds. */
+/* The least bound that 99 of 100 samples stay below, nanoseconds; 0: they exceed all bounds. */
 static double latency_p99_ns(const struct json_object *bounds, const struct json_object *stage)
 {
 	const struct json_object *histogram = j_get(stage, "histogram"), *n, *bound;
@@ -278,7 +278,7 @@ static void show_pool(FILE *out, const struct json_object *pool, const char *bef
 	        cap > 0 ? used / cap * 100 : 0);
 }
 
-/* What the buffer means at this distance. */
+/* Shows what the buffer's size means at this distance. */
 static void show_plan(FILE *out, const struct json_object *l)
 {
 	const struct json_object *p = j_get(l, "buffer_plan");
@@ -347,7 +347,7 @@ static void show_silent_file(FILE *out, const struct json_object *l)
 
 struct drop_list {
 	FILE *out;
-	const char *before; /* what stands in front of the next one */
+	const char *before; /* the separator in front of the next item */
 };
 
 static void show_drop(void *arg, const char *reason, uint64_t n)
@@ -388,8 +388,8 @@ static bool same_flow(const struct json_object *a, const struct json_object *b)
 	       strcmp(j_text(a, "dst"), j_text(b, "dst")) == 0;
 }
 
-/* The same flow in the answer before. Both list them in the same order but for those that came and went: *hint is where
- * the search goes on. */
+/* Finds the same flow in the earlier answer. Both answers list flows in the same order, but some have come or gone: the
+ * search begins at *hint. */
 static const struct json_object *find_flow(const struct json_object *flows, const struct json_object *f, size_t *hint)
 {
 	const struct json_object *m;
@@ -530,7 +530,7 @@ static void say_why(FILE *complaints, const struct json_object *l)
 	        why[0] != '\0' ? ": " : "", why);
 }
 
-/* A link that is up, and for how long? "longreach: link tokyo: its session ends in 240 s: ...". */
+/* Complains about a link whose session will end soon: "longreach: link tokyo: its session ends in 240 s: ...". */
 static bool reauth_is_well(FILE *complaints, const struct json_object *l)
 {
 	const struct json_object *r = j_get(j_get(l, "peer"), "reauthentication");
@@ -553,7 +553,8 @@ static bool reauth_is_well(FILE *complaints, const struct json_object *l)
 	return false;
 }
 
-/* The link works as it was started; after a reboot it would be another one. */
+/* Complains if the link's file differs from the running configuration: after a reboot the link would behave
+ * differently. */
 static void say_not_in_force(FILE *complaints, const struct json_object *l)
 {
 	if (j_text(l, "restart_needed")[0] != '\0')
@@ -566,7 +567,7 @@ bool status_is_well(FILE *complaints, const struct json_object *answer)
 	const struct json_object *links = j_get(answer, "links"), *strays = j_get(answer, "stray_buffers"), *n;
 	bool well = true;
 
-	/* A daemon that carries nothing is no healthy one: perhaps the file was renamed. */
+	/* A daemon without links is not healthy: perhaps a link's file was renamed. */
 	if (j_at(links, 0) == NULL) {
 		fputs("longreach: no link is loaded: the daemon has no link file that ends with .conf\n", complaints);
 		well = false;

@@ -11,8 +11,8 @@
 /* `before` is an earlier answer, for the rates of flows; NULL: none. Flows are shown if the answer has them. */
 void status_show(FILE *out, const struct json_object *answer, const struct json_object *before);
 
-/* Whether there is a link, every link is up, and no buffer lies about that no link will drain. What is not so is a line
- * of complaints. */
+/* True if there is a link, every link is up, and there is no buffer that no link will drain. Writes a line to
+ * complaints for each condition that fails. */
 bool status_is_well(FILE *complaints, const struct json_object *answer);
 
 /* The answer to `failed`: a line for each flow. */

@@ -5,8 +5,8 @@
  *     link      one link: traffic, buffer, bursts, paths, and its flows, sorted and filtered
  *     flow      all that the daemon knows of one flow
  *
- * The daemon is asked once a second, by the request that the page needs: flows are told of one link alone. What names
- * in an answer may contain is made printable before it reaches the terminal. Colours repeat what words say. */
+ * The client asks the daemon once a second, with the request that the page needs: flows come for one link only. Names
+ * in an answer are made printable before they reach the terminal. Colours only repeat what words say. */
 #define _GNU_SOURCE
 #define NCURSES_WIDECHAR 1
 #include "client_top.h"
@@ -44,7 +44,7 @@ struct ui {
 	bool utf8, paused, help, typing, leave;
 	unsigned period; /* index into periods_ms */
 	uint64_t next_ns;
-	bool unheard; /* the last request had no answer */
+	bool unheard; /* the last request was not answered */
 	unsigned chosen_link;
 	char link[TOP_NAME_MAX]; /* of the page */
 	/* flows */
@@ -215,7 +215,7 @@ static const struct json_object *bursts_of_link(const struct json_object *link)
 	return all;
 }
 
-/* A row for priorities, as many of them as there is room for: of each the fullest bin of 1 ms and of 100 us. */
+/* Draws a row of priorities, as many as there is room for: for each the fullest bin of 1 ms and of 100 us. */
 static void draw_priorities(int y, const struct json_object *list)
 {
 	char t[2][UNITS_TEXT_MAX], text[64];
@@ -684,7 +684,7 @@ static void on_key(struct ui *u, int key)
 	}
 }
 
-/* False: the terminal is gone. */
+/* Waits for a key or the next second. False: the terminal is gone. */
 static bool wait_for_key(const struct ui *u)
 {
 	struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -721,7 +721,7 @@ static bool terminal_open(void)
 			close(nowhere);
 		return false;
 	}
-	/* what requests would complain about is in the title */
+	/* errors of requests are shown in the title, not on standard error */
 	if (nowhere >= 0) {
 		dup2(nowhere, STDERR_FILENO);
 		close(nowhere);
@@ -757,7 +757,7 @@ int client_top(const char *control_path, const char *link)
 		u.page = PAGE_LINK;
 		snprintf(u.link, sizeof(u.link), "%s", link);
 	}
-	r = ask(&u); /* once while complaints can be read */
+	r = ask(&u); /* the first request, while messages are still visible */
 	if (r != EXIT_LEFT || !terminal_open()) {
 		top_free(&u.top);
 		return r != EXIT_LEFT ? r : EXIT_NO_TERMINAL;

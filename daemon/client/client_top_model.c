@@ -25,7 +25,7 @@ static const char *spark_cell(double share, bool utf8)
 	return utf8 ? blocks[i > 8 ? 8 : i] : ascii[i > 8 ? 8 : i];
 }
 
-/* Of the last n. */
+/* The greatest of the last n values. */
 static double greatest(const struct top_series *s, unsigned n)
 {
 	double most = 0;
@@ -298,7 +298,7 @@ static int by_order(const void *pa, const void *pb, void *arg)
 		break;
 	}
 	if (r == 0)
-		return by_key(a, b); /* rows do not change places for nothing */
+		return by_key(a, b); /* equal rows keep their order */
 	return o->reverse ? -r : r;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_top_model.h - what `longreach top` knows: the last answer, rates against the one before, short histories. Pure:
- * no terminal, no clock.
+/* client_top_model.h - the state of `longreach top`: the last answer, rates since the answer before, short histories.
+ * Pure: no terminal, no clock.
  *
- * top_take() for each answer of the daemon; then the links in its order, and the flows as top_sort() leaves them. What
- * points into an answer is valid until the next top_take(). */
+ * Call top_take() for each answer of the daemon; then read the links in its order, and the flows as top_sort() leaves
+ * them. Pointers into an answer are valid until the next top_take(). */
 #ifndef DAEMON_CLIENT_TOP_MODEL_H
 #define DAEMON_CLIENT_TOP_MODEL_H
 
@@ -13,7 +13,7 @@
 #define TOP_NAME_MAX    64
 #define TOP_FILTER_MAX  48
 #define TOP_SERIES_MAX  64
-#define TOP_FLOWS_MAX   20000 /* what the daemon tells at most */
+#define TOP_FLOWS_MAX   20000 /* most flows that the daemon lists */
 
 /* The last values, the oldest first. */
 struct top_series {
@@ -66,7 +66,7 @@ struct top {
 	char flows_of[TOP_NAME_MAX];
 	double taken_ns, before_ns;
 	uint64_t left_out;
-	struct top_flow **shown; /* those that pass the filter, sorted */
+	struct top_flow **shown; /* flows that pass the filter, sorted */
 	unsigned nshown;
 };
 
@@ -74,9 +74,9 @@ struct top {
 bool top_take(struct top *t, struct json_object *doc);
 void top_free(struct top *t);
 
-/* By text: every word of `filter` is in the flow's line. */
+/* Filters and sorts the flows. A flow passes if its line contains every word of `filter`. */
 void top_sort(struct top *t, enum top_sort sort, bool reverse, const char *filter);
-/* Index among those shown; -1: it is not. */
+/* Index of the flow among the shown ones; -1: it is not shown. */
 int top_find(const struct top *t, uint64_t key);
 
 /* "learning", "stalled", "RNR heard" (of the responder), "RNR sent" (no room here) or "". */

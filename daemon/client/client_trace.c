@@ -49,7 +49,7 @@ struct request {
 	enum format format;
 };
 
-/* One trace as it comes. */
+/* One trace while it is received. */
 struct session {
 	const struct request *r;
 	FILE *out;
@@ -122,7 +122,7 @@ static void show_row(struct session *s, const struct row *row)
 
 /* --- what comes --- */
 
-/* The first line says whether the daemon is willing at all. */
+/* Takes the first line, which says whether the daemon accepts the request. */
 static int greet(struct session *s, const struct json_object *root)
 {
 	s->greeted = true;
@@ -178,7 +178,7 @@ static int take_lines(struct session *s)
 	return EXIT_FINE;
 }
 
-/* Above 0: there is more to come. */
+/* Receives text. Above 0: more will come. */
 static ssize_t receive(struct session *s)
 {
 	ssize_t n;
@@ -242,7 +242,7 @@ static int run(const struct request *r, FILE *out)
 
 /* --- the picture --- */
 
-/* The script lies beside the program that is installed, or in the tree that it was built in. */
+/* Finds the plotting script: installed beside the program, or in the source tree. */
 static bool find_script(char *path, size_t cap)
 {
 	static const char *const places[] = {"../share/longreach/plot_trace.gp", "../../bench/plot_trace.gp"};
@@ -384,6 +384,6 @@ int trace_main(int argc, char **argv)
 		r.format = FORMAT_CSV;
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
-	signal(SIGPIPE, SIG_IGN); /* a reader that has enough */
+	signal(SIGPIPE, SIG_IGN); /* a reader that closes the pipe ends the trace normally */
 	return r.plot != NULL ? run_and_draw(&r) : run(&r, stdout);
 }

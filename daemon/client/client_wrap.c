@@ -8,7 +8,7 @@
 enum {
 	FIELD_INDENT = 12, /* where the text behind "  wan       " begins */
 	PLAIN_INDENT = 4,
-	COLUMNS_MIN = 40, /* below that a wrapped line is no better */
+	COLUMNS_MIN = 40, /* on narrower terminals wrapping does not help */
 };
 
 unsigned wrap_columns(FILE *out)
@@ -21,7 +21,7 @@ unsigned wrap_columns(FILE *out)
 	return w.ws_col;
 }
 
-/* How many of the len characters go into so many columns: up to a blank, or all that fit where there is none. */
+/* How many of the len characters go into so many columns: up to a blank, or as many as fit if there is no blank. */
 static size_t break_at(const char *line, size_t len, size_t columns, size_t indent)
 {
 	size_t at = columns;

@@ -5,10 +5,11 @@
 
 #include <stdio.h>
 
-/* Columns of the terminal that out is; 0: it is none, or does not say. */
+/* Columns of the terminal `out`; 0: `out` is no terminal, or its width is unknown. */
 unsigned wrap_columns(FILE *out);
 
-/* Writes text, a line that is longer than columns broken at blanks, its rest indented. columns 0: as it is. */
+/* Writes text; breaks lines longer than `columns` at blanks and indents the rest. columns 0: writes the text
+ * unchanged. */
 void wrap_write(FILE *out, const char *text, unsigned columns);
 
 #endif

@@ -20,7 +20,7 @@ enum { EXIT_HEALTHY = 0, EXIT_ILL = 1, EXIT_CANNOT_LOOK = 2 };
 #define FINDINGS_MAX 200
 #define TEXT_MAX     640
 #define CONFIG_DIR   "/etc/longreach"
-#define BETWEEN_S    1 /* two looks at the daemon */
+#define BETWEEN_S    1 /* seconds between the two requests to the daemon */
 
 static const char usage[] =
     "usage: longreach doctor [LINK] [--json] [--config-dir DIR] [--list] [--control PATH]\n"
@@ -44,9 +44,9 @@ struct doctor {
 	struct finding *found;
 	uint32_t n, left_out;
 	bool could_not; /* somewhere */
-	bool quiet;     /* what could not be looked at is part of the JSON alone */
+	bool quiet;     /* only the JSON lists checks that could not be made */
 	pid_t daemon;
-	/* for which doctor_find() speaks */
+	/* the check that is running, for doctor_find() */
 	const char *check;
 	const char *link;
 };
@@ -144,7 +144,7 @@ struct request {
 	bool json;
 };
 
-/* EXIT_HEALTHY with a; EXIT_ILL: no daemon; EXIT_CANNOT_LOOK, said. */
+/* Asks the daemon. EXIT_HEALTHY: a is filled in; EXIT_ILL: no daemon; EXIT_CANNOT_LOOK: after a message. */
 static int ask(struct doctor *d, const struct request *r, struct j_answer *a)
 {
 	char *why = NULL;
@@ -191,7 +191,7 @@ static void read_config(struct doctor_link *l, const char *path)
 	l->has_config = l->config.path[0] != '\0';
 }
 
-/* Of the daemon as a whole. */
+/* Findings about the daemon as a whole. */
 static void look_at_strays(struct doctor *d, const struct j_answer *a)
 {
 	const struct json_object *strays = j_get(a->doc, "stray_buffers"), *s;
@@ -252,7 +252,7 @@ static void name_of(const char *path, char name[LINK_NAME_MAX])
 	snprintf(name, LINK_NAME_MAX, "%.*s", (int)len, base);
 }
 
-/* No daemon: the files and the machine are there all the same. */
+/* Without a daemon: checks the link files and the machine. */
 static int look_at_files(struct doctor *d, const struct request *r, struct doctor_link *l)
 {
 	const struct site_sources sources = {.dir = r->config_dir};

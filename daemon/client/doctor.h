@@ -2,9 +2,9 @@
 /* doctor.h - `longreach doctor`: what is wrong with a link, and what to do about it.
  *
  * The daemon is asked twice, a second apart, and the machine once. Each check of doctor_checks looks at one link (or at
- * none: the daemon as a whole) and says what it finds by doctor_find(). A check that cannot tell says nothing, or
- * doctor_cannot() if it lacks a right that it needs. A healthy link must be told nothing, so a check speaks only of
- * what it has seen, never of what might be. */
+ * none: the daemon as a whole) and says what it finds by doctor_find(). A check without a result says nothing, or calls
+ * doctor_cannot() if it lacks a right that it needs. Nothing may be reported of a healthy link, so a check reports only
+ * what it has seen, never what might be. */
 #ifndef DAEMON_CLIENT_DOCTOR_H
 #define DAEMON_CLIENT_DOCTOR_H
 
@@ -20,9 +20,10 @@ struct doctor;
 /* What is known of a link. */
 struct doctor_link {
 	char name[LINK_NAME_MAX];
-	const struct json_object *now, *before; /* as the daemon told it, last and a second earlier; NULL: it did not */
-	bool has_config;                        /* its file could be read */
-	struct link_config config;              /* what could be understood of it */
+	const struct json_object *now, *before; /* the link in the daemon's last answer and in the one a second earlier;
+	                                         * NULL: missing */
+	bool has_config;                        /* the link's file could be read */
+	struct link_config config;              /* the parts of the file that could be understood */
 	struct config_reading *reading;
 };
 
@@ -32,18 +33,18 @@ struct doctor_check {
 	const char *text; /* what it finds, for --list and longreach(1) */
 };
 
-/* Of links; in the order in which they are told. The first ones are more often the cause of the others. */
+/* The checks, in the order in which findings are printed. Earlier ones are more often the cause of later ones. */
 extern const struct doctor_check doctor_checks[];
 extern const uint32_t doctor_nchecks;
 
 /* "what is wrong\nwhat to do", for the check that is looking. */
 void doctor_find(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The check that is looking cannot: why. */
+/* The running check cannot look: why. */
 void doctor_cannot(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The daemon's process, 0: not known. */
 pid_t doctor_daemon(const struct doctor *d);
 
-/* doctor_link.c: out of what the daemon tells. */
+/* doctor_link.c: from the daemon's answers. */
 void doctor_link_failed(struct doctor *d, const struct doctor_link *l);
 void doctor_edges_differ(struct doctor *d, const struct doctor_link *l);
 void doctor_peer_name(struct doctor *d, const struct doctor_link *l);
@@ -80,7 +81,7 @@ void doctor_pfc(struct doctor *d, const struct doctor_link *l);
 void doctor_offloads(struct doctor *d, const struct doctor_link *l);
 void doctor_enable_roce(struct doctor *d, const struct doctor_link *l);
 void doctor_relay(struct doctor *d, const struct doctor_link *l);
-/* Of the daemon as a whole: l is not looked at. */
+/* About the daemon as a whole: ignores l. */
 void doctor_lsm(struct doctor *d, const struct doctor_link *l);
 
 /* doctor_net.c: routes and neighbours. */
@@ -90,7 +91,7 @@ void doctor_wan_neighbour(struct doctor *d, const struct doctor_link *l);
 void doctor_lan_neighbour(struct doctor *d, const struct doctor_link *l);
 void doctor_rp_filter(struct doctor *d, const struct doctor_link *l);
 
-/* A host here, or its next hop, answers no ARP and no neighbour discovery, as the kernel knows. */
+/* True if, by the kernel's neighbour table, a local host or its next hop answers no ARP and no neighbour discovery. */
 bool doctor_host_is_deaf(const struct ip_addr *host);
 
 /* doctor_nft.c: rules of nft. */

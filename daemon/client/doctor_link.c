@@ -11,10 +11,11 @@
 #include "daemon/util/units.h"
 
 #define BUFFER_FULL      0.9  /* share of a pool */
-#define RETRIES_AT_LEAST 20   /* repetitions within the second between two looks ... */
-#define CLOCKS_APART_S   1.0  /* logs of both edges can be read side by side below it */
-#define CLOCK_SET_AGE_S  3600 /* whoever looks after something broke wants to know for so long */
-#define FLOWS_LOOKED_AT  2000 /* of those that have a line each */
+#define RETRIES_AT_LEAST 20   /* least repetitions within the second between two looks ... */
+#define CLOCKS_APART_S   1.0  /* with a smaller difference, logs of both edges can be read side by side */
+#define CLOCK_SET_AGE_S  3600 /* so long after a step of the clock it is reported, for somebody who looks after a
+                               * failure */
+#define FLOWS_LOOKED_AT  2000 /* most flows that are looked at one by one */
 #define RETRIES_SHARE    0.1  /* ... and of all packets from hosts */
 
 /* --- the two looks --- */
@@ -52,7 +53,8 @@ static const char *path_name(const struct json_object *path, char text[64])
 
 /* --- the link as a whole --- */
 
-/* Who has a port that the daemon did not get: the daemon may not look into processes of others, and root may. */
+/* The process that has a port which the daemon could not open: the daemon may not look into other users' processes, but
+ * root may. */
 static const char *port_holder_of(const struct doctor_link *l, char text[PORT_HOLDER_TEXT_MAX])
 {
 	text[0] = '\0';
@@ -96,7 +98,7 @@ void doctor_edges_differ(struct doctor *d, const struct doctor_link *l)
 		            state_is(l, "refused") ? "nothing is carried" : "nothing is acknowledged early");
 }
 
-/* The control connection came to nothing because of who the other end is. */
+/* True if the control connection failed because of the other end's name. */
 static bool is_about_name(const char *trouble)
 {
 	return strstr(trouble, "PeerName=") != NULL;
@@ -117,7 +119,7 @@ void doctor_control(struct doctor *d, const struct doctor_link *l)
 	const struct json_object *peer = j_get(l->now, "peer");
 	const char *trouble = j_text(peer, "trouble");
 
-	/* one that is made again between the looks is none to speak of */
+	/* a control connection that was remade between the looks is not reported */
 	if (!runs(l) || state_is(l, "peer_stopped") || j_bool(peer, "connected") ||
 	    j_bool(j_get(l->before, "peer"), "connected") || is_about_name(trouble))
 		return;
@@ -151,7 +153,7 @@ static const char *show_time(char text[32], double s)
 	return text;
 }
 
-/* In both looks: what the control channel says late is no clock. */
+/* Reports a difference only if both looks show it: a late message on the control channel looks like a clock error. */
 void doctor_clocks_apart(struct doctor *d, const struct doctor_link *l)
 {
 	const struct json_object *now = j_get(l->now, "peer"), *was = j_get(l->before, "peer");
@@ -189,14 +191,15 @@ static bool is_down(const struct json_object *path)
 	return strcmp(j_text(path, "state"), "up") != 0;
 }
 
-/* Datagrams come on the path, between the two looks. */
+/* True if datagrams came on the path between the two looks. */
 static bool is_heard(const struct doctor_link *l, size_t i)
 {
 	return l->before != NULL &&
 	       j_uint(path_at(l->now, i), "rx_datagrams") > j_uint(path_at(l->before, i), "rx_datagrams");
 }
 
-/* A path that both looks found down: a new one needs a moment, and one to a stopped link is as it should be. */
+/* True for a path that both looks found down. A new path needs a moment, and a path to a stopped link is expected to be
+ * down. */
 static bool stays_down(const struct doctor_link *l, size_t i)
 {
 	return !state_is(l, "peer_stopped") && is_down(path_at(l->now, i)) && path_at(l->before, i) != NULL &&
@@ -374,7 +377,7 @@ static const struct json_object *same_flow(const struct json_object *flows, cons
 	return NULL;
 }
 
-/* Packets of it wait for an answer since before the first look, and not one has ever come. */
+/* True if packets of the flow have waited for an answer since before the first look, and no answer has ever come. */
 static bool is_unanswered(const struct json_object *f, const struct json_object *was)
 {
 	return was != NULL && strcmp(j_text(f, "side"), "far") == 0 && strcmp(j_text(f, "pairing"), "learning") == 0 &&

@@ -25,13 +25,13 @@
 #include "daemon/util/units.h"
 #include "headroom/audit.h"
 
-#define CERT_DAYS     30             /* as the daemon begins to say it */
-#define HUGE_RATE_BPS 10000000000ull /* from here on small pages cost a core more than a little */
+#define CERT_DAYS     30             /* as in the daemon's own warning */
+#define HUGE_RATE_BPS 10000000000ull /* from this rate on small pages cost a core noticeable time */
 #define ROCE_HEADERS  80             /* IPv6, UDP, BTH, RETH and ICRC around a packet's payload */
 
 /* --- the link file --- */
 
-/* Every error of the reading that fn adds to. */
+/* Reports every error that fn adds to the reading. */
 static void tell_errors(struct doctor *d, const struct doctor_link *l,
                         void (*fn)(const struct link_config *c, struct config_reading *r), const char *todo)
 {
@@ -147,7 +147,7 @@ static bool there_is_swap(void)
 	return lines > 1;
 }
 
-/* Of the whole process: its links share it. Huge pages are never swapped. */
+/* Checks the memlock limit of the whole process, which its links share. Huge pages are never swapped. */
 void doctor_memlock(struct doctor *d, const struct doctor_link *l)
 {
 	char path[64], t[2][UNITS_TEXT_MAX];
@@ -167,7 +167,7 @@ void doctor_memlock(struct doctor *d, const struct doctor_link *l)
 
 /* --- NUMA --- */
 
-/* Whether a list such as 0-3,8 has the number. */
+/* True if a list such as 0-3,8 contains the number. */
 static bool list_has(const char *list, int n)
 {
 	int from, to, len;
@@ -288,7 +288,8 @@ void doctor_certificate(struct doctor *d, const struct doctor_link *l)
 	}
 }
 
-/* A certificate of the future: the one clock that there is to compare with. */
+/* A certificate that is not valid yet shows that this machine's clock is behind: there is no other clock to compare
+ * with. */
 void doctor_clock(struct doctor *d, const struct doctor_link *l)
 {
 	X509 *cert = l->has_config ? read_certificate(l->config.certificate_file) : NULL;
@@ -337,7 +338,7 @@ void doctor_ip_forward(struct doctor *d, const struct doctor_link *l)
 			    settings[i].name, settings[i].name);
 }
 
-/* A feature that has a request of its own. False: it is off, or cannot be read. */
+/* True if an offload with its own ethtool request is on. False: it is off, or cannot be read. */
 static bool offload_is_on(int fd, const char *ifname, uint32_t request, uint32_t mask)
 {
 	struct ethtool_value v = {.cmd = request};
@@ -390,7 +391,7 @@ static void say_audit(void *arg, const char *text)
 	doctor_find(arg, "LAN port %s", text);
 }
 
-/* As configured against as computed. A port without DCB has no PFC of its own. */
+/* Compares the configured PFC with the computed one. A port without DCB has no PFC. */
 void doctor_pfc(struct doctor *d, const struct doctor_link *l)
 {
 	for (uint32_t i = 0; l->has_config && i < l->config.nlan_ports; i++) {
@@ -412,7 +413,7 @@ void doctor_pfc(struct doctor *d, const struct doctor_link *l)
 	}
 }
 
-/* A GID of the port's RDMA device that is RoCE's: its NIC takes UDP 4791 before any program sees it. */
+/* True if the port's RDMA device has a RoCE GID: then the NIC takes UDP 4791 before any program sees it. */
 static bool roce_is_on(const char *ifname)
 {
 	char pattern[128], type[32] = "";

@@ -159,7 +159,8 @@ static int take_route(const struct nlmsghdr *h, void *arg)
 	return MNL_CB_OK;
 }
 
-/* Hosts of a prefix are perhaps here and there: one route to some of them out of a LAN port is enough. */
+/* True if a route to some addresses of the prefix leaves by a LAN port: hosts of a prefix may be in several places, so
+ * one such route is enough. */
 static bool has_lan_route(struct mnl_socket *s, const struct link_config *c, const struct ip_prefix *p)
 {
 	struct route_search rs = {.s = s, .c = c, .p = p};
@@ -169,14 +170,14 @@ static bool has_lan_route(struct mnl_socket *s, const struct link_config *c, con
 
 	r->rtm_family = ip_prefix_is4(p) ? AF_INET : AF_INET6;
 	if (rtnl_ask(s, h, take_route, &rs) < 0)
-		return true; /* it cannot be told */
+		return true; /* unknown: assume that there is one */
 	for (uint32_t i = 0; i < rs.n; i++)
 		if (is_lan(s, c, rs.oif[i]))
 			return true;
 	return rs.n == sizeof(rs.oif) / sizeof(rs.oif[0]);
 }
 
-/* Hosts of that family; a prefix may be there for hosts to come. */
+/* Looks at hosts of one address family. A prefix may be configured for future hosts. */
 static void look_at_family(struct doctor *d, struct mnl_socket *s, const struct link_config *c, bool ip4)
 {
 	const struct ip_prefix *first = NULL;
@@ -208,7 +209,7 @@ void doctor_local_route(struct doctor *d, const struct doctor_link *l)
 	mnl_socket_close(s);
 }
 
-/* Some address of a prefix that is a host's: not the network's own. */
+/* A host address of a prefix, not the network address. */
 static struct ip_addr some_host(const struct ip_prefix *p)
 {
 	struct ip_addr a = p->addr;
@@ -218,7 +219,7 @@ static struct ip_addr some_host(const struct ip_prefix *p)
 	return a;
 }
 
-/* With a barrier the daemon has routes of its own; RoCE needs none. */
+/* Checks routes to the remote prefixes. With a barrier the daemon has routes of its own; RoCE needs none. */
 void doctor_remote_route(struct doctor *d, const struct doctor_link *l)
 {
 	struct mnl_socket *s = NULL;
@@ -313,7 +314,7 @@ void doctor_wan_neighbour(struct doctor *d, const struct doctor_link *l)
 		mnl_socket_close(s);
 }
 
-#define HOSTS_MAX 256 /* that are looked at */
+#define HOSTS_MAX 256 /* most hosts that are looked at */
 
 struct seen {
 	struct ip_addr a[HOSTS_MAX];
@@ -361,7 +362,7 @@ bool doctor_host_is_deaf(const struct ip_addr *host)
 	return deaf;
 }
 
-/* Of hosts here that have flows: who has none may be off. */
+/* Looks at local hosts that have flows: a host without flows may be switched off. */
 void doctor_lan_neighbour(struct doctor *d, const struct doctor_link *l)
 {
 	const struct json_object *flows = j_get(l->now, "flows"), *f;
@@ -393,7 +394,7 @@ static int64_t rp_filter(const char *ifname)
 	return all > own ? all : own;
 }
 
-/* What comes from the other edge must come in where the way to it goes out, if that is asked for. */
+/* With strict rp_filter, datagrams of the other edge must come in by the interface that the route to it uses. */
 static void look_at_returns(struct doctor *d, struct mnl_socket *s, const struct path_config *p)
 {
 	char ifname[IF_NAMESIZE], out[IF_NAMESIZE] = "nowhere", t[2][ADDR_TEXT_MAX];
@@ -401,7 +402,7 @@ static void look_at_returns(struct doctor *d, struct mnl_socket *s, const struct
 
 	if (!ip_addr_is4(&p->remote) || !machine_port_of(&p->local, ifname) || rp_filter(ifname) != 1)
 		return;
-	/* as the kernel asks itself when a packet has come in there: the way back */
+	/* the kernel's own lookup when a packet has come in there: the route back */
 	if (find_way(s, &p->remote, &p->local, 0, &w) && w.oif == if_nametoindex(ifname))
 		return;
 	if (w.found && w.oif != 0)

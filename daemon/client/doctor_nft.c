@@ -3,10 +3,9 @@
  *
  * Theory of operation
  *
- * Whether a firewall drops the link's datagrams is found out as the kernel would: a packet is led through the rules of
- * each chain at the hook, in order. A match whose meaning is not known here may be true or not: a rule with such a
- * match that accepts ends the search without a finding, and one that drops is passed over. So what is found is really
- * so. */
+ * To find out whether a firewall drops the link's datagrams, a model packet passes the rules of each chain at the hook
+ * in order, as in the kernel. A match that this code does not know may be true or false: an accepting rule with such a
+ * match ends the search without a finding, a dropping rule is skipped. So every finding is certain. */
 #include "doctor.h"
 
 #include <inttypes.h>
@@ -80,9 +79,9 @@ enum truth { NO, MAYBE, YES };
 enum verdict { GO_ON, ACCEPTED, DROPPED, NOT_KNOWN, RETURNED };
 
 struct walk {
-	const struct json_object *ruleset; /* the array */
+	const struct json_object *ruleset; /* the array of nft's JSON */
 	const struct packet *p;
-	char by[224]; /* who dropped it */
+	char by[224]; /* the rule or chain that dropped the packet */
 };
 
 static enum truth truth(bool b)
@@ -90,7 +89,7 @@ static enum truth truth(bool b)
 	return b ? YES : NO;
 }
 
-/* Whether a value of the packet is what stands on the right: itself, or in a set, a range, a prefix. */
+/* Whether a value of the packet matches the right side: equal, or in a set, a range, a prefix. */
 static enum truth value_is(const struct json_object *right, const char *text, uint64_t number, const struct ip_addr *a);
 
 static enum truth in_list(const struct json_object *list, const char *text, uint64_t number, const struct ip_addr *a)
@@ -178,7 +177,7 @@ static enum truth meta_is(const struct packet *p, const char *key, const struct 
 	return MAYBE;
 }
 
-/* The first packet of a conversation, which nothing has gone before. */
+/* Whether a match holds for the first packet of a connection (ct state new). */
 static enum truth match_is(const struct packet *p, const struct json_object *match)
 {
 	const struct json_object *left = j_get(match, "left"), *right = j_get(match, "right");
@@ -311,7 +310,7 @@ static void look_at_path(struct doctor *d, const struct json_object *ruleset, co
 	}
 }
 
-/* A link that works needs no advice about a firewall that lets it. */
+/* Looks only at links that do not work: a working link's datagrams pass the firewall. */
 void doctor_firewall(struct doctor *d, const struct doctor_link *l)
 {
 	static const char *const args[] = {"-j", "list", "ruleset", NULL};

@@ -23,8 +23,8 @@ enum { EXIT_HEALTHY = 0, EXIT_FOUND = 1, EXIT_CANNOT_LOOK = 2, EXIT_NO_DAEMON = 
 
 #define BETWEEN_S	1	/* two looks at the daemon */
 #define FOUND_MAX	200
-#define FLOWS_SHOWN	8	/* of those with nothing wrong */
-#define DEAF_MAX	64	/* hosts of which it is remembered whether they answer ARP */
+#define FLOWS_SHOWN	8	/* most flows that are shown with nothing wrong */
+#define DEAF_MAX	64	/* hosts for which the ARP result is remembered */
 
 static const char usage[] =
     "usage: longreach explain [LINK] [FLOW|HOST] [--error N] [--json] [--list] [--control PATH]\n"
@@ -58,7 +58,7 @@ struct found {
 	const char *name;
 	const char *link;
 	const struct json_object *flow; /* NULL: of no flow */
-	uint32_t flows;                 /* the same between the same hosts */
+	uint32_t flows;                 /* flows between the same hosts with the same finding */
 	struct explain_finding text;
 };
 
@@ -76,7 +76,7 @@ struct explain {
 
 /* --- answers of the daemon --- */
 
-/* EXIT_HEALTHY with a; else it was said why not. */
+/* Asks the daemon. EXIT_HEALTHY: a is filled in; else another exit code after a message. */
 static int ask(const struct request *r, struct j_answer *a)
 {
 	char request[CONTROL_LINE_MAX], words[CONTROL_LINE_MAX];
@@ -114,7 +114,7 @@ static bool same_flow(const struct json_object *a, const struct json_object *b)
 	       !j_bool(b, "ended");
 }
 
-/* at: where it was found last, as both answers have the same order but for what came or went. */
+/* at: where the search begins, because both answers list flows in the same order but for those that came or went. */
 static const struct json_object *find_before(const struct json_object *flows, const struct json_object *flow, size_t *at)
 {
 	const struct json_object *f;
@@ -153,7 +153,7 @@ static bool is_near(const struct json_object *flow)
 	return strcmp(j_text(flow, "side"), "near") == 0;
 }
 
-/* Some other queue pair of a far flow's responder answers at this edge, or asks something itself. */
+/* True if another queue pair of a far flow's responder answers at this edge, or sends requests here. */
 static bool answers_elsewhere(const struct json_object *flows, const struct json_object *flow)
 {
 	const char *host = j_text(flow, "dst");
@@ -171,7 +171,8 @@ static bool answers_elsewhere(const struct json_object *flows, const struct json
 	return false;
 }
 
-/* An earlier life of a near flow was given up: what comes now are its requester's repetitions, or the program's next try. */
+/* True if an earlier life of a near flow was given up: the packets now are its requester's repetitions, or the
+ * program's next try. */
 static bool failed_before(const struct json_object *flows, const struct json_object *flow)
 {
 	const struct json_object *f;
@@ -285,7 +286,7 @@ static void find(struct explain *e, const char *name, const char *link, const st
 		place->text = *text;
 }
 
-/* How many RoCEv2 packets came that could not be taken, for a sentence. */
+/* Text: how many RoCEv2 packets came and were dropped. */
 static void refused_packets(const struct json_object *link, char *text, size_t cap)
 {
 	static const char *const drops[][2] = {
@@ -558,7 +559,7 @@ static int bad_usage(const char *what, const char *about)
 	return EXIT_CANNOT_LOOK;
 }
 
-/* The words behind the options: [LINK] [FLOW|HOST]. One that is neither a host nor a number is a link. */
+/* The words behind the options: [LINK] [FLOW|HOST]. A word that is neither a host nor a number is a link. */
 static int take_words(struct request *r, int argc, char **argv)
 {
 	const char *what;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* explain.h - `longreach explain`: why a queue pair is dead, failed or slow.
  *
- * The daemon is asked twice, a second apart, for the flows that somebody names. Each cause of explain_causes looks at one flow
- * and says what it has seen, in words and numbers, and what to do. Of those that end a queue pair the first one that fits is
- * told, as it is the reason for whatever else there is; of those that make it slow all are. Of a healthy flow nothing is
- * said. */
+ * The daemon is asked twice, a second apart, for the flows that somebody names. Each cause of explain_causes looks at
+ * one flow and says what it has seen, in words and numbers, and what to do. Of the causes that end a queue pair only
+ * the first one that fits is told, as it explains all other findings; of the causes that make it slow all are told.
+ * Nothing is said of a healthy flow. */
 #ifndef DAEMON_CLIENT_EXPLAIN_H
 #define DAEMON_CLIENT_EXPLAIN_H
 
@@ -17,13 +17,14 @@
 
 /* One flow, and what is known around it. */
 struct explain_flow {
-	const struct json_object *link, *link_before; /* as the daemon tells of it; before: a second earlier, or NULL */
-	const struct json_object *flow, *before;      /* before NULL: it was not there, or has ended */
+	const struct json_object *link, *link_before; /* the link in the daemon's answer; link_before: a second earlier,
+	                                               * or NULL */
+	const struct json_object *flow, *before;      /* before NULL: the flow was not there yet, or has ended */
 	const struct json_object *facts;
 	double seconds;    /* between the two looks */
 	bool near;         /* seen beside its requester */
 	bool host_deaf;    /* the host on this side answers no ARP */
-	bool failed_before; /* near: an earlier life of the queue pair was given up, which is the cause that counts */
+	bool failed_before; /* near: an earlier life of the queue pair was given up, which is the real cause */
 	bool host_answers; /* other queue pairs of the responder answer, or its own requests come here */
 };
 
@@ -33,7 +34,7 @@ struct explain_finding {
 
 struct explain_cause {
 	const char *name;
-	bool ends;       /* the queue pair; else it makes it slow */
+	bool ends;       /* the cause ends the queue pair; else it makes the queue pair slow */
 	uint32_t errors; /* bits 1 << completion status that a program may see (enum ibv_wc_status) */
 	bool (*look)(const struct explain_flow *f, struct explain_finding *out);
 	const char *text; /* for --list and longreach(1) */
@@ -52,7 +53,7 @@ struct explain_error {
 	const char *text;
 };
 
-/* By number or by name, with or without IBV_WC_ and _ERR. NULL: none that this knows. */
+/* Finds an error by number or by name, with or without IBV_WC_ and _ERR. NULL: unknown. */
 const struct explain_error *explain_error_find(const char *text);
 
 /* "near:3 10.1.0.2:0x12 > 10.2.0.2:0x15"; returns text. */

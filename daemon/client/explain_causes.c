@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* explain_causes.c - the table of what may be wrong with a queue pair, and how each shows in what the edges know.
+/* explain_causes.c - the table of causes that may ail a queue pair, and how each shows in the edges' figures.
  *
- * Ages of a flow that has ended are told as they are now: age_then() takes off what has passed since. */
+ * The daemon tells ages of an ended flow as of now: age_then() subtracts the time since the flow's end. */
 #include "explain.h"
 
 #include <inttypes.h>
@@ -16,12 +16,12 @@
 #define MS 1000000ull
 #define S  1000000000ull
 
-#define QUIET_NS       (2 * S) /* longer than any host is sent away, or waits before it repeats */
-#define LOSSES_MIN     5       /* fewer gaps than that are chance ... */
-#define LOSSES_SHARE   10000   /* ... as are those of one packet in so many */
-#define LINE_FULL      0.85    /* of the rate that may be sent */
-#define WINDOW_USED    0.5     /* of what the window lets through: the host does not wait for much else */
-#define WINDOW_SHORT   0.8     /* of the line: a window that lets less through is short */
+#define QUIET_NS       (2 * S) /* longer than any RNR delay, and than any host's wait before it repeats */
+#define LOSSES_MIN     5       /* fewer gaps are chance ... */
+#define LOSSES_SHARE   10000   /* ... as are gaps of less than one packet in so many */
+#define LINE_FULL      0.85    /* share of the permitted rate: the line is full */
+#define WINDOW_USED    0.5     /* share of the rate that the window permits: the window limits the host */
+#define WINDOW_SHORT   0.8     /* share of the line: a window that permits less is short */
 #define LAN_RTT_NS     (200000ull)
 #define READ_BYTES_MAX 150 /* packets so small on average are READ requests */
 
@@ -53,7 +53,7 @@ static bool has_ended(const struct explain_flow *f)
 	return j_bool(f->flow, "ended");
 }
 
-/* Since then, at the flow's end if it has ended. UINT64_MAX: it never was. */
+/* Age of a time at the flow's end, or now if the flow has not ended. UINT64_MAX: the event never happened. */
 static uint64_t age_then(const struct explain_flow *f, const char *name)
 {
 	uint64_t ended = j_uint(f->flow, "ended_age_ns"), age = fact(f, name);
@@ -88,7 +88,7 @@ static uint64_t packets(const struct explain_flow *f)
 	return j_uint(f->flow, "pos_next") - j_uint(f->flow, "pos_base");
 }
 
-/* Packets cross, if only without early ACKs (mismatch, open) or into a full buffer (stuck). */
+/* True if packets cross, even without early ACKs (mismatch, open) or into a full buffer (stuck). */
 static bool line_is_up(const struct explain_flow *f)
 {
 	static const char *const down[] = {"dead", "peer_stopped", "stopped", "waiting", "refused", "port", "failed"};
@@ -104,7 +104,7 @@ static bool refused(const struct explain_flow *f, uint8_t syndrome)
 	return j_bool(f->facts, "failed") && fact(f, "syndrome") == syndrome;
 }
 
-/* Where it was refused, for a sentence. */
+/* The PSN that was refused. */
 static uint32_t fail_psn(const struct explain_flow *f)
 {
 	return (uint32_t)fact(f, "fail_pos") & ROCE_PSN_MASK;
@@ -114,7 +114,8 @@ static uint32_t fail_psn(const struct explain_flow *f)
 
 static bool look_line_down(const struct explain_flow *f, struct explain_finding *out)
 {
-	/* a queue pair with nothing to send now is told, too: whoever asks does not see that its next request goes nowhere */
+	/* tells of a queue pair with nothing to send now, too: its next request would go nowhere, and the user cannot
+	 * see that */
 	if (line_is_up(f) || has_ended(f) || (fact(f, "undelivered") == 0 && j_bool(f->facts, "failed")))
 		return false;
 	return explain_say(out,
@@ -165,7 +166,8 @@ static bool look_operational(const struct explain_flow *f, struct explain_findin
 static bool look_timeout(const struct explain_flow *f, struct explain_finding *out)
 {
 	uint64_t opened = fact(f, "opened_age_ns"), paired = age_then(f, "paired_age_ns"), heard, answer;
-	/* a timer shorter than it takes to send all that is outstanding leaves no silence; nobody else asked it to repeat */
+	/* a timeout shorter than the time to send all outstanding packets leaves no silence; nothing else caused
+	 * repetitions */
 	bool unasked = fact(f, "repeats") > 0 && fact(f, "gaps") == 0 && fact(f, "rnr_sent") == 0;
 	char t[4][UNITS_TEXT_MAX], after[16 + UNITS_TEXT_MAX];
 
@@ -197,7 +199,8 @@ static bool never_answered(const struct explain_flow *f)
 	return learning(f) && tried && fact(f, "rnr_naks") == 0;
 }
 
-/* A connection of the responder's host came through here when the flow began, or later: its way back leads here. */
+/* True if a connection of the responder's host came through here when the flow began, or later: its route back leads
+ * here. */
 static bool way_back_seen(const struct explain_flow *f)
 {
 	return f->host_answers || (j_has(f->facts, "connection_seen_age_ns") &&
@@ -310,7 +313,7 @@ static bool look_peer_gone(const struct explain_flow *f, struct explain_finding 
 	                             "its route back changed?");
 }
 
-/* It repeats before an ACK from over there can be here. */
+/* True if the host repeats before an ACK of the other site can be here. */
 static bool too_early(const struct explain_flow *f)
 {
 	return waits_for_responder(f) && fact(f, "repeat_after_ns") < rtt_ns(f) + rtt_ns(f) / 4;
@@ -368,7 +371,7 @@ static bool look_lan_loss(const struct explain_flow *f, struct explain_finding *
 	                   j_text(f->flow, "dst"), lost, of);
 }
 
-/* Bits per second that may leave. */
+/* Bits per second that may be sent. */
 static double line_bps(const struct explain_flow *f)
 {
 	const struct json_object *paths = j_get(f->link, "paths"), *p;
@@ -423,7 +426,7 @@ static bool look_held_off(const struct explain_flow *f, struct explain_finding *
 	                   j_text(f->flow, "src"), fact(f, "rnr_sent"), fact(f, "undelivered"), j_text(f->flow, "dst"));
 }
 
-/* Of its packets; of a READ each answer. */
+/* Mean bytes of the flow's packets; for READs, of each response. */
 static double bytes_each(const struct explain_flow *f, bool *reads)
 {
 	double each = packets(f) > 0 ? j_number(f->flow, "bytes") / (double)packets(f) : 0;
@@ -432,7 +435,7 @@ static double bytes_each(const struct explain_flow *f, bool *reads)
 	return *reads ? j_number(f->flow, "pmtu") : each;
 }
 
-/* In packets per second: now; or, if it does nothing now, over its life. */
+/* Packets per second: now, or over the flow's life if it is idle now. */
 static double speed(const struct explain_flow *f)
 {
 	double now = growth(f->flow, f->before, "pos_next") / f->seconds;

@@ -23,7 +23,7 @@
 #include "headroom/headroom.h"
 #include "plan/plan.h"
 
-/* Exit codes: longreach(1) promises them. */
+/* Exit codes, documented in longreach(1). */
 enum exit_codes {
 	EXIT_OK = 0,
 	EXIT_REFUSED = 1,   /* the daemon said no, or a link is not up (status --check) */
@@ -89,7 +89,7 @@ static const struct option long_options[] = {
     {"version", no_argument, NULL, 'V'},       {NULL, 0, NULL, 0},
 };
 
-/* EXIT_OK, or the exit code after having said what is wrong. */
+/* EXIT_OK, or another exit code after a message. */
 static int ask(const char *path, const char *request, struct j_answer *a)
 {
 	const struct json_object *root;
@@ -177,7 +177,7 @@ static int show_once(const struct request *r, struct j_answer *before)
 	return EXIT_OK;
 }
 
-/* Flows have no rates in one answer alone: ask a first time, show the second. */
+/* Rates of flows need two answers: asks a first time, shows the second. */
 static int show_table(const struct request *r)
 {
 	char request[CONTROL_LINE_MAX];
@@ -267,7 +267,7 @@ static int do_reload(const struct request *r)
 	if (code == EXIT_OK)
 		puts(j_text(a.doc, "report"));
 	if (code == EXIT_OK && j_uint(a.doc, "held") > 0)
-		code = EXIT_REFUSED; /* not everything that the files say is in force */
+		code = EXIT_REFUSED; /* not all settings of the files are in force */
 	j_answer_free(&a);
 	return code;
 }
@@ -305,7 +305,7 @@ static int do_version(const struct request *r)
 	return code;
 }
 
-/* Without a daemon, too: scripts ask packages of themselves. */
+/* Works without a daemon, too, for scripts that ask for the installed version. */
 static int do_own_version(const struct request *r)
 {
 	(void)r;
@@ -377,11 +377,11 @@ static void take_option(struct request *r, int opt)
 	case 'c':
 		r->control_path = optarg;
 		break;
-	case 'h': /* whatever else is said */
+	case 'h': /* whatever other options are given */
 		exit(do_help(r));
 	case 'V':
 		exit(do_own_version(r));
-	default: /* getopt has said it */
+	default: /* getopt has printed the error */
 		exit(EXIT_USAGE);
 	}
 }

@@ -12,12 +12,12 @@
 #include "daemon/util/log.h"
 #include "daemon/privileged/privileged.h"
 
-#define SAY_AGAIN_NS (60 * NS_PER_S) /* of a link that owes and cannot start */
+#define SAY_AGAIN_NS (60 * NS_PER_S) /* how often the log repeats that a link owes and cannot start */
 #define NAMES_MAX (SITES_MAX + STRAYS_MAX)
 
 struct closing {
 	struct site_paths paths;
-	struct arena_claim claims[SITES_MAX]; /* of the files that were understood */
+	struct arena_claim claims[SITES_MAX]; /* claims of the files that were understood */
 	struct link_config config[SITES_MAX];
 	uint32_t n;
 	char names[NAMES_MAX][LINK_NAME_MAX]; /* of links whose rules stay */
@@ -26,7 +26,7 @@ struct closing {
 	const struct closed_running *running; /* NULL: none */
 	char *report;
 	bool unlisted; /* there may be more link files than were seen */
-	bool unread;   /* what a link file says is not known */
+	bool unread;   /* a link file could not be understood */
 	bool failed;   /* rules could not be set */
 };
 
@@ -49,7 +49,8 @@ static void keep(struct closing *c, const char *name)
 		snprintf(c->names[c->nnames++], LINK_NAME_MAX, "%s", name);
 }
 
-/* "/etc/longreach/tokyo.conf": tokyo. Also of a file that says nothing else. */
+/* Keeps the rules of the link that a file is named after ("/etc/longreach/tokyo.conf": tokyo), even if the file cannot
+ * be understood. */
 static void keep_file(struct closing *c, const char *path)
 {
 	const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
@@ -82,7 +83,7 @@ int closed_rest(const struct link_config *c, char *err, size_t errlen)
 	return privileged_steer_install(&as_owed, debt == ARENA_CLEAR ? STEER_AT_REST : STEER_RUNNING, err, errlen);
 }
 
-/* The next one of config[]. */
+/* Closes the next link of config[]. */
 static void rest(struct closing *c)
 {
 	const struct link_config *config = &c->config[c->n];
@@ -112,7 +113,7 @@ static void close_one(struct closing *c, const char *path)
 		return;
 	keep_file(c, path);
 	running = c->nnames > 0 ? running_of(c, c->names[c->nnames - 1]) : NULL;
-	if (running != NULL) { /* its rules stand, whatever has become of its file since */
+	if (running != NULL) { /* a running link keeps its rules, even if its file has changed */
 		*config = *running;
 	} else if (r < 0) {
 		say(c, err[0] != '\0' ? err : strerror(-r));
@@ -130,8 +131,9 @@ static bool is_kept(const struct closing *c, const char *name)
 	return false;
 }
 
-/* Links that run without a file: it is on its way to another name, or gone, and the daemon was not told so yet. Their rules go
- * when they stop: without them what they carry would pass the kernel as well, unsealed. */
+/* Keeps the rules of links that run without a file: the file was renamed or removed, and the daemon was not reloaded
+ * yet. Their rules are removed when they stop: without the rules the kernel would forward their packets as well,
+ * unsealed. */
 static void close_fileless(struct closing *c)
 {
 	for (uint32_t i = 0; c->running != NULL && i < c->running->n && c->n < SITES_MAX; i++) {
@@ -143,7 +145,7 @@ static void close_fileless(struct closing *c)
 	}
 }
 
-/* What is left in a buffer of a link without a file is owed, and its rules stay. */
+/* Removes the rules of links without a file, unless packets are left in a buffer of such a link. */
 static void sweep(struct closing *c)
 {
 	const char *links[NAMES_MAX];
@@ -225,7 +227,8 @@ int closed_list_owed(const struct site_sources *src, FILE *out)
 		int r = config_load(c->paths.path[i], config, err);
 
 		if (r < 0 && r != -ENOENT) {
-			fprintf(out, "%s\n", c->paths.path[i]); /* it may name a directory that nobody else does */
+			fprintf(out, "%s\n", c->paths.path[i]); /* the file may name a directory that no other file
+			                                         * names */
 			unread = true;
 		}
 		if (r < 0)

@@ -19,10 +19,10 @@
 #define OUR_TABLES   "longreach"
 #define READ_MAX     (16 << 10)
 #define LOOK_S       1
-#define MESSAGES_MAX 4096 /* read in one go: a ruleset that is replaced has many */
+#define MESSAGES_MAX 4096 /* messages read in one call: replacing a ruleset sends many */
 
 struct steer_watch {
-	int kernel; /* negative errno: it tells nothing, and fn looks every LOOK_S */
+	int kernel; /* negative errno: no notifications, so fn runs every LOOK_S */
 	struct event *said;
 	void (*fn)(void *arg);
 	void *arg;
@@ -67,7 +67,7 @@ static int on_message(const struct nlmsghdr *h, void *arg)
 	return MNL_CB_OK;
 }
 
-/* Messages that were lost may have been about ours. */
+/* Reads all messages. True if one is about our tables; lost messages may have been, too. */
 static bool read_all(struct steer_watch *w)
 {
 	static char buf[READ_MAX]; /* main thread only */

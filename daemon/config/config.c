@@ -5,10 +5,9 @@
  *
  * inih splits the file into sections, names and values; this file feeds it line by line from memory, so that it knows
  * the number of the line that a value came from, and looks each name up in the table (config_keys.c). Leading blanks
- * are cut off before inih sees them: it would take an indented line for the continuation of the one before.
- * Each error is one sentence with file, line, the text as it stands there, and what would be right. config_load() is
- * content with the first; config_load_all() reads on behind it, and leaves out only what would follow from an error that
- * was told already. */
+ * are cut off before inih sees them: it would take an indented line for the continuation of the one before. Each error
+ * is one sentence with file, line, the text as it stands there, and what would be right. config_load() stops at the
+ * first error; config_load_all() reads on, and leaves out only errors that follow from one already told. */
 #include "config.h"
 
 #include <errno.h>
@@ -29,14 +28,14 @@ struct parser {
 	const char *next, *end;        /* text not yet read */
 	unsigned line;                 /* number of the last line handed out */
 	char *err;                     /* CONFIG_ERR_MAX; empty: no error so far */
-	unsigned err_line;             /* that err speaks of; 0: of none */
-	uint32_t path;                 /* that the keys of [Path], or of [Export], speak of */
-	struct config_reading *r;      /* errors are added to it only if ... */
-	bool all;                      /* ... they are all to be told */
-	char skipped[QUOTE_MAX];       /* the section that was told not to be one */
+	unsigned err_line;             /* line of the error in err; 0: the error is about no line */
+	uint32_t path;                 /* index of the path or export that the current section's keys belong to */
+	struct config_reading *r;      /* the reading that errors are added to if ... */
+	bool all;                      /* ... all errors are wanted */
+	char skipped[QUOTE_MAX];       /* an unknown section that was already reported */
 };
 
-/* What is read behind the first error would not be told. */
+/* True if reading can stop: further errors would not be told. */
 static bool is_done(const struct parser *p)
 {
 	return p->err[0] != '\0' && !p->all;
@@ -52,7 +51,7 @@ static void add_error(struct config_reading *r, const char *text)
 
 static void fail_at(struct parser *p, unsigned line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* Notes the first error, or every one. */
+/* Notes the first error, or every error if all are wanted. */
 static void fail_at(struct parser *p, unsigned line, const char *fmt, ...)
 {
 	char text[CONFIG_ERR_MAX];
@@ -96,7 +95,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
 
-/* As inih looks for them: up to a comment behind a blank. */
+/* True if one of the characters is in the line, up to a comment behind a blank, as inih searches. */
 static bool has_any(const char *s, size_t len, const char *chars)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -108,7 +107,7 @@ static bool has_any(const char *s, size_t len, const char *chars)
 	return false;
 }
 
-/* inih tells the first line only that it does not understand. */
+/* Checks a line before inih sees it: inih reports only the first line that it does not understand. */
 static bool line_is_sound(const struct parser *p, const char *s, size_t len)
 {
 	if (p->line == 1 && len >= 3 && memcmp(s, "\xef\xbb\xbf", 3) == 0) {
@@ -120,7 +119,8 @@ static bool line_is_sound(const struct parser *p, const char *s, size_t len)
 	return *s == '[' ? has_any(s + 1, len - 1, "]") : has_any(s, len, "=:");
 }
 
-/* fgets() over memory. Lines that inih could not take whole, or does not understand, are errors, and empty for it. */
+/* fgets() over memory. Lines that are too long for inih, or that it would not understand, are reported here and handed
+ * to inih empty. */
 static char *next_line(char *str, int num, void *stream)
 {
 	struct parser *p = stream;
@@ -244,7 +244,7 @@ static void take_value(struct parser *p, const struct config_key *k, const char 
 	if (*given == 0) {
 		*given = p->line;
 		if (k->flags & KEY_LIST)
-			config_key_clear(k, p->c); /* what the file says replaces the default */
+			config_key_clear(k, p->c); /* the file's value replaces the default */
 	}
 	if (value[strspn(value, " \t,")] == '\0') {
 		snprintf(why, sizeof(why), "expected %s", k->type->expected);
@@ -275,7 +275,7 @@ static bool section_name_is_sound(const char *name, size_t max)
 	return len < max && strspn(name, NAME_CHARACTERS) == len;
 }
 
-/* The section is of a path: "Path" or "Path NAME". Finds it or begins a new one; false: it is none. */
+/* For a section "Path" or "Path NAME": finds the path or begins a new one. False: another section, or an error. */
 static bool enter_path(struct parser *p, const char *section)
 {
 	const char *name = section + strlen("Path");
@@ -313,7 +313,7 @@ static bool is_section_of(const char *section, const char *kind)
 
 /* --- [Export NAME] --- */
 
-/* Finds it or begins a new one; false: it is none. */
+/* For a section "Export NAME": finds the export or begins a new one. False: another section, or an error. */
 static bool enter_export(struct parser *p, const char *section)
 {
 	const char *name = section + strlen("Export");
@@ -338,7 +338,7 @@ static bool enter_export(struct parser *p, const char *section)
 	return false;
 }
 
-/* By name, so that both edges number them alike. */
+/* Sorts the paths by name, so that both edges number them alike. */
 static void sort_paths(struct parser *p)
 {
 	struct link_config *c = p->c;
@@ -357,13 +357,13 @@ static void sort_paths(struct parser *p)
 	}
 }
 
-/* Its keys are not looked at: one error for all of them. */
+/* Reports an unknown section once; its keys are ignored. */
 static void skip_section(struct parser *p, const char *section)
 {
 	snprintf(p->skipped, sizeof(p->skipped), "%s", section);
 }
 
-/* inih's callback: always content, so that its own return value speaks of syntax alone. */
+/* inih's callback: always reports success, so that inih's own return value is about syntax only. */
 static int take_pair(void *user, const char *section, const char *name, const char *value)
 {
 	struct parser *p = user;
@@ -430,7 +430,7 @@ static int set_name(struct parser *p)
 	return 0;
 }
 
-/* Of config_check(): `%s=: why`, or with the line where the key stands. */
+/* Callback of config_check(): reports `KEY=: why`, with the key's line if it has one. */
 static void fail_rule(void *arg, const struct config_key *k, uint32_t path, const char *why)
 {
 	struct parser *p = arg;
@@ -448,8 +448,8 @@ static void fail_rule(void *arg, const struct config_key *k, uint32_t path, cons
 		fail_at(p, line, "%s= %s", k->name, why);
 }
 
-/* Where the line is shared with others losses are of congestion in most cases, and repairs would add to it: there FEC is
- * for those who ask for it. */
+/* Default of FEC=: on a shared line most losses are congestion, and repairs would add to it: there FEC is off unless
+ * configured. */
 static void choose_fec(struct parser *p)
 {
 	const struct config_key *k = config_key_find("Link", "FEC");
@@ -467,7 +467,7 @@ static void parse_text(struct parser *p, const char *text, size_t len)
 	int bad_line;
 
 	bad_line = ini_parse_stream(next_line, p, take_pair, p);
-	/* inih goes on after an error: of its own and ours, the first in the file is the one to tell. */
+	/* inih goes on after an error: tells the earlier one in the file of inih's error and ours. */
 	if (bad_line > 0 && p->err_line > (unsigned)bad_line && !p->all)
 		p->err[0] = '\0';
 	if (bad_line > 0)
@@ -475,7 +475,7 @@ static void parse_text(struct parser *p, const char *text, size_t len)
 		        line_text(text, len, (unsigned)bad_line, q));
 	else if (bad_line < 0)
 		fail_at(p, 0, "not enough memory");
-	if (p->c->npaths == 0) { /* its keys will be missed */
+	if (p->c->npaths == 0) { /* config_check() will report its missing keys */
 		p->c->npaths = 1;
 		set_section_defaults(p->c, KEY_PATH, 0);
 	}
@@ -620,7 +620,7 @@ int config_load_all(const char *path, struct link_config *c, struct config_readi
 
 /* --- comparing and printing --- */
 
-/* All items of a key as one would write them. */
+/* Writes all items of a key in the file's syntax. */
 static void write_items(const struct config_key *k, const struct link_config *c, char *text, size_t cap)
 {
 	char item[CONFIG_ITEM_MAX];
@@ -692,7 +692,7 @@ static void write_help(const char *help, FILE *out)
 	}
 }
 
-/* A list longer than one line may be goes out with one item per line. */
+/* Writes a list that is too long for one line with one item per line. */
 static void write_key(const struct config_key *k, const struct link_config *c, uint32_t path, FILE *out)
 {
 	bool one = config_key_is_of_many(k);
@@ -707,7 +707,7 @@ static void write_key(const struct config_key *k, const struct link_config *c, u
 	}
 }
 
-/* One section of those that there are several of. */
+/* Writes one section of a kind that may occur several times. */
 static void write_section(const struct link_config *c, unsigned kind, uint32_t which, FILE *out)
 {
 	const char *name = kind == KEY_PATH ? c->paths[which].name : c->exports[which].name;

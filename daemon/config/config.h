@@ -17,7 +17,7 @@
 
 #define LINK_NAME_MAX  32
 #define LAN_PORTS_MAX  8
-#define LAN_DEVICE_MAX 160 /* a device with what its driver is told, and a NUL */
+#define LAN_DEVICE_MAX 160 /* a device with its driver's arguments, and a NUL */
 #define WORKERS_MAX    16
 #define CONFIG_ERR_MAX 512
 
@@ -29,7 +29,7 @@
 #define FIBRE_PS_PER_M  5000ull    /* one way: 5.00 us/km */
 
 #define HOST_GROUPS_MAX      64
-#define HOST_GROUP_ADDRESSES 4 /* as many IPv6 addresses as a line holds; items that share one are one machine */
+#define HOST_GROUP_ADDRESSES 4 /* as many IPv6 addresses as a line holds; items that share an address are one machine */
 
 /* Addresses of one machine. */
 struct host_group {
@@ -48,7 +48,7 @@ struct path_config {
 	uint64_t rate_bps;
 	enum rate_controller rate_control;
 	uint16_t mtu;      /* IP MTU, at most */
-	uint16_t path_mtu; /* 0: to be found out */
+	uint16_t path_mtu; /* 0: path MTU discovery */
 	uint32_t weight;
 	uint16_t dscp;
 	uint32_t source_ports; /* of each lane */
@@ -63,7 +63,7 @@ struct export_config {
 	char name[EXPORT_NAME_MAX];
 	char path[LINK_FILE_MAX];
 	bool writable;
-	char user[USER_NAME_MAX]; /* who opens what is beneath it */
+	char user[USER_NAME_MAX]; /* the user that opens files below it */
 };
 
 #define WAN_UDP_IP4_HDR 28
@@ -76,7 +76,7 @@ struct export_config {
 struct relay_allow {
 	struct ip_prefix prefix;
 	uint32_t access;                 /* enum lr_access: 1 get, 2 put */
-	char name[RELAY_ALLOW_NAME_MAX]; /* a trailing *: all that begin so */
+	char name[RELAY_ALLOW_NAME_MAX]; /* a trailing * matches any ending */
 };
 
 /* Largest UDP payload towards that address for an IP MTU. */
@@ -85,7 +85,7 @@ static inline uint16_t config_payload_max(const struct ip_addr *remote, uint16_t
 	return (uint16_t)(mtu - (ip_addr_is4(remote) ? WAN_UDP_IP4_HDR : WAN_UDP_IP6_HDR));
 }
 
-/* What names of links and paths are made of: nothing that means something in quotes, to a shell or in a path. */
+/* Characters of the names of links and paths: none with a meaning in quotes, in a shell or in a path. */
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 /* The first len bytes of name, which need not be a string's end. */
@@ -104,7 +104,7 @@ enum lan_engine_kind { ENGINE_PACKET, ENGINE_DPDK };
 
 enum barrier_config { BARRIER_AUTO, BARRIER_SAYS_OFF, BARRIER_SAYS_PAIR, BARRIER_SAYS_CAUSAL };
 
-/* All of one link file. Units are in the names; 0 means "not given" only where the key's row in config.c says so. */
+/* All of one link file. Units are in the names; 0 means "not given" only if the key's row in config_keys.c says so. */
 struct link_config {
 	char name[LINK_NAME_MAX]; /* file name without .conf */
 	char path[256];
@@ -123,8 +123,10 @@ struct link_config {
 	struct pair_mode pair_modes[PAIR_MODES_MAX];
 	uint32_t npair_modes;
 	uint32_t barrier;  /* enum barrier_config; see config_barrier() */
-	bool barrier_kept; /* not in the file: auto stays pair, as it was at the start; see config_carry_over() */
-	bool barrier_owed; /* not in the file: auto is pair, as the buffer owed early ACKs at the start; closed_note_owed() */
+	bool barrier_kept; /* not in the file: Barrier=auto stays pair, as it was at the start; see
+	                    * config_carry_over() */
+	bool barrier_owed; /* not in the file: Barrier=auto is pair, because the buffer owed packets ACKed early at the
+	                    * start; closed_note_owed() */
 	uint16_t barrier_skip[BARRIER_SKIP_MAX];
 	uint32_t nbarrier_skip;
 	uint64_t barrier_max_ns;
@@ -186,19 +188,20 @@ struct link_config {
 #define CONFIG_SECTIONS_MAX (PATHS_MAX > EXPORTS_MAX ? PATHS_MAX : EXPORTS_MAX)
 #define CONFIG_ITEMS_MAX  64 /* of the longest list */
 
-/* What reading a file has found beside its values. */
+/* What reading a file has found apart from its values. */
 struct config_reading {
-	uint32_t nerrors, left_out; /* errors kept, and those for which there was no room */
+	uint32_t nerrors, left_out; /* errors kept, and errors dropped for lack of room */
 	char error[CONFIG_ERRORS_MAX][CONFIG_ERR_MAX];
-	/* By config_keys' order. The line where a key was first given, of each path or export, 0: nowhere; and that of
-	 * each item of a list. */
+	/* Indexed like config_keys. line: where a key was first given, for each path or export, 0: nowhere; item_line:
+	 * where each item of a list was given. */
 	unsigned line[CONFIG_SECTIONS_MAX][CONFIG_KEYS_MAX];
 	unsigned item_line[CONFIG_KEYS_MAX][CONFIG_ITEMS_MAX];
-	bool bad[CONFIG_KEYS_MAX]; /* it has a value that makes no sense, or lacks one that it needs: says so already */
+	bool bad[CONFIG_KEYS_MAX]; /* the key's value is invalid, or a required value is missing; the error was already
+	                            * told */
 };
 
-/* As config_load(), but every error is told, not the first alone: those of the values, and those between keys that have
- * sound values. c has what could be understood, defaults else. Returns as config_load() does. */
+/* As config_load(), but tells every error: of values, and between keys with sound values. c has the values that could
+ * be understood, and defaults for all others. Returns as config_load() does. */
 int config_load_all(const char *path, struct link_config *c, struct config_reading *r);
 /* The same from memory. */
 int config_parse_all(const char *name, const char *text, size_t len, struct link_config *c, struct config_reading *r);
@@ -206,11 +209,11 @@ int config_parse_all(const char *name, const char *text, size_t len, struct link
 /* Adds an error about a key's i-th item, or that of path i: "FILE:LINE: KEY=VALUE: " and the sentence. */
 void config_blame(struct config_reading *r, const struct link_config *c, const char *key, uint32_t i, const char *fmt,
                   ...) __attribute__((format(printf, 5, 6)));
-/* Whether the key's value in c is one that the file gives, or its default. */
+/* True if the key's value in c is sound: given by the file, or its default. */
 bool config_is_sound(const struct config_reading *r, const char *key);
 
-/* What the driver of a device is told as "WORD=VALUE" behind a comma (LanDevice=, WanDevice=). False if it is not, or if
- * the value does not fit into `cap` bytes. */
+/* Reads the driver argument "WORD=VALUE" behind a comma of a device (LanDevice=, WanDevice=). False if there is none,
+ * or if the value does not fit into `cap` bytes. */
 static inline bool config_device_word(const char *device, const char *word, char *value, size_t cap)
 {
 	size_t len = strlen(word), n;
@@ -228,8 +231,8 @@ static inline bool config_device_word(const char *device, const char *word, char
 	return false;
 }
 
-/* Rules that a file is not refused for, as there may be some that have run without them: prefixes that contain the
- * addresses of the WAN. */
+/* Rules whose violation only warns, because existing files may violate them: prefixes that contain the addresses of the
+ * WAN. */
 void config_check_more(const struct link_config *c, struct config_reading *r);
 
 /* Reads and checks one file. On error returns -EINVAL (or -errno of the file) and err holds a sentence: file, line, the
@@ -246,15 +249,15 @@ bool config_reloadable(const struct link_config *from, const struct link_config 
  * both ends. 0, or -EINVAL with err. */
 int config_compatible(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX]);
 
-/* A running link cannot turn its barrier or FEC on or off: its LAN ports, its rules in the kernel and its memory are
- * made for one of the two. Where a reload asks for that, the link is stopped and started again, its arena kept. */
+/* A running link cannot turn its barrier or FEC on or off: its LAN ports, its rules in the kernel and its memory depend
+ * on both. If a reload asks for that, the link is stopped and started again, with its arena kept. */
 bool config_restarts(const struct link_config *from, const struct link_config *to);
 
-/* A barrier that is on and no longer needed does no harm, so with Barrier=auto it stays on: `to` notes that. To be
- * called before config_reloadable() and config_restarts(). */
+/* A barrier that is on but no longer needed does no harm, so with Barrier=auto it stays on: notes that in `to`. Call
+ * before config_reloadable() and config_restarts(). */
 void config_carry_over(const struct link_config *from, struct link_config *to);
 
-/* What all paths carry together. */
+/* The rate of all paths together. */
 static inline uint64_t config_rate_bps(const struct link_config *c)
 {
 	uint64_t bps = 0;
@@ -273,7 +276,7 @@ static inline bool config_acks_early(const struct link_config *c)
 	return early;
 }
 
-/* What Barrier= comes to: auto is pair if any ACKs are early, or were when the link started or before, else off. */
+/* The barrier in force: auto is pair if any ACKs are early, or were when the link started or before, else off. */
 static inline enum barrier_mode config_barrier(const struct link_config *c)
 {
 	if (c->barrier == BARRIER_AUTO)
@@ -297,7 +300,7 @@ static inline bool config_relay_listens(const struct link_config *c)
 	return c->relay && !ip_addr_eq(&c->relay_listen, &none);
 }
 
-/* FEC= as one would write it. */
+/* Writes the value of FEC= in the file's syntax. */
 void config_fec_name(const struct fec_config *f, char *text, size_t cap);
 
 /* Prints the whole configuration as in force, defaults included, in the file's own syntax: to stdout, or anywhere. */

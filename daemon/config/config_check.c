@@ -16,7 +16,7 @@
 
 struct check {
 	const struct link_config *c;
-	uint32_t path; /* that is spoken of */
+	uint32_t path; /* the path that is being checked */
 	bool *bad;
 	config_blame_fn *fn;
 	void *arg;
@@ -109,7 +109,7 @@ static bool is_driver(const char *device, const char *driver)
 	return strncmp(device, driver, len) == 0 && isdigit((unsigned char)device[len]);
 }
 
-/* The driver drops what its ring's frames do not hold, and says nothing. */
+/* The driver silently drops packets that are longer than its ring's frames. */
 static void check_ring_frame(struct check *ck, const char *device, uint32_t mtu)
 {
 	uint32_t least = (mtu + ETH_HDR + RING_FRAME_OFFSET + RING_FRAME_ALIGN - 1) / RING_FRAME_ALIGN * RING_FRAME_ALIGN;
@@ -183,7 +183,7 @@ static void check_prefixes(struct check *ck)
 	}
 }
 
-/* A prefix of a pair that no host of that side has would never count. */
+/* True if a pair's prefix lies within one of that side's: otherwise the pair would never match a host. */
 static bool within(const struct ip_prefix *p, const struct ip_prefix *list, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -209,7 +209,7 @@ static void check_pair_modes(struct check *ck)
 	}
 }
 
-/* A machine is at one site. */
+/* All addresses of a machine must be at one site. */
 static void check_host_groups(struct check *ck)
 {
 	const struct link_config *c = ck->c;
@@ -260,7 +260,7 @@ static void check_paths(struct check *ck)
 	}
 }
 
-/* Nobody is let in by what was left out. */
+/* A missing key must not let any client in. */
 static void check_relay_clients(struct check *ck)
 {
 	const struct link_config *c = ck->c;
@@ -324,7 +324,7 @@ static void check_times(struct check *ck)
 	}
 }
 
-/* All of what certificates need, or a pre-shared key. */
+/* Either all keys for certificates are given, or a pre-shared key. */
 static void check_security(struct check *ck)
 {
 	const struct link_config *c = ck->c;
@@ -359,7 +359,7 @@ void config_check(const struct link_config *c, bool bad[CONFIG_KEYS_MAX], config
 {
 	static const struct {
 		void (*check)(struct check *);
-		const char *about[5]; /* without sound values of these the rule says nothing */
+		const char *about[5]; /* the rule is skipped unless these keys have sound values */
 	} rules[] = {
 	    {check_required, {NULL}},
 	    {check_ports, {"LanPort"}},
@@ -388,7 +388,7 @@ void config_check(const struct link_config *c, bool bad[CONFIG_KEYS_MAX], config
 	}
 }
 
-/* Whoever routes the hosts' prefixes to the edge, or takes them for the link's, must not mean the line itself. */
+/* The hosts' prefixes, which are routed to the edge and into the link, must not contain the line's own addresses. */
 static void check_wan_address(const struct link_config *c, struct config_reading *r, const char *key, uint32_t path,
                               const struct ip_addr *a)
 {

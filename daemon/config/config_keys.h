@@ -20,14 +20,14 @@ struct config_key;
 /* A kind of value. One item of it is read into, and written from, a field of struct link_config. */
 struct config_type {
 	const char *expected; /* completes "expected ..." */
-	/* 0, or -EINVAL; `why` may be left empty for "expected ..." and is else a sentence of its own. */
+	/* 0, or -EINVAL; `why` may be left empty for "expected ..." otherwise `why` is a sentence of its own. */
 	int (*read)(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX]);
 	void (*write)(const struct config_key *k, const void *field, char *text, size_t cap);
 	/* numbers only: text to base units and back */
 	int (*read_number)(const char *text, uint64_t *value);
 	void (*write_number)(char *text, size_t cap, uint64_t value);
 	const char *zero_word; /* numbers only: the word that stands for 0; NULL if there is none */
-	bool commas; /* may stand in one item of a list, which only blanks part then */
+	bool commas; /* an item may contain commas; then only blanks separate items */
 };
 
 extern const struct config_type type_port, type_prefix, type_ack_mode, type_pair_mode, type_barrier, type_skip,
@@ -40,8 +40,8 @@ enum config_key_flags {
 	KEY_REQUIRED = 1 << 0,
 	KEY_RELOADABLE = 1 << 1, /* may change while the link runs */
 	KEY_LIST = 1 << 2,       /* several items, in one line or in several */
-	KEY_PATH = 1 << 3,       /* of each path: `offset` is of the first one's */
-	KEY_EXPORT = 1 << 4,     /* the same, of each export */
+	KEY_PATH = 1 << 3,       /* a key of each path: `offset` is that of the first path's field */
+	KEY_EXPORT = 1 << 4,     /* the same for exports */
 };
 
 struct config_key {
@@ -63,19 +63,19 @@ extern const uint32_t config_nkeys;
 
 /* Exact match; NULL if there is none. section NULL: in any section. */
 const struct config_key *config_key_find(const char *section, const char *name);
-/* The key, or the section name, that was probably meant; NULL if nothing is near. */
+/* The key whose name is nearest to a misspelt one; NULL if none is near. */
 const struct config_key *config_key_nearest(const char *name);
 const char *config_section_nearest(const char *section);
 bool config_section_known(const char *section);
 
 uint32_t config_key_count(const struct config_key *k, const struct link_config *c); /* items given; 1 if no list */
-/* Where there are several sections of its kind, each has a name: [Path NAME], [Export NAME]. */
+/* True if the key's section may occur several times, each with a name: [Path NAME], [Export NAME]. */
 static inline bool config_key_is_of_many(const struct config_key *k)
 {
 	return k->flags & (KEY_PATH | KEY_EXPORT);
 }
 
-/* i: of a list, of the paths, or of the exports */
+/* i: index in a list, of a path, or of an export */
 const void *config_key_item(const struct config_key *k, const struct link_config *c, uint32_t i);
 /* Lists: forgets the default. */
 void config_key_clear(const struct config_key *k, struct link_config *c);
@@ -83,11 +83,11 @@ void config_key_clear(const struct config_key *k, struct link_config *c);
 int config_key_read(const struct config_key *k, struct link_config *c, uint32_t which, const char *text,
                     char why[CONFIG_WHY_MAX]);
 
-/* Says that a key, of that path, is to blame (NULL: none in particular), and why. */
+/* Reports an error about a key, of that path (NULL: no key in particular), and why. */
 typedef void config_blame_fn(void *arg, const struct config_key *k, uint32_t path, const char *why);
 
-/* The rules between keys: each that is broken goes to fn. bad: keys, in the order of config_keys, whose values are none;
- * rules about them are left out; keys that are missing are added to it. */
+/* The rules between keys: each that is broken goes to fn. bad: keys, in the order of config_keys, without a valid
+ * value; rules about them are skipped; missing keys are added to bad. */
 void config_check(const struct link_config *c, bool bad[CONFIG_KEYS_MAX], config_blame_fn *fn, void *arg);
 
 #endif

@@ -374,7 +374,7 @@ static bool has_control_characters(const char *text)
 	return false;
 }
 
-/* What the kernel takes as an interface name, dev_valid_name(), but for quotes, which are meant for no kernel. */
+/* Accepts interface names as the kernel does (dev_valid_name()), but no quotes: a quote is always a mistake. */
 static int read_port(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
 {
 	if (*text == '\0' || strcmp(text, ".") == 0 || strcmp(text, "..") == 0 || strpbrk(text, "/: ") != NULL)
@@ -441,7 +441,7 @@ static void write_group(const struct config_key *k, const void *field, char *tex
 
 const struct config_type type_group = {.expected = "a group's name or number", .read = read_group, .write = write_group};
 
-/* Kept as a name: the groups that it is in are looked up when it is become. */
+/* Kept as a name: the user's groups are looked up when the process changes to that user. */
 static int read_user(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
 {
 	if (strlen(text) >= k->item_size)
@@ -513,7 +513,7 @@ static void write_engine(const struct config_key *k, const void *field, char *te
 
 const struct config_type type_engine = {.expected = "packet or dpdk", .read = read_engine, .write = write_engine};
 
-/* A name and its driver's words: what DPDK calls devargs. An option of the EAL begins with a dash. */
+/* A device's name and its driver's arguments: DPDK's devargs. A leading dash would make it an option of the EAL. */
 static int read_device(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])
 {
 	if (!isalnum((unsigned char)text[0]) || has_control_characters(text))
@@ -588,7 +588,7 @@ static void write_address(const struct config_key *k, const void *field, char *t
 const struct config_type type_address = {
     .expected = "an IPv4 or IPv6 address such as 192.0.2.1", .read = read_address, .write = write_address};
 
-/* Without one, nothing is written. */
+/* Writes nothing if no address is given. */
 static void write_own_address(const struct config_key *k, const void *field, char *text, size_t cap)
 {
 	static const struct ip_addr none;

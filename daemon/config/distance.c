@@ -2,20 +2,22 @@
 /* Theory of operation
  *
  * Queues, schedulers and a busy machine only ever add to a round trip, so the least of many is nearest to the fibre.
- * The core keeps the least of one to two seconds; here comes one such value a second, and the least of the last thirty
- * of them counts. That is steady on an idle link, which sees few packets, and it would notice a longer way after half a
- * minute seconds only. So five values in a row that are all more than 5 % (and more than the machines' share) above it
- * are believed, if they differ by less than an eighth of what they are above it: a longer way is the same each time,
- * and what the machines add is not. Then the older ones are forgotten. A shorter way is believed at once, because
- * nothing makes a packet early. For the same reason nothing is said of a way before the second value, least of all that
- * its file is wrong. A quiet link measures nothing for seconds: its last value counts once. Together: a longer way is
- * noticed five to eight seconds after a protection switch.
+ * The core keeps the least of one to two seconds; distance_sample() takes one such value a second, and the least of the
+ * last thirty samples counts. This minimum is steady on an idle link, which sees few packets, but alone it would notice
+ * a longer way only after half a minute. So five samples in a row that are all more than 5 % (and more than the
+ * machines' share) above the minimum are believed, if their excesses differ by less than an eighth: the excess of a
+ * longer way is the same each time, the delay of the machines is not. Then the older samples are forgotten. A shorter
+ * way is believed at once, because nothing makes a packet early. A first sample may be too long, so nothing is said
+ * about a way before the second one, least of all that the link's file is wrong. A quiet link measures nothing for
+ * seconds: its last value counts once. Together: a longer way is noticed five to eight seconds after a protection
+ * switch.
  *
- * What is in force follows every such change. What is spoken of does not: an operator who reads ten times an hour that the
- * way has changed reads no eleventh line. The noise of a link is how far its samples are from the one before, smoothed over
- * sixteen of them; one step counts little in it. A change of more than four times that is spoken of at once, a smaller one
- * when it has lasted for two minutes; and of those below a millisecond, which a machine that is busy for a while can make,
- * three at once and one more every ten minutes; each of them makes the others last two minutes longer first. */
+ * The distance in force follows every such change. The log does not: an operator who reads ten times an hour that the
+ * way has changed ignores the eleventh line. The noise of a link is the distance of each sample from the one before,
+ * smoothed over sixteen samples; a single step counts little in it. A change of more than four times the noise is
+ * reported at once, a smaller one when it has lasted for two minutes. Changes below a millisecond, which a busy machine
+ * can make, are reported at once only three times, and once more for every ten minutes; all others must last two
+ * minutes first. */
 #include "distance.h"
 
 #include <string.h>
@@ -44,7 +46,7 @@ static uint64_t percent_less(uint64_t ns)
 	return ns - ns * DISTANCE_PERCENT / 100;
 }
 
-/* Clearly longer: by a share of the way and by more than the machines make. */
+/* True if ns is clearly longer: by a share of the way and by more than the machines' share. */
 static bool is_longer(uint64_t than_ns, uint64_t ns)
 {
 	return ns > percent_more(than_ns) && ns > than_ns + DISTANCE_FLOOR_NS;
@@ -63,7 +65,7 @@ static void keep(struct distance *d, uint64_t ns)
 		d->n++;
 }
 
-/* Only the last `n` samples are left. */
+/* Forgets all but the last `n` samples. */
 static void forget_but(struct distance *d, unsigned n)
 {
 	uint64_t last[DISTANCE_SAMPLES];
@@ -88,7 +90,7 @@ static uint64_t least(const struct distance *d)
 static void note_noise(struct distance *d, uint64_t ns)
 {
 	uint64_t apart_ns = ns > d->last_ns ? ns - d->last_ns : d->last_ns - ns;
-	uint64_t most_ns = DISTANCE_CLEAR * d->noise_ns + DISTANCE_FLOOR_NS; /* so that a step is no noise */
+	uint64_t most_ns = DISTANCE_CLEAR * d->noise_ns + DISTANCE_FLOOR_NS; /* a step must not count as noise */
 
 	if (d->last_ns != 0) {
 		if (apart_ns > most_ns)
@@ -109,7 +111,7 @@ static bool may_begin(const struct distance *d, uint64_t before_ns)
 	return d->n >= DISTANCE_FIRST_NOISY || (d->n >= DISTANCE_FIRST && are_alike(before_ns, d->last_ns));
 }
 
-/* A change that is believed, but was not spoken of: now? */
+/* Whether a believed change that was not reported yet may be reported now. */
 static bool may_speak(struct distance *d)
 {
 	uint64_t step_ns = d->apart > 0 ? d->least_ns - d->said_ns : d->said_ns - d->least_ns;
@@ -134,7 +136,7 @@ static void grow_older(struct distance *d)
 	d->quick_age = 0;
 }
 
-/* Small changes add up: each is compared with what was said, not with the sample before. */
+/* Small changes add up: each sample is compared with the distance last reported, not with the sample before. */
 static enum distance_news news(struct distance *d, uint64_t before_ns)
 {
 	int apart = is_longer(d->said_ns, d->least_ns) ? 1 : is_longer(d->least_ns, d->said_ns) ? -1 : 0;
@@ -204,7 +206,8 @@ static bool is_beyond(const struct distance *d)
 	return d->least_ns > percent_more(fibre_rtt_ns(d->configured_m)) + DISTANCE_FLOOR_NS;
 }
 
-/* And by more than the link's own noise, in which the least of a few samples may well be so much too large. */
+/* True if the measurement exceeds the file's distance by more than the link's noise, too: the least of a few samples
+ * may be too large by that much. */
 static bool is_clearly_beyond(const struct distance *d)
 {
 	return is_beyond(d) && d->least_ns > fibre_rtt_ns(d->configured_m) + DISTANCE_CLEAR * d->noise_ns;

@@ -5,10 +5,10 @@
 
 #include "config.h"
 
-/* For each address that is not the first of its machine, that first one; ascending, as the core wants it. Items that
- * share an address are one machine. Returns how many. */
+/* Fills in, for each address that is not the first of its machine, the machine's first address; ascending, as the core
+ * needs it. Items that share an address are one machine. Returns how many. */
 uint32_t host_groups_aliases(const struct link_config *c, struct host_alias alias[HOST_ALIASES_MAX]);
-/* The same at both edges if they say the same, in whatever order; 0 if nothing is said. */
+/* A digest of all groups, independent of their order, so that edges can compare them; 0 if there are no groups. */
 uint64_t host_groups_digest(const struct link_config *c);
 
 #endif

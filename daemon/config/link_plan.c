@@ -12,9 +12,9 @@
 #define IP_POOL_FLOOR       (4u << 20)
 #define IP_POOL_MAX         (128u << 20)
 #define ETHERNET_WIRE_BYTES 38     /* header, FCS, preamble, gap */
-#define BURST_SPIN_NS       20000  /* a spinning worker is late by little */
-#define BURST_SLEEP_NS      400000 /* a sleeping one by as much as this */
-#define BURST_DATAGRAMS     16     /* and on a slow line of one's own so many: any router's queue holds them */
+#define BURST_SPIN_NS       20000  /* lateness of a spinning worker */
+#define BURST_SLEEP_NS      400000 /* lateness of a sleeping worker */
+#define BURST_DATAGRAMS     16     /* least burst at a fixed rate: any router's queue holds so many datagrams */
 
 uint64_t link_plan_rtt_ns(const struct link_config *c)
 {
@@ -49,7 +49,8 @@ uint64_t link_plan_lanes(const struct link_config *c)
 	return (uint64_t)c->lanes ^ host_groups_digest(c) << 16; /* Lanes= has 9 bits and is not 0 */
 }
 
-/* Hash luck: with several shards one may get more than its share of the flows, never more than all. */
+/* Flows of a shard: by chance of the hash, one of several shards may get more than its share, but never more than
+ * all. */
 static uint32_t shard_flows(const struct link_config *c)
 {
 	uint64_t n = c->workers > 1 ? 2ull * c->max_flows / c->workers : c->max_flows;
@@ -59,7 +60,8 @@ static uint32_t shard_flows(const struct link_config *c)
 	return n < 16 ? 16 : (uint32_t)n;
 }
 
-/* Descriptors and fingerprints of all flows: beside the buffer, not out of it, as it may be the smaller of the two. */
+/* Bytes of all flows' descriptors and fingerprints: added to the buffer, not taken out of it, as the buffer may be
+ * smaller than they are. */
 static uint64_t tables_bytes(uint32_t max_flows)
 {
 	return arena_min_len(CHUNK_MIN, max_flows) - arena_min_len(CHUNK_MIN, 1);
@@ -80,7 +82,7 @@ struct arena_geometry link_plan_geometry(const struct link_config *c)
 	return g;
 }
 
-/* A sixteenth of the buffer, but no more than TCP can make use of: what stands longer in it is only late. */
+/* A sixteenth of the buffer, but no more than TCP can use: a longer queue only adds delay. */
 static uint32_t ip_pool_bytes(const struct link_config *c)
 {
 	uint64_t bytes = arena_bytes(c) / 16;
@@ -151,7 +153,7 @@ struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard,
 	p.barrier_max_ns = c->barrier_max_ns;
 	memcpy(p.barrier_skip, c->barrier_skip, sizeof(p.barrier_skip));
 	p.nbarrier_skip = c->nbarrier_skip;
-	/* the least of it also with the barrier off: the other edge's may be on, until the files agree */
+	/* the minimum even with the barrier off: the other edge's barrier may be on until the files agree */
 	p.ip_pool_bytes = p.barrier == BARRIER_OFF ? IP_POOL_FLOOR : ip_pool_bytes(c);
 	p.naliases = host_groups_aliases(c, p.alias);
 	p.quarantine_ns = c->quarantine_ns;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link_plan.h - from a link's configuration to the numbers that its parts are started with. Pure. */
+/* link_plan.h - works out, from a link's configuration, the numbers that its parts are started with. Pure. */
 #ifndef DAEMON_LINK_PLAN_H
 #define DAEMON_LINK_PLAN_H
 
@@ -10,15 +10,16 @@ struct headroom_deep;
 /* Round trip to expect before it is measured: 5 us per km each way, and a little for the machines. */
 uint64_t link_plan_rtt_ns(const struct link_config *c);
 
-/* What one direction of the deep buffer should be at that round trip, and what its size means for `flows` flows;
- * capacity_bytes 0: of the size that it should have. 0, or -EINVAL for a round trip of nothing or beyond 10 s. */
+/* Works out the size that one direction of the deep buffer should have at that round trip, and what a size means for
+ * `flows` flows: capacity_bytes, or 0 for the size that it should have. 0, or -EINVAL for a round trip of nothing or
+ * beyond 10 s. */
 int link_plan_deep(const struct link_config *c, uint64_t rtt_ns, uint64_t capacity_bytes, unsigned flows,
                    struct headroom_deep *d);
 
 /* [Buffer] Size=auto for that round trip: both directions. */
 uint64_t link_plan_arena_bytes(const struct link_config *c, uint64_t rtt_ns);
 
-/* What decides which lane a flow is on, as one number, not 0. */
+/* All settings that decide which lane a flow is on, as one number, not 0. */
 uint64_t link_plan_lanes(const struct link_config *c);
 
 /* Arena of one shard. */
@@ -27,7 +28,7 @@ struct arena_geometry link_plan_geometry(const struct link_config *c);
 /* Configuration of one shard's core. */
 struct proxy_config link_plan_proxy(const struct link_config *c, uint32_t shard, struct wan_pacer *pacers);
 
-/* What a shard's keys are for. */
+/* The purpose that a shard's keys are derived for. */
 /* Where the relay's socket is. */
 #define RELAY_SOCKET_DEFAULT "/run/longreach/%s.relay"
 void link_plan_relay_socket(const struct link_config *c, char *path, size_t cap);
@@ -37,9 +38,10 @@ struct seal_scope link_plan_seal(const struct link_config *c, uint32_t shard);
 /* Header bytes of a WAN datagram on the wire, Ethernet's preamble and gap included: what Rate= counts. */
 uint32_t link_plan_overhead_bytes(const struct path_config *c);
 
-/* How much unused sending time the path's pacer may save up, ns: what a late worker may make up for. At least 16 of the
- * largest datagrams at a fixed rate: a slow line is to be filled though a scheduler wakes the worker a slice late. Not
- * so where the rate is found: in a queue that others use, too, bursts are losses, and whoever has more of them less. */
+/* How much unused sending time the path's pacer may save up, ns: what a late worker may make up for. At a fixed rate at
+ * least 16 of the largest datagrams: a slow line must be filled even if the scheduler wakes the worker a time slice
+ * late. Not with RateControl=auto: in a shared queue bursts cause losses, and the sender with larger bursts gets
+ * less. */
 uint32_t link_plan_burst_ns(const struct path_config *c, bool may_spin);
 
 #endif

@@ -24,7 +24,8 @@ struct site_paths {
 	uint32_t n;
 };
 
-/* The files that there are, read or not. 0, or -EINVAL with a sentence in report and what could be listed in out. */
+/* Lists the link files, readable or not. 0, or -EINVAL with a sentence in report; out has the files that could be
+ * listed. */
 int site_paths_read(const struct site_sources *src, struct site_paths *out, char *report);
 
 /* Adds a line to a report (SITES_REPORT_MAX). */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuda_types.h - types and numbers of the CUDA driver API that longreach uses, where no toolkit's cuda.h is installed.
  *
- * They are cuda.h's own names, sizes and values: what is passed to libcuda.so.1 has to be the same to the byte.
- * test_cuda_api.c compares each with a toolkit's header where there is one. CUDA_OWN_TYPES: these are used all the same. */
+ * They are cuda.h's own names, sizes and values: libcuda.so.1 needs them the same to the byte. test_cuda_api.c compares
+ * each with a toolkit's header if one is installed. CUDA_OWN_TYPES: uses these types even if cuda.h is installed. */
 #ifndef DAEMON_CUDA_TYPES_H
 #define DAEMON_CUDA_TYPES_H
 
@@ -15,7 +15,7 @@
 #define CU_IPC_HANDLE_SIZE            64
 #define CU_MEMHOSTREGISTER_PORTABLE   0x01
 
-/* Results that longreach tells apart or makes; a driver has more of them. */
+/* Results that longreach distinguishes or makes; a driver has more. */
 typedef enum cudaError_enum {
 	CUDA_SUCCESS = 0,
 	CUDA_ERROR_INVALID_VALUE = 1,

@@ -3,8 +3,9 @@
  *
  * Theory of operation. Commands and notes go through two rings. The thread begins a block's copies on the stream of its
  * memory and direction, records the block's event behind them, and asks the events of all blocks under way, first every
- * 20 us, then less often: by a quarter of the time each time, up to a millisecond. An event that cannot be recorded or asked leaves the copies before it unknown: such a block is
- * done when its stream is (by_stream), as nothing more is put there: its memory is broken.
+ * 20 us, then with intervals that grow by a quarter each time, up to a millisecond. If an event cannot be recorded or
+ * queried, the state of the copies before it is unknown: such a block is done when its stream is idle (by_stream); the
+ * block's memory is broken, so nothing more is put on that stream.
  *
  * A context that is broken does nothing more: its blocks are done at once. */
 #define _GNU_SOURCE /* ppoll, pthread_timedjoin_np */
@@ -30,10 +31,10 @@
 #include "daemon/util/thread.h"
 
 enum {
-	RING = 2048, /* all blocks of all GPUs, and a beginning, an error and an end of each memory */
+	RING = 2048, /* room for all blocks of all GPUs, and for the open, error and close of each memory */
 	POLL_NS = 20000,
 	POLL_NS_MAX = 1000000,
-	STOP_MS = 2000, /* copies under way have so long */
+	STOP_MS = 2000, /* how long gpu_stop() waits for copies under way */
 };
 _Static_assert(GPU_DEVICES * GPU_BLOCKS + 3 * GPU_MEMORIES <= RING, "no ring runs over");
 
@@ -56,7 +57,7 @@ struct gpu_device {
 	uint32_t nmemories;
 	uint8_t *bytes; /* of all blocks */
 	struct gpu_block block[GPU_BLOCKS];
-	/* The user's, from the first GPU_OPENED on. */
+	/* Written by the user, from the first GPU_OPENED on. */
 	struct gpu_block *free;
 	uint32_t ntaken[2];
 };
@@ -67,7 +68,7 @@ struct gpu {
 	uint32_t nopen; /* the user's */
 	pthread_t thread;
 	_Atomic bool stop;
-	/* The thread's. */
+	/* Written by the thread. */
 	struct cuda_api cuda;
 	CUcontext current;
 	bool loaded, tell;
@@ -101,7 +102,7 @@ void gpu_give(struct gpu_block *b)
 	b->device->free = b;
 }
 
-/* The ring holds all that can be under way. */
+/* Gives a command. The ring has room for all commands that can be under way. */
 static void command(struct gpu *g, enum command_type type, struct gpu_memory *m, struct gpu_block *b)
 {
 	spsc_put(&g->commands, &(struct command){.type = type, .memory = m, .block = b});
@@ -171,7 +172,7 @@ static enum gpu_end end_of(CUresult e)
 	case CUDA_ERROR_ILLEGAL_ADDRESS:
 		return GPU_LOST;
 	default:
-		/* 714 to 719: a kernel of whoever shares the context has failed */
+		/* 714 to 719: a kernel of a program that shares the context has failed */
 		return e >= CUDA_ERROR_HARDWARE_STACK_ERROR && e <= CUDA_ERROR_LAUNCH_FAILED ? GPU_LOST : GPU_FAILED;
 	}
 }
@@ -196,7 +197,7 @@ static void note(struct gpu *g, const struct gpu_note *n)
 	g->tell = true;
 }
 
-/* The first cause is the one that is told. */
+/* Marks the memory as broken; only the first cause is noted. */
 static void memory_broken(struct gpu *g, struct gpu_memory *m, enum gpu_end end, const char *why)
 {
 	if (m->end != GPU_OK)
@@ -244,7 +245,7 @@ static CUresult use_device(struct gpu *g, const struct gpu_device *d)
 
 /* --- a GPU --- */
 
-/* Pages of the blocks near the GPU, where the kernel says where it is. */
+/* Places the blocks' pages on the GPU's NUMA node, if the kernel knows it. */
 static void place_near(const struct gpu_device *d, size_t bytes)
 {
 	char path[64];
@@ -290,7 +291,7 @@ static CUresult make_blocks(struct gpu *g, struct gpu_device *d, const char **ca
 	return e;
 }
 
-/* What a broken context refuses to give back is gone with it, when its last user lets it go. */
+/* Resources that a broken context refuses to free are freed with the context, when its last user releases it. */
 static void device_free(struct gpu *g, struct gpu_device *d)
 {
 	struct gpu_device **at = &g->devices;
@@ -334,7 +335,7 @@ static CUresult device_init(struct gpu *g, struct gpu_device *d, const char **ca
 	return e == CUDA_SUCCESS ? make_blocks(g, d, call) : e;
 }
 
-/* One that is broken serves no new memory: it stays until the last that it had is closed. */
+/* Finds or makes the device. A broken device serves no new memory: it stays until its last memory is closed. */
 static struct gpu_device *device_of(struct gpu *g, const char *id, CUresult *e, const char **call)
 {
 	struct gpu_device *d;
@@ -361,7 +362,7 @@ static struct gpu_device *device_of(struct gpu *g, const char *id, CUresult *e, 
 
 /* --- memory --- */
 
-/* Addresses of this process for the allocation, which is mapped there; that keeps it, and the handle is not needed then. */
+/* Maps the allocation into this process; the mapping keeps the allocation, so the handle is released. */
 static CUresult map_descriptor(struct gpu *g, struct gpu_memory *m, const char **call)
 {
 	CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = m->device->device},
@@ -422,7 +423,7 @@ static CUresult open_handle(struct gpu *g, struct gpu_memory *m, const char **ca
 
 	if (e != CUDA_SUCCESS)
 		return e;
-	*call = "size"; /* of a part that leaves the allocation */
+	*call = "size"; /* the part exceeds the allocation */
 	if (m->offset > bytes || m->size > bytes - m->offset)
 		return CUDA_ERROR_INVALID_VALUE;
 	*call = "cuStreamCreate";
@@ -431,7 +432,7 @@ static CUresult open_handle(struct gpu *g, struct gpu_memory *m, const char **ca
 	return e;
 }
 
-/* Takes back what there is of it. */
+/* Frees all parts of the memory that exist. */
 static void memory_free(struct gpu *g, struct gpu_memory *m)
 {
 	struct gpu_device *d = m->device;
@@ -483,7 +484,7 @@ static int memory_open(struct gpu *g, struct gpu_memory *m)
 	if (e == CUDA_SUCCESS)
 		return 0;
 	if (m->device && breaks_context(e) && e != CUDA_ERROR_INVALID_CONTEXT)
-		failed(g, m, call, e); /* all others of this GPU hear of it */
+		failed(g, m, call, e); /* breaks all other memory of this GPU, too */
 	describe(g, m->why, call, e);
 	memory_free(g, m);
 	return errno_of(e);
@@ -503,7 +504,7 @@ static void copied(struct gpu *g, struct gpu_block *b)
 	note(g, &(struct gpu_note){.type = GPU_COPIED, .block = b, .end = b->end});
 }
 
-/* Begins its copies. What could not be begun fails; what had been begun is waited for. */
+/* Begins a block's copies. If one cannot be begun, the block fails after the copies already begun have ended. */
 static CUresult begin_runs(struct gpu *g, const struct gpu_block *b, uint32_t *begun, const char **call)
 {
 	const struct gpu_memory *m = b->memory;
@@ -551,7 +552,7 @@ static void block_begin(struct gpu *g, struct gpu_block *b)
 		copied(g, b);
 }
 
-/* CUDA_ERROR_NOT_READY, or that nothing more comes of it. */
+/* CUDA_ERROR_NOT_READY, or the block's final result. */
 static CUresult ask_block(struct gpu *g, struct gpu_block *b)
 {
 	const char *call = "cuCtxSetCurrent";
@@ -624,7 +625,7 @@ static void wait_for_work(struct gpu *g, long *poll_ns)
 	*poll_ns = *poll_ns + *poll_ns / 4 < POLL_NS_MAX ? *poll_ns + *poll_ns / 4 : POLL_NS_MAX;
 }
 
-/* What a GPU does not finish stays: its pages may still be written. */
+/* Frees everything but blocks that a GPU has not finished: their pages may still be written. */
 static void clean_up(struct gpu *g)
 {
 	uint64_t until_ns = clock_now_ns() + STOP_MS * 1000000ull;
@@ -678,7 +679,8 @@ int gpu_start(struct gpu **out, int notify_fd)
 
 	if (!g)
 		return rc;
-	g->notify_fd = fcntl(notify_fd, F_DUPFD_CLOEXEC, 0); /* of its own: a thread that hangs outlives its user */
+	g->notify_fd = fcntl(notify_fd, F_DUPFD_CLOEXEC, 0); /* a descriptor of the thread's own: a thread that hangs
+	                                                      * outlives its user */
 	g->last = &g->first;
 	g->command_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (g->command_fd >= 0 && g->notify_fd >= 0 && spsc_init(&g->commands, RING, sizeof(struct command)) &&

@@ -4,18 +4,18 @@
  * The user, one thread, never waits: it gives commands and takes notes. In call order:
  *
  *     gpu_start     a thread; CUDA's driver is loaded when the first memory is opened
- *     gpu_open      memory of another process, by its IPC handle: a note says what became of it
+ *     gpu_open      memory of another process, by its IPC handle: a note tells the result
  *     gpu_take      a block of pinned memory, NULL: none is free now
  *     gpu_copy      fills it from the GPU, or empties it into the GPU; a note says when
  *     gpu_give      the block is free again
  *     gpu_close     when no block of the memory is under way or held; a note says when it is closed
  *     gpu_stop
  *
- * A GPU's error breaks the memory that it happened to, and one that no context survives all memory of that GPU: GPU_BROKEN
- * is noted once for each, before any block that failed for it, and all later copies of it fail. It is still to be closed.
- * When all memory of a GPU is closed its context, streams and pinned blocks are given back, and the next gpu_open() begins
- * anew: it finds a destroyed context replaced. After an illegal address or a failed kernel CUDA refuses a process until it
- * ends; then gpu_open() fails until the daemon is started again. */
+ * A GPU's error breaks the memory that it happened to; an error that destroys the context breaks all memory of that
+ * GPU. GPU_BROKEN is noted once for each broken memory, before any block that failed for this reason, and all later
+ * copies of that memory fail. The user must still close it. When all memory of a GPU is closed, its context, streams
+ * and pinned blocks are freed, and the next gpu_open() begins anew, with a new context. After an illegal address or a
+ * failed kernel CUDA refuses a process until it ends; then gpu_open() fails until the daemon is started again. */
 #ifndef DAEMON_GPU_H
 #define DAEMON_GPU_H
 
@@ -26,8 +26,9 @@
 #include "cuda_types.h"
 
 enum gpu_limits {
-	GPU_BLOCK_BYTES = 1 << 20, /* a copy takes a driver microseconds to begin: not worth it for a slot of the arena */
-	GPU_BLOCKS = 32,           /* of a GPU; half of them for each direction */
+	GPU_BLOCK_BYTES = 1 << 20, /* starting a copy takes the driver microseconds: too long for a single slot of the
+	                            * arena */
+	GPU_BLOCKS = 32,           /* blocks of a GPU; half of them for each direction */
 	GPU_RUNS = 256,            /* pieces of GPU memory that a block is spread over */
 	GPU_DEVICES = 16,
 	GPU_MEMORIES = 256,        /* open at a time */
@@ -57,14 +58,14 @@ struct gpu_memory {
 	uint64_t offset, size; /* of the part that may be used, in the allocation */
 	void *user;
 	/* Written by the thread. To be read after a note of this memory. */
-	char why[GPU_WHY_MAX]; /* it could not be opened, or is broken: CUDA's call and its error */
+	char why[GPU_WHY_MAX]; /* if the memory could not be opened, or is broken: CUDA's call and its error */
 	enum gpu_end end;
 	/* The thread's. */
 	struct gpu_device *device;
 	CUdeviceptr base;
 	CUstream stream[2]; /* from the GPU, to the GPU */
-	bool is_open;       /* the IPC handle; of a descriptor: it is mapped */
-	bool is_reserved;   /* addresses for a descriptor's */
+	bool is_open;       /* the IPC handle is open, or the descriptor's allocation is mapped */
+	bool is_reserved;   /* addresses for a descriptor's allocation are reserved */
 	struct gpu_memory *next;
 };
 
@@ -86,14 +87,14 @@ struct gpu_block {
 	struct gpu_device *device;
 	CUevent event;
 	enum gpu_end end;
-	bool by_stream; /* no event tells when it is done, but its stream's end */
-	struct gpu_block *next; /* of those that are free, or under way */
+	bool by_stream; /* the block is done when its stream is idle; no event tells it */
+	struct gpu_block *next; /* in the list of free blocks, or of blocks under way */
 };
 
 enum gpu_note_type {
 	GPU_OPENED, /* memory, rc: 0; -ENODEV: no CUDA or no such GPU; -ENOMEM; -EINVAL: no such memory; -EIO: a GPU's error */
 	GPU_COPIED, /* block, end */
-	GPU_BROKEN, /* memory: its end says how */
+	GPU_BROKEN, /* memory: its `end` tells the cause */
 	GPU_CLOSED, /* memory */
 };
 
@@ -107,8 +108,8 @@ struct gpu_note {
 
 /* notify_fd: an eventfd that is written when there are notes. 0 or negative errno. */
 int gpu_start(struct gpu **out, int notify_fd);
-/* Ends the thread, and gives everything back that a GPU still answers for within two seconds. False: the thread hangs in
- * a driver, and is left behind with all memory that it may touch. */
+/* Ends the thread, and frees everything that the GPUs release within two seconds. False: the thread hangs in a driver,
+ * and is left behind with all memory that it may touch. */
 bool gpu_stop(struct gpu *g);
 /* False: GPU_MEMORIES are open. */
 bool gpu_open(struct gpu *g, struct gpu_memory *m);
@@ -116,7 +117,7 @@ void gpu_close(struct gpu *g, struct gpu_memory *m);
 struct gpu_block *gpu_take(struct gpu_memory *m, bool to_device);
 void gpu_give(struct gpu_block *b);
 void gpu_copy(struct gpu *g, struct gpu_block *b);
-/* After commands: the thread looks at them. */
+/* Call after giving commands: wakes the thread. */
 void gpu_wake(struct gpu *g);
 bool gpu_note(struct gpu *g, struct gpu_note *n);
 

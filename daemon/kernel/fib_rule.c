@@ -16,11 +16,10 @@
 #include "daemon/util/log.h"
 #include "daemon/util/rtnl.h"
 
-/* In front of the tables main and default, behind local: what is for this machine gets there.
+/* Priorities before the tables main and default, after local: packets for this machine reach it.
  *
- * The kernel tells a rule no port of a piece of a datagram, not even of the first one, which has it: all pieces of
- * RoCEv2 pass PRIORITY_ROCE. A rule cannot ask for pieces either, nor for port 0. So what has a port goes past
- * PRIORITY_PIECES:
+ * The kernel gives rules no port for fragments, not even for the first one, which has the port: all fragments of RoCEv2
+ * pass PRIORITY_ROCE. Nor can a rule match fragments, or port 0. So packets with a port skip PRIORITY_PIECES:
  *
  *     89  ipproto udp dport 4791 blackhole                       while a link file cannot be understood
  *     90  from HERE to THERE ipproto udp dport 4791 blackhole
@@ -31,17 +30,17 @@
  *     93  from HERE to THERE ipproto udp blackhole               pieces; and what is both from and to port 65535
  *     94  from HERE to THERE nop
  *
- * To the kernel a rule without prefixes is the same as any of its priority that has some: it would not be added beside
- * a link's at 90, and removing it would remove one of those. */
+ * The kernel takes a rule without prefixes for the same as a rule of its priority with prefixes: it could not be added
+ * beside a link's rules at 90, and removing it would remove one of those. */
 enum priorities { PRIORITY_ALL = 89, PRIORITY_ROCE, PRIORITY_IP, PRIORITY_PORTS, PRIORITY_PIECES, PRIORITY_PASS };
 
 enum {
-	STALE_MAX = 4096,  /* rules that are removed between two looks at those that there are */
+	STALE_MAX = 4096,  /* rules that are removed between two listings */
 	LISTINGS_MAX = 10, /* attempts at a list while somebody else changes rules */
-	PORT_MAX = 65534, /* the largest that a rule may name */
+	PORT_MAX = 65534, /* the largest port that a rule may name */
 };
 
-#define THIS_MACHINE "lo" /* the interface that what it sends itself comes from */
+#define THIS_MACHINE "lo" /* the input interface of packets that this machine sends itself */
 
 /* One rule: from one prefix to another of the same family. */
 struct pair {
@@ -49,14 +48,15 @@ struct pair {
 	uint8_t proto;  /* 0: all IP */
 	uint8_t action; /* FR_ACT_GOTO: to PRIORITY_PASS */
 	uint32_t priority;
-	uint32_t table;                          /* FR_ACT_TO_TBL: that such packets are looked up in; else 0 */
+	uint32_t table;                          /* FR_ACT_TO_TBL: the table that such packets are looked up in; else
+	                                          * 0 */
 	struct fib_rule_port_range sport, dport; /* of UDP; zeros: any, or none */
 	struct ip_addr from, to;
-	const char *port; /* where they come in; NULL: anywhere */
+	const char *port; /* input interface; NULL: any */
 };
 
-/* The rules of two prefixes, in the order in which they are numbered. Of those about pieces the one that drops is the
- * last to be put in force and the first to go: without the others it drops all UDP. */
+/* The rules of two prefixes, in the order in which they are numbered. Among the rules about fragments the dropping one
+ * is set last and removed first: without the others it would drop all UDP. */
 enum way {
 	ROCE_OUT,
 	ROCE_IN,
@@ -132,8 +132,9 @@ static uint32_t pairs_of(const struct link_config *c)
 	return c->nlocal * c->nremote;
 }
 
-/* The n-th rule of a link: way by way those of each two prefixes; and what this machine itself has to say by ICMP to
- * hosts there, errors about packets of the link among it. False: there are no more. *skip: that number is none. */
+/* The n-th rule of a link: for each enum way the rules of each two prefixes; then the rules for ICMP that this machine
+ * itself sends to hosts there, such as errors about packets of the link. False: there are no more rules. *skip: no rule
+ * has that number. */
 static bool nth_pair(const struct link_config *c, uint32_t n, struct pair *pair, bool *skip)
 {
 	uint32_t per_way = pairs_of(c), i = per_way ? n % per_way : 0, way = per_way ? n / per_way : 0;
@@ -187,7 +188,7 @@ static struct nlmsghdr *build_rule(union rtnl_msg *msg, uint16_t type, uint16_t 
 	return h;
 }
 
-/* Adds it, or removes it; being there or gone already is as good. */
+/* Adds or removes a rule; a rule that is there, or gone, already is no error. */
 static int set(struct mnl_socket *s, const struct pair *pair, bool there)
 {
 	union rtnl_msg msg;
@@ -197,7 +198,7 @@ static int set(struct mnl_socket *s, const struct pair *pair, bool there)
 	return r == (there ? -EEXIST : -ENOENT) ? 0 : r;
 }
 
-/* Rules n to end - 1 of the link. 0, or the first error; all are tried all the same. */
+/* Rules n to end - 1 of the link. 0, or the first error; all rules are tried in any case. */
 static int set_range(struct mnl_socket *s, const struct link_config *c, uint32_t n, uint32_t end, bool there)
 {
 	struct pair pair;
@@ -227,7 +228,7 @@ int fib_rule_set(const struct link_config *c, bool roce, bool all_ip)
 {
 	struct mnl_socket *s = rtnl_open();
 	uint32_t pairs = pairs_of(c);
-	bool pieces = roce && !all_ip; /* else they take the IP port, or are nobody's affair */
+	bool pieces = roce && !all_ip; /* otherwise fragments take the IP port, or are not restricted */
 	int r[4];
 
 	if (!s)
@@ -258,7 +259,7 @@ int fib_rule_set_all(bool closed)
 		make_roce(&any);
 		any.priority = PRIORITY_ALL;
 		r = set(s, &any, closed);
-		/* a kernel without IPv6 forwards none */
+		/* a kernel without IPv6 forwards no IPv6 */
 		if (r < 0 && r != -EAFNOSUPPORT && worst == 0)
 			worst = r;
 	}
@@ -269,17 +270,17 @@ int fib_rule_set_all(bool closed)
 
 /* --- those that there are --- */
 
-/* Rules of ours that no link asks for: as many as there is room for, of one look at all that there are. */
+/* Rules of ours that no link asks for: as many as there is room for, from one listing. */
 struct stale {
 	const struct link_config *links;
 	uint32_t nlinks;
-	bool drops; /* those that drop are wanted; else the others */
+	bool drops; /* lists dropping rules; else the others */
 	struct {
 		struct pair pair;
 		char port[IFNAMSIZ];
 	} rule[STALE_MAX];
 	uint32_t n;
-	uint64_t seen; /* all of them */
+	uint64_t seen; /* rules of ours that no link asks for, including those without room */
 };
 
 struct found {
@@ -378,7 +379,8 @@ static bool is_nth(const struct link_config *c, uint32_t n, const struct pair *p
 	return nth_pair(c, n, &is, &skip) && !skip && same_pair(&is, p);
 }
 
-/* Not by trying all numbers: of hundreds of prefixes each of thousands of rules would be held against thousands. */
+/* Whether a link asks for this rule. Does not try all numbers: with hundreds of prefixes, each of thousands of rules
+ * would be compared with thousands. */
 static bool asks_for(const struct link_config *c, const struct pair *p)
 {
 	uint32_t per_way = pairs_of(c);
@@ -434,7 +436,7 @@ static int on_rule(const struct nlmsghdr *h, void *arg)
 	return MNL_CB_OK;
 }
 
-/* A list that rules were changed in the middle of may lack some. */
+/* Lists stale rules; repeats if rules changed meanwhile, because such a list may be incomplete. */
 static int list_stale(struct mnl_socket *sock, struct stale *s)
 {
 	union rtnl_msg msg;
@@ -452,8 +454,8 @@ static int list_stale(struct mnl_socket *sock, struct stale *s)
 	return r;
 }
 
-/* As often as there are more of them than there is room for. One that is listed and cannot be removed is no reason to go on
- * for ever: there must be fewer each time. */
+/* Removes stale rules, and repeats while there are more than there is room for. Stops if a pass does not reduce their
+ * number, as a listed rule may be impossible to remove. */
 static int sweep(struct mnl_socket *sock, struct stale *s, bool drops)
 {
 	uint64_t before = UINT64_MAX;
@@ -476,7 +478,7 @@ static int sweep(struct mnl_socket *sock, struct stale *s, bool drops)
 	}
 }
 
-/* What drops goes first: see enum way. */
+/* Removes dropping rules first: see enum way. */
 int fib_rule_sweep(const struct link_config *links, uint32_t n)
 {
 	struct stale *s = calloc(1, sizeof(*s));

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * Both ends have MACs of their own, and the kernel, which asks nobody here (NOARP), addresses what it sends to its own
- * end. So what arrives at the workers' end is for another MAC: a packet socket sees it, and the kernel's IP throws it
- * away before any hook. Nothing that was handed over is routed a second time, with or without nft rules.
+ * Both ends have MACs of their own, and the kernel, which sends no ARP here (NOARP), addresses its frames to its own
+ * end's MAC. So frames at the workers' end are for another MAC: a packet socket sees them, and the kernel's IP drops
+ * them before any hook. No packet that was handed over is routed a second time, with or without nft rules.
  *
- * The table has, for each prefix of the other site, in the order of their metrics: a way through the port with a source
- * address of this machine's that the other edge takes, for errors by ICMP; the same without, as the kernel removes the
- * first one with its address; and a blackhole, for when the interface is gone. The other edges' WAN addresses are
- * thrown out of the table, where prefixes cover them: what the link itself sends must not enter it.
+ * The table has, for each prefix of the other site, in the order of their metrics: a route through the port with a
+ * source address of this machine that the other edge accepts, for ICMP errors; the same route without a source, as the
+ * kernel removes the first one with its address; and a blackhole, for when the interface is gone. If a prefix covers
+ * the other edge's WAN addresses, throw routes exclude them: the link's own datagrams must not enter the port.
  *
- * One gateway that does not exist stands for all hosts: else each would have an entry among the kernel's neighbours.
- * Segments are never joined here (gso_max_segs): workers get packets of wire size, whatever the hosts sent. */
+ * One gateway that does not exist stands for all hosts: otherwise each host would have an entry in the kernel's
+ * neighbour table. The kernel never joins segments here (gso_max_segs): workers get packets of wire size. */
 #include "ip_port.h"
 
 #include <errno.h>
@@ -33,11 +33,12 @@
 
 #define NAME_PREFIX   "lr-"
 #define WORKER_PREFIX "lrd-"
-#define NAME_FITS     (IF_NAMESIZE - 1 - (sizeof(WORKER_PREFIX) - 1)) /* characters of a link's name that do */
-#define NAME_CUT      4                                               /* of one that is longer, before its hash */
+#define NAME_FITS     (IF_NAMESIZE - 1 - (sizeof(WORKER_PREFIX) - 1)) /* longest link name that fits */
+#define NAME_CUT      4                                               /* characters of a longer name that are kept
+                                                                       * before its hash */
 
 enum {
-	TABLE_BASE = 0x6c000000, /* and 24 bits of the link's name */
+	TABLE_BASE = 0x6c000000, /* plus a 24-bit hash of the link's name */
 	TABLE_MASK = 0xffffff,
 	MTU = LAN_IP_MAX,
 };
@@ -45,10 +46,10 @@ enum {
 enum metrics { METRIC_THROW = 1, METRIC_SOURCE, METRIC_PLAIN };
 #define METRIC_LAST UINT32_MAX
 
-/* Locally administered; by them what is ours is known. */
+/* Locally administered MACs; they identify our interfaces. */
 static const uint8_t kernel_mac[6] = {0x02, 'l', 'r', 'i', 'p', 1}, worker_mac[6] = {0x02, 'l', 'r', 'i', 'p', 2};
 
-/* On no network. */
+/* An address on no network. */
 static const struct ip_addr gateway4 = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 169, 254, 191, 1}};
 static const struct ip_addr gateway6 = {{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
 
@@ -167,8 +168,8 @@ static int make_veth(struct mnl_socket *s, const char *kernel, const char *worke
 	return rtnl_talk(s, h);
 }
 
-/* No address of its own, not even link-local ones: nobody lives there. Where there is no IPv6 there is nothing to say.
- */
+/* Turns off addresses of the interface, even link-local ones: no host is behind it. Without IPv6 there is nothing to
+ do. */
 static void without_addresses(struct mnl_socket *s, int ifindex)
 {
 	union rtnl_msg msg;
@@ -267,7 +268,7 @@ static struct nlmsghdr *build_route(union rtnl_msg *msg, uint16_t type, uint16_t
 	return h;
 }
 
-/* Being there already is as good; and a machine without IPv6 forwards none. */
+/* Adds a route. A route that is there already is no error; a machine without IPv6 needs no IPv6 route. */
 static int add_route(struct mnl_socket *s, const struct route *route)
 {
 	union rtnl_msg msg;
@@ -286,7 +287,7 @@ static bool is_wan_address(const struct link_config *c, const struct ip_addr *a)
 	return false;
 }
 
-/* An address of this machine inside the local prefixes: one of the WAN only if there is no other. Unspecified: none. */
+/* An address of this machine inside the local prefixes; a WAN address only if there is no other. Unspecified: none. */
 static struct ip_addr find_source(const struct link_config *c, bool v4)
 {
 	struct ip_addr best = {0}, a;
@@ -324,7 +325,7 @@ static int add_prefix(struct mnl_socket *s, const struct ip_prefix *to, const st
 	if (!addr_is_unspecified(source)) {
 		r.metric = METRIC_SOURCE;
 		r.source = *source;
-		add_route(s, &r); /* an address that is not ready yet: next time */
+		add_route(s, &r); /* fails if the address is not ready yet: tried again next time */
 	}
 	return last < 0 ? last : plain;
 }
@@ -423,7 +424,7 @@ static void remove_routes(struct mnl_socket *s, struct kept *k)
 	union rtnl_msg msg;
 	int on = 1;
 
-	/* so that the kernel looks for those of our protocol, and does not list a million others */
+	/* lets the kernel filter by our protocol instead of listing a million other routes */
 	mnl_socket_setsockopt(s, NETLINK_GET_STRICT_CHK, &on, sizeof(on));
 	for (unsigned i = 0; i < 2; i++) {
 		struct nlmsghdr *h = rtnl_begin(&msg, RTM_GETROUTE, NLM_F_DUMP);

@@ -17,7 +17,7 @@
  * smoothed over sixteen samples; a single step counts little in it. A change of more than four times the noise is
  * reported at once, a smaller one when it has lasted for two minutes. Changes below a millisecond, which a busy machine
  * can make, are reported at once only three times, and once more for every ten minutes; all others must last two
- * minutes first. */
+ * minutes first, and two minutes longer for each recent report of this kind. */
 #include "distance.h"
 
 #include <string.h>

@@ -18,8 +18,8 @@ enum { ARGS_MAX = 8, ANSWER_MAX = 1 << 20 };
 
 extern char **environ;
 
-/* A file in memory: unlike a pipe it cannot block either side, and unlike one in /tmp no user can keep it from being
- * written by filling the disk. */
+/* A file in memory: unlike a pipe it cannot block either side, and unlike a file in /tmp no user can prevent writing it
+ * by filling the disk. */
 static FILE *memory_file(void)
 {
 	int fd = memfd_create("nft", MFD_CLOEXEC);
@@ -42,7 +42,7 @@ static FILE *script_file(const char *script)
 	return NULL;
 }
 
-/* in -1: none. */
+/* in -1: no input. */
 static pid_t spawn_nft(const char *const *args, int in, int out)
 {
 	char *argv[ARGS_MAX + 2] = {(char *)(uintptr_t) "nft"};
@@ -63,7 +63,7 @@ static pid_t spawn_nft(const char *const *args, int in, int out)
 	return r ? -1 : pid;
 }
 
-/* The first line of what nft had to say. */
+/* Reads the first line of nft's output. */
 static void read_complaint(FILE *out, char why[NFT_OUTPUT_MAX])
 {
 	rewind(out);
@@ -72,7 +72,7 @@ static void read_complaint(FILE *out, char why[NFT_OUTPUT_MAX])
 	why[strcspn(why, "\n")] = 0;
 }
 
-/* 0 or -EIO with why. Output and complaints are in out. */
+/* 0 or -EIO with why. nft's output and error messages are in out. */
 static int run(const char *const *args, int in, FILE *out, char why[NFT_OUTPUT_MAX])
 {
 	pid_t pid = spawn_nft(args, in, fileno(out)), r;

@@ -5,10 +5,10 @@
 
 #define NFT_OUTPUT_MAX 256 /* of its complaint */
 
-/* Carries out a script, all of it or nothing. 0, or -EIO with the first line of its complaint in why. */
+/* Runs a script, all of it or nothing. 0, or -EIO with the first line of nft's error message in why. */
 int nft_run(const char *script, char why[NFT_OUTPUT_MAX]);
 
-/* What it prints for the arguments (NULL at the end), malloc'ed; NULL with the complaint in why. */
+/* nft's output for the arguments (NULL at the end), malloc'ed; NULL with the error message in why. */
 char *nft_ask(const char *const *args, char why[NFT_OUTPUT_MAX]);
 
 #endif

@@ -32,13 +32,13 @@ static const char *const unwanted[] = {
 
 struct port {
 	char ifname[IF_NAMESIZE];
-	char lower[LOWERS_MAX][IF_NAMESIZE]; /* what it stands on: packets are joined down there */
+	char lower[LOWERS_MAX][IF_NAMESIZE]; /* interfaces below the port: packets are joined there, too */
 	unsigned nlowers;
-	unsigned ifindex;      /* when its offloads were looked at last */
+	unsigned ifindex;      /* index at the last look at its offloads */
 	unsigned users;        /* 0: free entry */
-	uint32_t switched_off; /* bit per unwanted[]: were on, and will be again */
-	uint32_t stays_on;     /* likewise: cannot be switched off, which has been said */
-	int bit[NUNWANTED];    /* feature number, -1: none such */
+	uint32_t switched_off; /* bit per unwanted[]: features that were on, and will be restored */
+	uint32_t stays_on;     /* bit per unwanted[]: features that cannot be switched off; the log said so */
+	int bit[NUNWANTED];    /* feature number, -1: the kernel has no such feature */
 };
 
 static struct port ports[PORTS_MAX];
@@ -150,7 +150,8 @@ static void say_each(const struct port *p, uint32_t which, const char *what)
 			log_warn("LAN port %s: %s %s", p->ifname, unwanted[u], what);
 }
 
-/* known: what the port stands for is as it was, so that what is on was switched on by somebody else. */
+/* Switches off unwanted features. known: the interface is the same as before, so a feature that is on was switched on
+ * by somebody else. */
 static void switch_off(int fd, struct port *p, bool known)
 {
 	uint32_t n = find_features(fd, p), on, stays_on;
@@ -235,7 +236,7 @@ static void release(const char *ifname, int depth)
 		return;
 	fd = p->switched_off ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
 	if (fd >= 0) {
-		/* the interface may be gone by now: nothing to put right then */
+		/* the interface may be gone by now: then there is nothing to restore */
 		write_features(fd, p, count_features(fd, p->ifname), p->switched_off, true);
 		close(fd);
 	}
@@ -249,7 +250,7 @@ static void release_list(char list[LOWERS_MAX][IF_NAMESIZE], unsigned n, int dep
 		release(list[i], depth + 1);
 }
 
-/* What it stands on may be others now: the new ones are taken before the old ones are let go of. */
+/* The interfaces below the port may have changed: acquires the new ones before releasing the old ones. */
 static void refresh_lowers(struct port *p, int depth)
 {
 	char old[LOWERS_MAX][IF_NAMESIZE];
@@ -299,6 +300,6 @@ void offload_release_all(void)
 		if (ports[i].users == 0)
 			continue;
 		ports[i].users = 1;
-		release(ports[i].ifname, DEPTH_MAX); /* what it stands on has its own entry */
+		release(ports[i].ifname, DEPTH_MAX); /* interfaces below it have entries of their own */
 	}
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* offload.h - receive offloads of LAN ports, off while a link uses the port.
  *
- * Of the port and of what it stands on (VLAN, bond, bridge). GRO and LRO join packets, and a joined packet is none that
- * a host sent: its ICRC fits nothing. What was on is switched on again when the last link lets go of the port. Main
- * thread only. */
+ * They are switched off on the port and on the interfaces below it (VLAN, bond, bridge). GRO and LRO join packets, and
+ * no host has sent a joined packet: no ICRC matches it. Offloads that were on are switched on again when the last link
+ * releases the port. Main thread only. */
 #ifndef DAEMON_OFFLOAD_H
 #define DAEMON_OFFLOAD_H
 
-/* Says in the log what could not be switched off; never fails. */
+/* Switches the offloads off; logs those that could not be switched off. Never fails. */
 void offload_acquire(const char *ifname);
-/* The port may have been made anew, or somebody has switched on what was off: puts that right and says so. */
+/* Switches the offloads off again if the port was made anew or somebody switched them on, and logs that. */
 void offload_refresh(const char *ifname);
 void offload_release(const char *ifname);
-/* Of all ports, whoever uses them. */
+/* Releases all ports, whichever links use them. */
 void offload_release_all(void);
 
 #endif

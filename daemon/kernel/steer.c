@@ -20,7 +20,7 @@
 #define FORWARD_PRIORITY (-300)
 #define TABLE_PREFIX     "longreach_"
 #define TABLE_NAME_MAX   (sizeof(TABLE_PREFIX) + LINK_NAME_MAX)
-#define ALL_TABLE        "table inet longreach" /* of no link */
+#define ALL_TABLE        "table inet longreach" /* table of no link: closes all RoCE */
 #define ROCE             "udp dport 4791"
 
 _Static_assert(ROCE_UDP_PORT == 4791, "as ROCE says");
@@ -76,7 +76,7 @@ static void put_match(FILE *f, const char *side, const struct ip_prefix *p, uint
 	fputs(" } ", f);
 }
 
-/* what: of that, in nft's words. */
+/* what: the packets to drop, in nft's syntax. */
 static void put_drop_family(FILE *f, bool v4, const struct ip_prefix *from, uint32_t nfrom, const struct ip_prefix *to,
                             uint32_t nto, const char *what)
 {
@@ -110,7 +110,7 @@ static bool takes_all_ip(const struct link_config *c, enum steer_extent extent)
 	return extent == STEER_RUNNING && config_barrier(c) != BARRIER_OFF;
 }
 
-/* "add" first: so that "delete" cannot fail, whether a table of an earlier life is there or not. */
+/* "add" comes first so that "delete" cannot fail if there is no old table. */
 static void put_fresh_table(FILE *f, const char *family, const struct link_config *c)
 {
 	fputs("add ", f);
@@ -120,8 +120,8 @@ static void put_fresh_table(FILE *f, const char *family, const struct link_confi
 	fputc('\n', f);
 }
 
-/* A chain needs its device: a port that is not there yet is covered by put_forward(). RoCEv2 only: other IP is to be
- * routed. */
+/* An ingress chain needs its device: put_forward() covers a port that is not there yet. Drops RoCEv2 only: other IP
+ * must be routed. */
 static void put_ingress(FILE *f, const struct link_config *c, steer_port_fn there)
 {
 	put_table(f, "netdev", c);
@@ -137,8 +137,8 @@ static void put_ingress(FILE *f, const struct link_config *c, steer_port_fn ther
 	fputs("}\n", f);
 }
 
-/* What comes by the IP port goes to a LAN port or a VLAN on one: not to where a default route leads while a LAN port is
- * away. */
+/* Packets from the IP port may only leave by a LAN port or a VLAN on one: not by a default route while a LAN port is
+ * missing. */
 static void put_only_lan(FILE *f, const struct link_config *c, const char *port)
 {
 	fprintf(f, "\t\tiifname \"%s\" oifname != { ", port);
@@ -147,13 +147,14 @@ static void put_only_lan(FILE *f, const struct link_config *c, const char *port)
 	fputs(" } meta oifkind != \"vlan\" counter drop\n", f);
 }
 
-/* Of a datagram in pieces the first one alone says its port. Later pieces of UDP, and of IPv6 whatever has its port behind
- * another header in some piece, might be RoCEv2's: none is forwarded beside the link. With a barrier they take the IP
+/* Only the first fragment of a datagram has the port. Later fragments of UDP, and IPv6 fragments whose port is behind
+ * another header in some fragment, might be RoCEv2: none is forwarded outside the link. With a barrier they take the IP
  * port, sealed, as all IP does.
  *
- * Why not have the kernel put packets together first: what makes it do so (conntrack) also counts every connection of this
- * router, and drops what its table has no room for. Where it runs for other reasons, packets are whole here, and no rule
- * of these matches; at ingress they never are, so it is at forwarding that these stand. */
+ * The kernel is not made to reassemble packets first: conntrack, which does that, also tracks every connection of this
+ * router, and drops packets when its table is full. If conntrack runs for other reasons, packets are whole at
+ * forwarding, and none of these rules matches. At ingress packets are never reassembled, so these rules are at
+ * forwarding. */
 static void put_drop_fragments(FILE *f, const struct link_config *c)
 {
 	static const struct {
@@ -162,15 +163,15 @@ static void put_drop_fragments(FILE *f, const struct link_config *c)
 	} kinds[] = {
 	    {true, "ip protocol udp ip frag-off & 0x1fff != 0"},
 	    {false, "frag nexthdr udp frag frag-off != 0"},
-	    {false, "frag nexthdr { 0, 43, 44, 51, 60, 135 }"}, /* headers behind which another one comes */
+	    {false, "frag nexthdr { 0, 43, 44, 51, 60, 135 }"}, /* extension headers that another header may follow */
 	};
 
 	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		put_drop_family(f, kinds[i].v4, c->local, c->nlocal, c->remote, c->nremote, kinds[i].what);
 }
 
-/* Other IP to the other site takes the IP port, or none, if there is a barrier. From there it may come by any way: an
- * edge there whose barrier is off has its kernel forward it, and one whose barrier is on keeps its own kernel from it.
+/* With a barrier, other IP to the other site takes the IP port or is dropped. IP from the other site may come by any
+ * route: if that edge's barrier is off, its kernel forwards IP; if it is on, that edge prevents this itself.
  */
 static void put_forward(FILE *f, const struct link_config *c, enum steer_extent extent, const char *port)
 {
@@ -189,7 +190,7 @@ static void put_forward(FILE *f, const struct link_config *c, enum steer_extent 
 	fputs("\t}\n", f);
 }
 
-/* The other edges' WAN addresses, where a prefix covers them, are none of its hosts': the link itself talks to them. */
+/* The other edge's WAN addresses are no hosts, even if a prefix covers them: the link itself sends to them. */
 static void put_not_wan(FILE *f, const struct link_config *c, bool v4)
 {
 	struct ip_prefix a = {.len = 128};
@@ -204,8 +205,8 @@ static void put_not_wan(FILE *f, const struct link_config *c, bool v4)
 	}
 }
 
-/* What this machine says to the hosts there in somebody's name (a refusal, in that of a host here) or about their
- * packets (an error, with a piece of them): through the IP port, or not at all. */
+/* Packets that this machine sends to remote hosts in a local host's name (a refusal), or about the remote hosts'
+ * packets (an ICMP error that quotes them), go through the IP port or are dropped. */
 static void put_output(FILE *f, const struct link_config *c, const char *port)
 {
 	static const char *const errors[] = {"icmpv6 type { 1, 2, 3, 4 }", "icmp type { 3, 11, 12 }"};
@@ -242,7 +243,7 @@ static void put_routed(FILE *f, const struct link_config *c, enum steer_extent e
 	fputs("}\n", f);
 }
 
-/* there NULL: nothing but the removal that every script begins with. */
+/* there NULL: the script only removes the tables, as every script does at its beginning. */
 static char *make_script(const struct link_config *c, enum steer_extent extent, steer_port_fn there)
 {
 	char *text = NULL;
@@ -275,15 +276,15 @@ char *steer_removal_script(const struct link_config *c)
 
 /* --- putting them in force ---
  *
- * Of each link it is noted how nft lists what was put in force, to find out later whether somebody has changed it. */
+ * For each link, nft's listing of the rules in force is noted, to find out later whether somebody has changed them. */
 
 static struct noted {
 	char link[LINK_NAME_MAX];
 	char *text;   /* NULL: a free place */
-	char *script; /* that put it there */
+	char *script; /* the script that set these rules */
 } noted[SITES_MAX];
 
-/* NULL: nothing is noted of it. */
+/* NULL: nothing is noted for the link. */
 static struct noted *find_noted(const char *link)
 {
 	for (unsigned i = 0; i < SITES_MAX; i++)
@@ -318,14 +319,15 @@ static unsigned occurrences(const char *text, const char *what)
 	return n;
 }
 
-/* All chains and rules of the script are listed. */
+/* True if the listing has all chains and rules of the script. */
 static bool is_whole(const char *listed, const char *script)
 {
 	return occurrences(listed, "\tchain ") == occurrences(script, "\tchain ") &&
 	       occurrences(listed, "counter drop\n") == occurrences(script, "counter drop\n");
 }
 
-/* Somebody may have removed them before they are listed: then nothing is noted, so that steer_stands() says no. */
+/* Notes the listing of the rules just set. If somebody has removed them already, nothing is noted, so that
+ * steer_stands() is false. */
 static void note(const struct link_config *c, const char *script)
 {
 	char *is = steer_in_force(c);
@@ -341,7 +343,7 @@ static void note(const struct link_config *c, const char *script)
 	free(is);
 }
 
-/* script NULL: whichever. */
+/* script NULL: any script. */
 static bool stands(const struct link_config *c, const char *script)
 {
 	const struct noted *n = find_noted(c->name);
@@ -376,7 +378,7 @@ static void set_fib_rules(const struct link_config *c, bool all_ip)
 		         c->name, strerror(-r));
 }
 
-/* Without a barrier a link does without its IP port, if need be. */
+/* Makes the IP port. A link without a barrier can run without it. */
 static int set_ip_port(const struct link_config *c, char *err, size_t errlen)
 {
 	bool all_ip = takes_all_ip(c, STEER_RUNNING);
@@ -386,7 +388,7 @@ static int set_ip_port(const struct link_config *c, char *err, size_t errlen)
 	return all_ip ? r : 0;
 }
 
-/* The IP port is there before anything is routed into it, and goes when nothing is any more. */
+/* The IP port is made before packets are routed into it, and removed when no route leads into it any more. */
 int steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen)
 {
 	char *script = steer_script(c, extent, port_is_there);
@@ -433,7 +435,7 @@ void steer_remove(const struct link_config *c)
 	free(script);
 }
 
-/* As nft lists it, malloc'ed; NULL: it is not there. */
+/* nft's listing of the table, malloc'ed; NULL: there is no such table. */
 static char *list_all_table(void)
 {
 	static const char *const args[] = {"-s", "list", "table", "inet", "longreach", NULL};
@@ -506,7 +508,7 @@ static bool is_kept(const char *table, const char *const *links, uint32_t n)
 
 _Static_assert(NFT_TABLE_MAXNAMELEN == 256, "the width that is_stale() reads");
 
-/* "table FAMILY NAME" of a link that is not to be kept, as nft lists it. */
+/* True for a line "table FAMILY NAME" of nft's listing that names a link which is not to be kept. */
 static bool is_stale(const char *line, const char *const *links, uint32_t n)
 {
 	char family[16], table[NFT_TABLE_MAXNAMELEN];

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* steer.h - keeping the kernel from forwarding what a link takes.
+/* steer.h - keeps the kernel from forwarding the packets that a link takes.
  *
- * A packet socket only gets a copy. So as long as a link's file is there two nft tables named after it drop RoCEv2
- * between its prefixes: one at the ingress of the LAN ports (behind the packet sockets, in front of the routing code),
- * one at forwarding, in either direction and on any interface. They are the first thing of a start, and stay when the
- * start fails, the daemon stops or dies: nothing leaves unsealed, and no retransmission slips past bytes that were
- * acknowledged. A LAN port that is missing is covered by the one at forwarding.
+ * A packet socket only gets a copy of each packet. So as long as a link's file exists, two nft tables named after the
+ * link drop RoCEv2 between its prefixes: one at the ingress of the LAN ports (behind the packet sockets, in front of
+ * the routing code), one at forwarding, in either direction and on any interface. A start sets the tables first, and
+ * they stay when the start fails, the daemon stops or dies: nothing leaves unsealed, and no retransmission slips past
+ * bytes that were acknowledged. The table at forwarding covers a missing LAN port.
  *
- * With a barrier the link carries the hosts' other IP, too. It is routed into the link's IP port (ip_port.h), and out
- * of the one at the other site: so it passes whatever chains the operator has at forwarding. The table there lets it
- * take no other way.
+ * With a barrier the link carries the hosts' other IP, too. The kernel routes it into the link's IP port (ip_port.h),
+ * and out of the IP port at the other site: so it passes the operator's own chains at forwarding. The table at
+ * forwarding blocks any other way.
  *
  * Main thread only: each call waits for nft. Errors are negative errno with err (of errlen bytes) a sentence. */
 #ifndef DAEMON_STEER_H
@@ -21,26 +21,27 @@
 #include "daemon/config/config.h"
 
 enum steer_extent {
-	STEER_RUNNING, /* RoCE, and with a barrier all IP from the hosts here to those there, but by the IP port */
-	STEER_AT_REST, /* RoCE: nobody takes the rest, and nothing is owed that it could overtake; no IP port */
+	STEER_RUNNING, /* drops RoCE and, with a barrier, all IP from local to remote hosts that does not take the IP
+	                * port */
+	STEER_AT_REST, /* drops RoCE only: nothing is owed that other IP could overtake; no IP port */
 };
 
-/* Replaces what is in force for this link, unless that is what this process put there last. */
+/* Replaces the rules in force for this link, unless they are those that this process set last. */
 int steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen);
-/* Puts back what has gone since steer_install(STEER_RUNNING) of the IP port, its routes, and, if asked for, the rules
- * in front of the routing tables. */
+/* Restores missing parts since steer_install(STEER_RUNNING): the IP port, its routes and, if `rules`, the rules in
+ * front of the routing tables. */
 int steer_keep_routing(const struct link_config *c, bool rules, char *err, size_t errlen);
 void steer_remove(const struct link_config *c);
 
-/* All RoCE that the kernel would forward, whatever its addresses: while a link file cannot be understood. */
+/* closed: drops all RoCE that the kernel would forward, of any address, while a link file cannot be understood. */
 int steer_all(bool closed, char *err, size_t errlen);
-/* The rule of steer_all(true) is in force, whichever process put it there. */
+/* True if the rule of steer_all(true) is in force, whichever process set it. */
 bool steer_all_stands(void);
 
 /* Removes the tables and IP ports of links that are not among the names. */
 void steer_sweep(const char *const *links, uint32_t n);
 
-/* The link's rules are in force as this process put them there last; not if somebody removed them at that moment. */
+/* True if the link's rules are in force as this process set them last; false if somebody removed them right then. */
 bool steer_stands(const struct link_config *c);
 
 /* The link's rules as nft lists them, without counters. malloc'ed; NULL without memory. */

@@ -15,7 +15,7 @@ void burst_ring_free(struct burst_ring *r)
 	r->cells = NULL;
 }
 
-/* Who sees the word of cell n sees head n as well, and so knows that cell n - BURST_CELLS is gone. */
+/* A reader that sees the word of cell n also sees head n, and so knows that cell n - BURST_CELLS is overwritten. */
 static void write_cell(struct burst_ring *r, unsigned priority)
 {
 	uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);

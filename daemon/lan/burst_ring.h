@@ -3,15 +3,15 @@
  *
  * Theory of operation
  *
- * The worker adds each frame's length to the bin that the kernel's receive time of the frame lies in: not the time at
- * which the worker got to it, which would make one bin of all that waited in the ring. The bin has a sum for each
- * priority, because PFC pauses, and a switch's buffer is divided, by priority. A bin that is over goes into a ring of
- * cells, a word for each priority that had frames; a bin without frames writes nothing. The ring never stops the writer:
- * the oldest cells are overwritten. The main thread reads it (link/bursts.h) with a cursor of its own and is told how
- * many it missed. A frame costs one comparison, the reading of its priority and one addition; a bin costs a look at each
- * sum and two stores for each cell.
+ * The worker adds each frame's length to the bin of the frame's receive time in the kernel. The time of processing
+ * would put all frames that waited in the ring into one bin. The bin has a sum for each priority, because PFC pauses,
+ * and a switch's buffer is divided, by priority. A bin that is over goes into a ring of cells, a word for each priority
+ * that had frames; a bin without frames writes nothing. The ring never stops the writer: the oldest cells are
+ * overwritten. The main thread reads the ring (link/bursts.h) with a cursor of its own and learns how many cells it
+ * missed. A frame costs one comparison, the reading of its priority and one addition; a bin costs a look at each sum
+ * and two stores for each cell.
  *
- * The receive time is of CLOCK_REALTIME, which may be stepped. A bin may so be written in two pieces, or out of order:
+ * The receive time is of CLOCK_REALTIME, which may be stepped. So a bin may be written in two pieces, or out of order:
  * a reader adds pieces of the same bin. */
 #ifndef DAEMON_BURST_RING_H
 #define DAEMON_BURST_RING_H
@@ -24,8 +24,8 @@
 #define BURST_PRIORITIES 8u     /* of IEEE 802.1Q */
 #define BURST_CELLS      65536u /* kept: 3.3 s of a port on which two priorities (data, CNPs) are never idle */
 
-/* Of a cell's word: bytes in the low bits, then the priority, then the low bits of the bin's number. So many bytes are
- * 2.6 Tbit/s. */
+/* A cell's word: bytes in the low bits, then the priority, then the low bits of the bin's number. BURST_BYTES_MAX in a
+ * bin is 2.6 Tbit/s. */
 #define BURST_BYTES_BITS    25
 #define BURST_BYTES_MAX     ((1u << BURST_BYTES_BITS) - 1)
 #define BURST_PRIORITY_BITS 3
@@ -33,7 +33,7 @@
 
 struct burst_ring {
 	uint64_t begin_ns;                /* CLOCK_REALTIME, of the bin that is being filled */
-	uint64_t bytes[BURST_PRIORITIES]; /* in it so far; all 0: none is being filled */
+	uint64_t bytes[BURST_PRIORITIES]; /* bytes in the bin so far; all 0: no bin is being filled */
 	uint64_t frame_ns;                /* CLOCK_REALTIME, of the last frame; of the writer alone */
 	_Atomic uint64_t head;            /* cells ever written */
 	_Atomic uint64_t *cells;          /* BURST_CELLS */
@@ -52,7 +52,7 @@ void burst_ring_free(struct burst_ring *r);
 
 /* Writer: the bin being filled is over, and the next one is that of ns. */
 void burst_ring_next(struct burst_ring *r, uint64_t ns);
-/* Writer: what has come so far can be read. */
+/* Writer: makes the current bin readable. */
 void burst_ring_flush(struct burst_ring *r);
 
 /* The priority that switches and NICs give a frame from a host, 0 to 7: the PCP of its VLAN tag (IEEE 802.1Q), or without
@@ -76,8 +76,8 @@ static inline void burst_ring_add(struct burst_ring *r, uint32_t sec, uint32_t n
 	r->frame_ns = ns;
 }
 
-/* Any thread. *cursor: cells taken so far, from burst_ring_end(). *missed grows by those that were overwritten. False:
- * there are no more now. */
+/* Any thread. *cursor: cells read so far, at first burst_ring_end(). *missed grows by the cells that were overwritten.
+ * False: there are no more cells now. */
 bool burst_ring_read(const struct burst_ring *r, uint64_t *cursor, uint64_t *missed, struct burst_cell *c);
 uint64_t burst_ring_end(const struct burst_ring *r);
 

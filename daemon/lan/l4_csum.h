@@ -8,7 +8,8 @@
 #include <stdint.h>
 
 /* Fills in the UDP or TCP checksum of a packet that starts at its IP header; IPv6 without extension headers. False if
- * it is neither, or its lengths contradict each other: nothing was changed. RFC 768, RFC 9293 3.1. */
+ * the packet is neither UDP nor TCP, or its lengths contradict each other: nothing was changed. RFC 768, RFC 9293
+ * 3.1. */
 bool l4_csum_fill(uint8_t *l3, size_t len);
 
 #endif

@@ -16,7 +16,7 @@ bool lan_device_is_pci(const char *device)
 	return colon && (!comma || colon < comma);
 }
 
-/* Drivers of the kernel beside or below which DPDK's own work. */
+/* True for kernel drivers that leave the device to DPDK, or that DPDK's drivers work with. */
 static bool leaves_device_to_dpdk(const char *driver)
 {
 	static const char *const names[] = {"vfio-pci", "uio_pci_generic", "igb_uio", "mlx5_core", "mlx4_core"};
@@ -70,7 +70,8 @@ static int check_pci(const char *root, const char *key, const char *address, cha
 	return -ENOENT;
 }
 
-/* Debian has each driver in a library of its own. Where none is at all, DPDK was built otherwise. */
+/* Debian has each driver in a library of its own. If there is no driver library at all, DPDK was built in another
+ * way. */
 static int check_driver(const char *root, const char *key, const char *device, char *err, size_t errlen)
 {
 	size_t len = strcspn(device, "0123456789,");

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lan_device.h - what a device of LanDevice= or WanDevice= needs of this machine, looked at without opening it. */
+/* lan_device.h - checks what a device of LanDevice= or WanDevice= needs from this machine, without opening the
+ * device. */
 #ifndef DAEMON_LAN_DEVICE_H
 #define DAEMON_LAN_DEVICE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* On the PCI bus a device is named by its address. */
+/* True if the device is on the PCI bus: then its name is a PCI address. */
 bool lan_device_is_pci(const char *device);
 
 /* root: "", or a folder that stands for / (tests); key: which of the two keys names the device. 0; or -ENOENT with err a sentence that says what is missing: the

@@ -24,31 +24,31 @@
 
 /* Theory of operation
  *
- * A device hands over every frame that reaches it. lan_match() picks those that a packet socket's filter would have let
- * through; the rest is counted and forgotten, because the kernel has its own copy of it, or is not to have one.
+ * A device hands over every frame that reaches it. lan_match() picks the frames that a packet socket's filter would
+ * have let through; all others are counted and dropped, because the kernel has its own copy, or must not have one.
  *
- * A device has no descriptor: the worker looks at it (worker.c). What comes while no link has the device stays in its
- * ring; the next link throws that away first, because its hosts have given up on it.
+ * A device has no descriptor: the worker polls it (worker.c). Frames that come while no link has the device stay in its
+ * ring; the next link drops them first, because hosts have given up waiting for them.
  *
- * A link lends its arena to its devices (engine_lend()). A device then writes frames into blanks of the core, and the core
- * keeps a blank with a large packet in it and gives another slot for it. On the way out a packet's body is pinned
+ * A link lends its arena to its devices (engine_lend()). A device then writes frames into blanks of the core, and the
+ * core keeps a blank with a large packet in it and gives another slot for it. On the way out a packet's body is pinned
  * (proxy_lan_pin()) when its frame is handed to the device, and unpinned when the device has read it. Small bodies are
- * copied, because a second and a third mbuf cost more than that. All pins of a batch are taken before its first frame
- * is sent: proxy_lan_unpin() may run while the device takes frames. */
+ * copied, because a second and a third mbuf cost more than the copy. All pins of a batch are taken before its first
+ * frame is sent: proxy_lan_unpin() may run while the device takes frames. */
 
 #define HUGEPAGES     "/sys/kernel/mm/hugepages"
 #define DEVICES_MAX   64
-#define STALE_MAX     65536 /* frames that a link throws away when it takes a device */
-#define NETDEV_DRIVER "net_af_packet" /* its socket is bound to one interface and dies with that */
+#define STALE_MAX     65536 /* most old frames that a link drops when it takes a device */
+#define NETDEV_DRIVER "net_af_packet" /* its socket is bound to one interface and is lost with it */
 #define DEVICE_MIB    40   /* of huge pages: mbufs for the rings of a device */
-#define PIN_BYTES     1024 /* a body of fewer is copied */
+#define PIN_BYTES     1024 /* a shorter body is copied */
 
 struct device {
 	char name[LAN_DEVICE_MAX];
 	struct nic_device *nic; /* NULL: err says why */
 	char err[LAN_ENGINE_ERR_MAX];
 	unsigned mtu;
-	bool lends; /* it is of LanDevice= */
+	bool lends; /* it is a device of LanDevice=: lend() may be called */
 	bool taken;
 };
 
@@ -137,7 +137,7 @@ static struct device *find_device(const char *name)
 	return NULL;
 }
 
-/* Named by two links it is one device, and the link that comes second is told so. */
+/* A device that two links name is listed once; the second link gets an error when it starts. */
 static struct device *list_device(const char *name, unsigned *npci)
 {
 	struct device *d = find_device(name);
@@ -204,7 +204,7 @@ void lan_engine_start(const struct lan_engine_options *o, const struct link_conf
 		log_err("%s", engine.err);
 }
 
-/* Any other driver is refused before (config_check.c). */
+/* config_check.c refuses any other driver earlier. */
 static int check_wan_device(const char *device, char *err)
 {
 	char ifname[IF_NAMESIZE];
@@ -295,19 +295,20 @@ struct lan_port {
 	struct device *device;
 	struct nic_device *nic;
 	struct lan_filter_spec filter;
-	/* the link's lists and the groups' addresses: those of the caller are gone when open returns */
+	/* copies of the link's lists and the groups' addresses: the caller's are gone when open() returns */
 	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];
 	uint8_t mac[LAN_MAC_LEN];
 	_Atomic int ifindex;
 	lan_rx_fn fn;
 	void *arg;
-	struct lan_lend lent; /* core NULL: nothing is */
+	struct lan_lend lent; /* core NULL: nothing is lent */
 	uint64_t truncated, not_ours;
 	struct burst_ring bursts;
-	struct timespec looked; /* when the batch was taken, which is as near to a frame's time as devices tell; 0: not yet */
+	struct timespec looked; /* when the batch was taken, the best time of a frame that devices give; 0: no batch
+	                         * yet */
 };
 
-/* Of the interface, which the kernel keeps. */
+/* Reads MAC and MTU of the interface, which stays with the kernel. */
 static int read_interface(struct lan_port *p, const char *ifname)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), r = fd < 0 ? -errno : 0;
@@ -409,7 +410,7 @@ static void engine_close(struct lan_port *p)
 	free(p);
 }
 
-/* The lane is not looked at, so neither are aliases, which only it depends on. */
+/* Lanes are not checked here, so the aliases, which only lanes depend on, are not copied. */
 static void copy_filter(struct lan_port *p, const struct lan_filter_spec *f)
 {
 	p->filter = *f;
@@ -465,7 +466,7 @@ static int engine_fd(const struct lan_port *p)
 	return -1;
 }
 
-/* Only pauses ask, and there are none here (config_check.c). */
+/* Only the pause thread calls this, and Engine=dpdk has none (config_check.c). */
 static bool engine_rx_waits(const struct lan_port *p, uint32_t frames)
 {
 	(void)p;
@@ -473,7 +474,7 @@ static bool engine_rx_waits(const struct lan_port *p, uint32_t frames)
 	return false;
 }
 
-/* A blank with a packet in it; the core has put the one to be filled next into *place. */
+/* Hands a blank with a packet to the core, which puts the blank to be filled next into *place. */
 static void on_landed(struct lan_port *p, const struct lan_matched *m, struct nic_place *place)
 {
 	uint32_t slot = place->tag;

@@ -7,15 +7,15 @@
 
 /* Theory of operation
  *
- * Conditional jumps of classic BPF reach 255 instructions, unconditional ones any distance. So a prefix test only
- * jumps within itself (to the next prefix), and a hit leaves the list by one unconditional jump that is patched when
- * the end of the list is known. Every other test that fails lands on a `ret 0` emitted right behind it.
+ * Conditional jumps of classic BPF reach 255 instructions, unconditional ones any distance. So a prefix test only jumps
+ * within itself (to the next prefix), and a hit leaves the list by one unconditional jump that is patched when the end
+ * of the list is known. Any other test that fails runs into a `ret 0` right behind it.
  *
  * The kernel moves an outer VLAN tag into the packet's metadata before packet sockets look at it, so the layer 3 header
  * is always ETH_HLEN bytes in.
  *
- * proxy_lane(): x = XOR of all 32-bit words of both addresses, lane = ((x * LANE_MULT) >> 16) % nlanes. Where an
- * address is an alias, the words of its machine's first address count: their difference is XORed in. */
+ * proxy_lane(): x = XOR of all 32-bit words of both addresses, lane = ((x * LANE_MULT) >> 16) % nlanes. If an address
+ * is an alias, the words of its machine's first address count: the difference of both is XORed in. */
 
 #define LANE_MULT 0x9E3779B1u
 #define L3(off)   (ETH_HLEN + (off))
@@ -35,7 +35,7 @@ static void emit_jump(struct asm_prog *p, unsigned op, uint32_t k, uint8_t jt, u
 	p->insn[p->n++] = (struct sock_filter){.code = (uint16_t)(BPF_JMP | op | BPF_K), .jt = jt, .jf = jf, .k = k};
 }
 
-/* Goes on if A == k, otherwise the packet is not ours. */
+/* Emits: goes on if A == k, otherwise drops the packet. */
 static void require_eq(struct asm_prog *p, uint32_t k)
 {
 	emit_jump(p, BPF_JEQ, k, 1, 0);
@@ -48,8 +48,8 @@ static void require_clear(struct asm_prog *p, uint32_t mask)
 	emit(p, BPF_RET | BPF_K, 0);
 }
 
-/* Tests `bits` leading bits of the address at `off`; falls out at its end on a miss, leaves a jump to patch on a
- * hit. */
+/* Emits a test of the `bits` leading bits of the address at `off`; a miss falls through its end, a hit jumps. Returns
+ * the jump to patch. */
 static uint16_t emit_prefix(struct asm_prog *p, uint32_t off, const uint8_t *addr, unsigned bits)
 {
 	unsigned words = (bits + 31) / 32;
@@ -68,7 +68,7 @@ static uint16_t emit_prefix(struct asm_prog *p, uint32_t off, const uint8_t *add
 	return (uint16_t)(p->n - 1);
 }
 
-/* Goes on if the address at `off` is in one of the prefixes of that family; no prefixes at all: anything goes. */
+/* Goes on if the address at `off` is in one of the prefixes of that family; an empty list lets any address through. */
 static void require_prefix(struct asm_prog *p, uint32_t off, bool v4, const struct ip_prefix *pre, uint32_t npre)
 {
 	uint16_t hit[PREFIXES_MAX];
@@ -104,7 +104,7 @@ static uint32_t fold(const struct ip_addr *a)
 	return get_be32(a->b) ^ get_be32(a->b + 4) ^ get_be32(a->b + 8) ^ get_be32(a->b + 12);
 }
 
-/* M[0] ^= what it takes to come from this alias to its machine, if the address at `off` is it. */
+/* If the address at `off` is this alias: M[0] ^= the alias's words XOR those of its machine. */
 static void emit_alias(struct asm_prog *p, uint32_t off, const struct host_alias *a)
 {
 	bool v4 = ip_addr_is4(&a->addr);
@@ -120,7 +120,8 @@ static void emit_alias(struct asm_prog *p, uint32_t off, const struct host_alias
 	emit(p, BPF_ST, 0);
 }
 
-/* A holds the XOR of both addresses, and then that of their machines. One shard has all lanes: no matter which. */
+/* A holds the XOR of both addresses; afterwards A holds that of their machines. Skipped with one shard, which has all
+ * lanes. */
 static void emit_machines(struct asm_prog *p, const struct lan_filter_spec *s, bool v4)
 {
 	uint32_t src = v4 ? L3(12) : L3(8), dst = v4 ? L3(16) : L3(24);

@@ -3,8 +3,8 @@
  *
  * Taken: RoCEv2 (UDP to port 4791, not a fragment, IPv4 without options), or all IP, addressed to this machine's MAC
  * (or to any other, where the interface is one end of an IP port, ip_port.h), from a local prefix to a remote one, and
- * of a lane that this worker runs. All else stays with the kernel alone. The lane is the one of proxy_lane_between(),
- * worked out in BPF: the two must agree. */
+ * of a lane that this worker runs. The filter drops all other packets, which only the kernel handles. The lane is that
+ * of proxy_lane_between(), computed in BPF: both must agree. */
 #ifndef DAEMON_LAN_FILTER_H
 #define DAEMON_LAN_FILTER_H
 
@@ -24,8 +24,8 @@ struct lan_filter_spec {
 	uint32_t nlanes, nshards, shard;
 	const struct host_alias *alias; /* addresses of machines, as in struct proxy_config */
 	uint32_t naliases;
-	bool all_ip;      /* not RoCEv2 alone */
-	bool other_mac;   /* frames for another MAC than the interface's, not those for its own */
+	bool all_ip;      /* takes all IP, not only RoCEv2 */
+	bool other_mac;   /* takes frames for other MACs than the interface's, not for its own */
 	uint32_t snaplen; /* bytes of a taken packet that the filter lets through */
 };
 

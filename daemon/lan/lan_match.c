@@ -74,7 +74,7 @@ enum lan_verdict lan_match(const struct lan_filter_spec *s, const uint8_t mac[LA
 		return LAN_NOT_OURS;
 	m->vlan_tci = stripped_tci;
 	type = get_be16(frame + TYPE_AT);
-	/* as the kernel does: it takes the outer tag out, of either kind, if no device has */
+	/* takes the outer tag out, of either kind, if the device has not, as the kernel does */
 	if (stripped_tci == 0 && (type == ETH_P_8021Q || type == ETH_P_8021AD)) {
 		m->vlan_tci = get_be16(frame + ETH_HLEN);
 		type = get_be16(frame + ETH_HLEN + 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lan_match.h - which frames a LAN port takes, where no packet socket filters for it: lan_filter.h's rules in C. */
+/* lan_match.h - which frames a LAN port without a packet socket takes: lan_filter.h's rules in C. */
 #ifndef DAEMON_LAN_MATCH_H
 #define DAEMON_LAN_MATCH_H
 
@@ -14,7 +14,7 @@
 enum lan_verdict {
 	LAN_OURS,
 	LAN_NOT_OURS, /* another MAC, no IP, no RoCEv2, or not between the prefixes */
-	LAN_TOO_LONG, /* ours by all that, and longer than any packet that could be */
+	LAN_TOO_LONG, /* ours by these rules, but longer than any packet may be */
 };
 
 struct lan_matched {
@@ -23,8 +23,8 @@ struct lan_matched {
 	uint16_t vlan_tci; /* 0: untagged */
 };
 
-/* frame: from the Ethernet header on. stripped_tci: the tag that the device took out of it; 0: none. The lane is not
- * looked at: a port of this kind is its link's only one (nshards is 1). Pure. */
+/* frame: from the Ethernet header on. stripped_tci: the tag that the device took out of it; 0: none. Lanes are not
+ * checked: such a link has one worker (nshards is 1). Pure. */
 enum lan_verdict lan_match(const struct lan_filter_spec *s, const uint8_t mac[LAN_MAC_LEN], const uint8_t *frame,
                            size_t len, uint16_t stripped_tci, struct lan_matched *m);
 

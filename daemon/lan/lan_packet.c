@@ -3,19 +3,20 @@
  *
  * Theory of operation
  *
- * One socket does both. It is made with protocol 0, so nothing is received until filter and ring stand, and then
- * bound with ETH_P_ALL: such sockets see a packet before tc and nft's ingress hooks, so that an nft drop can keep the
- * kernel from forwarding what is taken here. Frames that leave this machine are not looped back (IGNORE_OUTGOING).
+ * One socket does both. The socket is made with protocol 0, so it receives nothing before filter and ring are set, and
+ * then bound with ETH_P_ALL: such sockets see a packet before tc and nft's ingress hooks, so that an nft drop can keep
+ * the kernel from forwarding the packets taken here. Frames that leave this machine are not looped back
+ * (IGNORE_OUTGOING).
  *
- * TPACKET_V2, not V3: V3 hands over whole blocks when a timer says so, which costs tens of microseconds of latency.
- * The frame size is that of the largest packet that can be ours, not of the interface's MTU: the filter takes nothing
- * else, and a longer one is dropped and counted: packets joined by GRO or by a sender's TSO on the same machine.
+ * TPACKET_V2, not V3: V3 hands over whole blocks when a timer says so, which costs tens of microseconds of latency. The
+ * frame size is that of the largest packet that can be ours, not of the interface's MTU: the filter takes no other
+ * packets. Longer ones (joined by GRO, or by TSO of a sender on the same machine) are dropped and counted.
  *
- * When the interface goes, the kernel unbinds the socket and leaves it an error; filter and ring stay. One of the same
- * name that comes later is bound to the same socket.
+ * When the interface disappears, the kernel unbinds the socket and sets an error on it; filter and ring stay. The
+ * socket is bound again when an interface of the same name appears.
  *
  * Sending skips the queueing discipline: a full device queue then comes back as ENOBUFS and the frame is sent again,
- * where fq_codel would drop it and leave RC to find out. What the device does not take is copied, because the packet
+ * where fq_codel would drop it and leave RC to find out. Frames that the device does not take are copied, because their
  * bodies lie in the arena and are only valid until the core is called again. */
 #define _GNU_SOURCE /* sendmmsg */
 #include "lan_port.h"
@@ -56,8 +57,8 @@ struct lan_port {
 	uint8_t *ring;
 	size_t ring_len;
 	uint32_t frame_size, frames_per_block, nblocks;
-	uint32_t block, frame; /* to look at next */
-	_Atomic uint32_t next; /* the same, counted over all blocks: for other threads */
+	uint32_t block, frame; /* the ring position to look at next */
+	_Atomic uint32_t next; /* the same position, counted over all blocks: for other threads */
 	struct lan_port_stats stats;
 	struct burst_ring bursts;
 	/* frames that the device would not take */
@@ -73,7 +74,7 @@ static int fail(char *err, size_t errlen, const char *ifname, const char *what)
 	return -e;
 }
 
-/* -ENODEV: there is none; -EMEDIUMTYPE: it is no Ethernet. */
+/* The ifindex; -ENODEV: no such interface; -EMEDIUMTYPE: not an Ethernet interface. */
 static int find_interface(const struct lan_port *p, const char *ifname, int *ifindex)
 {
 	struct ifreq ifr = {0};
@@ -110,7 +111,8 @@ static int attach_filter(int fd, const struct lan_filter_spec *spec)
 		return 0;
 	if (errno != ENOMEM)
 		return -1;
-	/* many prefixes exceed net.core.optmem_max: take all RoCEv2 of our lanes, the core sorts out the foreign */
+	/* many prefixes exceed net.core.optmem_max: takes all RoCEv2 of our lanes, and the core drops packets outside
+	 * the prefixes */
 	open_spec.nlocal = open_spec.nremote = 0;
 	f.len = lan_filter_build(&open_spec, prog);
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &f, sizeof(f));
@@ -193,7 +195,7 @@ static int set_up(struct lan_port *p, const struct lan_port_params *params, char
 		return fail(err, errlen, params->ifname, "cannot ignore outgoing packets (Linux 4.20 or later)");
 	if (map_ring(p, params->ring_frames, params->filter.snaplen) < 0)
 		return fail(err, errlen, params->ifname, "cannot map the receive ring");
-	/* no must: without it sending is only a little slower */
+	/* optional: without it sending is only a little slower */
 	set_int(p->fd, SOL_PACKET, PACKET_QDISC_BYPASS, 1);
 	if (bind_port(p) < 0)
 		return fail(err, errlen, params->ifname, "cannot bind the packet socket");
@@ -252,7 +254,7 @@ static void take_frame(struct lan_port *p, struct tpacket2_hdr *h, uint32_t stat
 		return;
 	len = h->tp_snaplen - (size_t)(h->tp_net - h->tp_mac);
 	burst_ring_add(&p->bursts, h->tp_sec, h->tp_nsec, burst_priority(l3, tci), h->tp_len);
-	/* from a socket of this very machine (containers): the checksum was left to hardware that is not there */
+	/* from a socket on this machine (containers): the checksum was left to hardware that does not exist here */
 	if (status & TP_STATUS_CSUMNOTREADY)
 		l4_csum_fill(l3, len);
 	fn(arg, l3, len, tci);
@@ -263,7 +265,7 @@ static struct tpacket2_hdr *frame_at(const struct lan_port *p, uint32_t block, u
 	return (struct tpacket2_hdr *)(void *)(p->ring + (size_t)block * BLOCK_SIZE + (size_t)frame * p->frame_size);
 }
 
-/* The kernel fills in order: if the frame so far on is there, so are all before it. */
+/* The kernel fills the ring in order: if the frame at that distance is there, so are all before it. */
 static bool packet_rx_waits(const struct lan_port *p, uint32_t frames)
 {
 	uint32_t total = p->nblocks * p->frames_per_block;
@@ -320,7 +322,7 @@ static bool would_block(int e)
 	return e == EAGAIN || e == EWOULDBLOCK || e == ENOBUFS || e == ENOMEM;
 }
 
-/* Sends messages in order. Returns how many are done with; fewer than n if the device takes no more now. */
+/* Sends messages in order. Returns how many were sent or refused; fewer than n if the device takes no more now. */
 static unsigned send_all(struct lan_port *p, struct mmsghdr *msgs, unsigned n)
 {
 	unsigned done = 0;
@@ -336,7 +338,7 @@ static unsigned send_all(struct lan_port *p, struct mmsghdr *msgs, unsigned n)
 			continue;
 		if (r < 0 && would_block(errno))
 			break;
-		/* this one is refused for good (interface down, frame too long): the next may pass */
+		/* the kernel refuses this frame for good (interface down, frame too long): goes on with the next */
 		p->stats.tx_errors++;
 		done++;
 	}

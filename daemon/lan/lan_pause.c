@@ -23,7 +23,7 @@
 #include "daemon/privileged/privileged.h"
 #include "daemon/util/thread.h"
 
-#define LOOK_NS          100000 /* the ring is looked at so often */
+#define LOOK_NS          100000 /* interval of looks at the ring */
 #define MAC_LEN          6
 #define RATE_UNKNOWN_BPS 100000000000ull
 
@@ -31,7 +31,8 @@ struct watched {
 	const struct lan_port *port;
 	struct pfc pfc;
 	_Atomic int ifindex;
-	_Atomic uint64_t mac; /* its bytes, the first one highest; the last of a pause may still have the old one */
+	_Atomic uint64_t mac; /* the source MAC's bytes, the first one highest; the last frame of a pause may still have
+	                       * the old MAC */
 };
 
 struct lan_pause {
@@ -125,7 +126,7 @@ int lan_pause_follow(struct lan_pause *l, uint32_t port, const char *ifname)
 	return 0;
 }
 
-/* A pause frame that the device does not take now is lost, like any frame; the next refresh says it again. */
+/* Sends a pause frame. A frame that the device does not take now is lost; the next refresh repeats it. */
 static void say(struct lan_pause *l, const struct watched *w, enum pfc_say what)
 {
 	struct sockaddr_ll to = {.sll_family = AF_PACKET, .sll_halen = MAC_LEN};
@@ -170,7 +171,7 @@ static void *watch_rings(void *arg)
 
 	pthread_setname_np(pthread_self(), "lr:pause");
 	prctl(PR_SET_TIMERSLACK, 1ul);
-	privileged_run_first(); /* before whatever else keeps a worker from its ring */
+	privileged_run_first(); /* runs before any thread that keeps a worker from its ring */
 	while (!atomic_load_explicit(&l->stop, memory_order_acquire)) {
 		for (unsigned i = 0; i < l->nports; i++)
 			look(l, &l->ports[i]);

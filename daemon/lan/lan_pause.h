@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lan_pause.h - a thread that watches the receive rings of one worker's LAN ports and pauses the hosts before they run
- * over. It runs beside the worker, because a worker that is stalled is what it is for. */
+ * over. It is a separate thread because it exists for the case that the worker stalls. */
 #ifndef DAEMON_LAN_PAUSE_H
 #define DAEMON_LAN_PAUSE_H
 
@@ -19,7 +19,7 @@ struct lan_pause_stats {
 	uint64_t xoffs, watchdogs; /* pauses begun; ended by the watchdog because the ring did not empty */
 };
 
-/* What a ring on that interface should be. -EINVAL: its rate cannot be told, and none is assumed. */
+/* Plans the thresholds of a ring on that interface. -EINVAL: the interface's rate is unknown. */
 int lan_pause_plan(struct pfc_plan *p, const char *ifname, uint64_t watchdog_ns);
 
 /* 0 or negative errno with err (of errlen bytes) a sentence. The ports stay open until lan_pause_stop(). */
@@ -30,6 +30,6 @@ int lan_pause_watch(struct lan_pause *l, const struct lan_port *port, const char
 int lan_pause_follow(struct lan_pause *l, uint32_t port, const char *ifname);
 int lan_pause_run(struct lan_pause *l);
 void lan_pause_stats(struct lan_pause *l, struct lan_pause_stats *s); /* any thread */
-void lan_pause_stop(struct lan_pause *l);                             /* says XON where it paused; frees it */
+void lan_pause_stop(struct lan_pause *l);                             /* sends XON on paused ports; frees l */
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lan_port.h - one worker's view of one LAN interface: packets from hosts in, packets to hosts out.
  *
- * A table of functions, so that other ways to the wire can stand beside AF_PACKET. One worker owns a port object; every
- * function is called from that worker's thread, except open and close (before it starts, after it ended). */
+ * A table of functions, so that there can be ports other than AF_PACKET. One worker owns a port object; every function
+ * is called from that worker's thread, except open and close (before it starts, after it ended). */
 #ifndef DAEMON_LAN_PORT_H
 #define DAEMON_LAN_PORT_H
 
@@ -17,7 +17,7 @@
 
 #define LAN_ETH_MAX 18 /* Ethernet header with one VLAN tag */
 
-/* Longest frame that can be ours, for the receive side: RoCEv2, and any IP. */
+/* Longest frame that a port takes: of RoCEv2, and of any IP. */
 #define LAN_FRAME_MAX    (LAN_ETH_MAX + LAN_PKT_MAX)
 #define LAN_IP_FRAME_MAX (LAN_ETH_MAX + LAN_IP_MAX)
 
@@ -39,7 +39,8 @@ struct lan_frame {
 struct lan_port_stats {
 	uint64_t rx_ring_drops; /* receive ring was full */
 	uint64_t rx_truncated;  /* longer than any packet that could be ours */
-	uint64_t rx_not_ours;   /* taken off a device and not for this port; the kernel's sockets see none */
+	uint64_t rx_not_ours;   /* frames of a device that are not for this port; packet sockets never see such
+	                         * frames */
 	uint64_t tx_errors;     /* refused by the interface, dropped */
 };
 
@@ -54,19 +55,21 @@ typedef void (*lan_rx_slot_fn)(void *arg, uint32_t *slot, uint16_t off, size_t l
 /* A worker's arena, for a port whose device receives into it and sends out of it. */
 struct lan_lend {
 	struct proxy *core;
-	lan_rx_slot_fn fn; /* called by rx_batch() with its arg, in place of the other, for what landed in a blank */
+	lan_rx_slot_fn fn; /* rx_batch() calls it with its arg, instead of its own fn, for packets that landed in a
+	                    * blank */
 };
 
 struct lan_port_ops {
 	const char *name;
 	/* 0 or negative errno with err (of errlen bytes) a sentence. */
 	int (*open)(struct lan_port **port, const struct lan_port_params *params, char *err, size_t errlen);
-	/* The interface of that name has been made anew: the same socket, ring and filter take packets from it. 0 or
-	 * negative errno, the port is as it was then. */
+	/* The interface of that name has been made anew: socket, ring and filter of the port take packets from it. 0,
+	 * or negative errno, and the port is as before. */
 	int (*rebind)(struct lan_port *port, const char *ifname);
-	/* Of the interface that it is bound to. From any thread. */
+	/* Index of the interface that the port is bound to. From any thread. */
 	int (*ifindex)(const struct lan_port *port);
-	/* For epoll: readable when packets wait. Negative: there is none, and the worker looks every POLL_NS. */
+	/* For epoll: readable when packets wait. Negative: there is no descriptor, and the worker polls every
+	 * POLL_NS. */
 	int (*fd)(const struct lan_port *port);
 	/* True if `frames` packets or more (at least 1) wait in the receive ring. From any thread. */
 	bool (*rx_waits)(const struct lan_port *port, uint32_t frames);
@@ -80,11 +83,11 @@ struct lan_port_ops {
 	void (*tx_batch)(struct lan_port *port, const struct lan_frame *const *frames, unsigned n);
 	bool (*tx_blocked)(const struct lan_port *port);
 	void (*tx_retry)(struct lan_port *port);
-	/* What bursts() counts can be read up to now as well. */
+	/* Reads the counts; also makes the current bin of bursts() readable. */
 	void (*stats)(struct lan_port *port, struct lan_port_stats *s);
-	/* What came in, in bins of 100 us. From any thread. */
+	/* Received bytes in bins of 100 us. From any thread. */
 	const struct burst_ring *(*bursts)(const struct lan_port *port);
-	/* What was lent is back afterwards: the core is called once more for it. */
+	/* Closes the port. Gives lent slots back by one more call of the core. */
 	void (*close)(struct lan_port *port);
 };
 

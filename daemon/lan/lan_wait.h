@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lan_wait.h - packets for hosts whose MAC address is being asked for.
  *
- * The first packet for a host often finds its neighbour unresolved. To drop it would be sound (RC sends it again), but
- * it may be the one that decides how fast a connection starts, so a few wait for the answer, as they would
- * in the kernel. Bounded, per host and in all, and in time. One per worker.
+ * The first packet for a host often finds its neighbour unresolved. Dropping the packet would be sound (RC sends it
+ * again), but it may decide how fast a connection starts, so a few packets wait for the answer, as in the kernel.
+ * Bounded, per host and in all, and in time. One per worker.
  *
- * Answers wait for LAN_ANSWER_NS only: the host repeats what lacks one, and a late one might meet another life of its
- * queue pair. Probes never wait here (struct lan_tx): several of them would go out at once, and their answers say the same. */
+ * Answers wait for LAN_ANSWER_NS only: the host repeats a request without an answer, and a late answer might meet
+ * another life of its queue pair. Probes never wait here (struct lan_tx): several of them would go out at once, and all
+ * would get the same answer. */
 #ifndef DAEMON_LAN_WAIT_H
 #define DAEMON_LAN_WAIT_H
 
@@ -38,7 +39,7 @@ struct lan_wait {
 };
 
 void lan_wait_init(struct lan_wait *w);
-/* Something for that host waits: what comes after must wait behind it. */
+/* True if a packet for that host waits: later packets must wait behind it. */
 bool lan_wait_holds(const struct lan_wait *w, const struct ip_addr *dst);
 /* Copies the packet. False if there is no room. */
 bool lan_wait_put(struct lan_wait *w, const struct lan_tx *tx, uint64_t now_ns);
@@ -49,7 +50,7 @@ static inline const struct waiting_packet *lan_wait_at(const struct lan_wait *w,
 	return &w->packet[w->order[i]];
 }
 
-/* Lets the i-th go; those behind it move up. Its bytes stay as they are until the next lan_wait_put(). */
+/* Removes the i-th packet; those behind it move up. Its bytes stay valid until the next lan_wait_put(). */
 void lan_wait_remove(struct lan_wait *w, uint32_t i);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nic_engine.h - what a plugin that reaches network cards past the kernel gives longreachd: a table of functions.
+/* nic_engine.h - the table of functions that a plugin for network cards without the kernel gives longreachd.
  *
  * A plugin is a shared object with one symbol, nic_engine_table() (NIC_ENGINE_SYMBOL). It knows devices and frames. It
  * knows nothing of RoCE, links or next hops: lan_engine.c makes a LAN port of it. So a plugin is small, and both sides
@@ -21,14 +21,14 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* Raised with every change of this file: a plugin of another number is refused. */
+/* Raised with every change of this file: longreachd refuses a plugin with another number. */
 #define NIC_ENGINE_ABI    3
 #define NIC_ENGINE_SYMBOL "nic_engine_table"
 
 #define NIC_TX_BATCH 64 /* most frames of one tx() */
 #define NIC_TX_PARTS 4
 
-/* Of a place: what stays free in front of a frame, and what there is in all. A frame is at most the difference long. */
+/* Bytes of a place: free room in front of a frame, and the whole. A frame is at most as long as the difference. */
 #define NIC_PLACE_HEADROOM 128
 #define NIC_PLACE_BYTES    4352
 
@@ -43,11 +43,11 @@ struct nic_place {
 /* A link's buffer. The plugin calls these functions from rx(), tx(), tx_retry(), lend() and take_back() only. */
 struct nic_lender {
 	void *arg;
-	/* A place more. False: there is none now. */
+	/* Lends another place. False: there is none now. */
 	bool (*place)(void *arg, struct nic_place *out);
-	/* The device never writes into that place again. */
+	/* Takes a place back: the device never writes into it again. */
 	void (*place_back)(void *arg, uint32_t tag);
-	/* A lent part of a frame is read no more. Called once for each that tx() took. */
+	/* The device does not read a lent part of a frame any more. Called once for each lent part that tx() took. */
 	void (*part_back)(void *arg, uint32_t tag);
 };
 
@@ -64,13 +64,13 @@ struct nic_frame {
 /* A frame in memory of the device's own, or room for one. Writable until own_back() or tx_own(). */
 struct nic_own {
 	uint8_t *at;
-	size_t len;   /* bytes from `at` on: of the frame; of what own() gives, all that may be written */
+	size_t len;   /* bytes from `at` on: of the frame; of room from own(), all writable bytes */
 	void *handle; /* the plugin's */
 };
 
 struct nic_wanted {
 	const char *devargs;
-	unsigned mtu; /* it takes and sends frames of an IP packet of up to so many bytes */
+	unsigned mtu; /* largest IP packet that the device takes and sends, bytes */
 	bool lends;   /* lend() may be called */
 };
 
@@ -100,25 +100,26 @@ struct nic_engine {
 	/* Sends n frames (at most NIC_TX_BATCH) in order; not while tx_pending(). All are taken: their bytes are copied, but
 	 * those of lent parts. */
 	void (*tx)(struct nic_device *dev, const struct nic_frame *frames, unsigned n);
-	/* Frames that the device had no room for wait for tx_retry(). */
+	/* True if frames that the device had no room for wait for tx_retry(). */
 	bool (*tx_pending)(const struct nic_device *dev);
 	void (*tx_retry)(struct nic_device *dev);
-	/* Drops what waits for tx_retry(); counted in tx_errors. */
+	/* Drops the frames that wait for tx_retry(); counts them in tx_errors. */
 	void (*tx_drop)(struct nic_device *dev);
 	/* Takes at most n (at most NIC_TX_BATCH) frames, which are the caller's until own_back(). Returns how many came. */
 	unsigned (*rx_own)(struct nic_device *dev, struct nic_own *frames, unsigned n);
-	/* Room for a frame of the device's mtu, and 128 bytes. False: there is none now. */
+	/* Gives room for a frame of the device's mtu, plus 128 bytes. False: there is none now. */
 	bool (*own)(struct nic_device *dev, struct nic_own *room);
 	void (*own_back)(struct nic_device *dev, const struct nic_own *frames, unsigned n);
-	/* As tx(), of frames in rooms that own() gave, by this or another device: [at, at + len) lies within the room. */
+	/* As tx(), for frames in room that own() of this or another device gave: [at, at + len) lies within the
+	 * room. */
 	void (*tx_own)(struct nic_device *dev, const struct nic_own *frames, unsigned n);
 	void (*stats)(struct nic_device *dev, struct nic_stats *s);
-	/* While no thread uses the device. *l is copied. 0; or negative errno with err a sentence that says why the device
-	 * copies all frames as before. */
+	/* Call while no thread uses the device. *l is copied. 0; or negative errno with err a sentence that says why
+	 * the device copies all frames as before. */
 	int (*lend)(struct nic_device *dev, const struct nic_lender *l, char *err, size_t errlen);
-	/* The reverse, while no thread uses the device: afterwards it neither writes nor reads there, and all places and
-	 * parts were given back. 0; or negative errno with err a sentence: the device had to be closed for that, and is of no
-	 * use any more. */
+	/* The reverse of lend(). Call while no thread uses the device: afterwards it neither writes nor reads in the
+	 * buffer, and all places and parts were given back. 0; or negative errno with err a sentence: the device had to
+	 * be closed, and cannot be used any more. */
 	int (*take_back)(struct nic_device *dev, char *err, size_t errlen);
 	void (*stop)(void); /* all devices */
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pfc.c - thresholds, state machine and frame.
  *
- * The headroom above XOFF is that of headroom/'s physics, and what arrives until somebody looks at the ring again and
- * has a processor: REACTION_LOOKS looks. A ring counts packets, not bytes, so it is worked out for packets of 1024
- * bytes of payload: smaller ones, at line rate, for so long, can overrun it. */
+ * The headroom above XOFF is that of headroom/'s physics plus the packets that arrive until the thread looks at the
+ * ring again and has a processor: REACTION_LOOKS looks. A ring counts packets, not bytes, so the headroom is for
+ * packets of 1024 bytes of payload: smaller ones, at line rate for that long, can overrun the ring. */
 #include "pfc.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define REACTION_LOOKS 3     /* a look just missed, the next, and one for a processor that was late */
 #define RING_MIN       4096u
 #define RING_MAX       32768u
-#define XOFF_MIN       512u /* a burst that is no reason to pause */
+#define XOFF_MIN       512u /* least XOFF: a shorter burst causes no pause */
 #define ETHERTYPE_MAC  0x8808u
 #define OPCODE_PFC     0x0101u
 
@@ -30,7 +30,7 @@ static void put16(uint8_t *b, unsigned v)
 void pfc_frame(uint8_t frame[PFC_FRAME_BYTES], const uint8_t mac[6], uint8_t priority, uint16_t quanta)
 {
 	static const uint8_t to[6] = {0x01, 0x80, 0xc2,
-	                              0x00, 0x00, 0x01}; /* goes no further than the link's other end */
+	                              0x00, 0x00, 0x01}; /* bridges do not forward this address */
 
 	memset(frame, 0, PFC_FRAME_BYTES);
 	memcpy(frame, to, 6);

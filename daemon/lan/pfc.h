@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pfc.h - when a LAN port says pause, and the frame in which it says so (IEEE 802.1Qbb, 802.3 annex 31D). Pure. */
+/* pfc.h - when a LAN port pauses its hosts, and the pause frame (IEEE 802.1Qbb, 802.3 annex 31D). Pure. */
 #ifndef DAEMON_PFC_H
 #define DAEMON_PFC_H
 
@@ -16,9 +16,10 @@ void pfc_frame(uint8_t frame[PFC_FRAME_BYTES], const uint8_t mac[6], uint8_t pri
 struct pfc_plan {
 	uint32_t ring_frames;
 	uint32_t xoff_frames, xon_frames; /* fills of the ring */
-	uint64_t refresh_ns;              /* XOFF is said again after it: half of what 65535 quanta last */
+	uint64_t refresh_ns;              /* interval of repeated XOFF: half of the time of 65535 quanta */
 	uint64_t watchdog_ns;             /* longest pause without an end */
-	bool tight;                       /* the largest ring has less above XOFF than what arrives until silence */
+	bool tight;                       /* even the largest ring has less room above XOFF than the packets that arrive
+	                                   * until the hosts are silent */
 };
 
 /* For a port of that rate, watched every look_ns. 0, or -EINVAL: no such rate. */
@@ -29,9 +30,9 @@ enum pfc_say { PFC_NOTHING, PFC_XOFF, PFC_XON };
 struct pfc {
 	struct pfc_plan plan;
 	bool paused;   /* XOFF is in force */
-	bool given_up; /* the watchdog has ended it; until the ring is empty enough there is no other */
+	bool given_up; /* the watchdog has ended the pause; no further pause until the ring has emptied */
 	uint64_t since_ns, said_ns;
-	uint64_t xoffs, xons, watchdogs; /* said, refreshes not counted; ended by the watchdog */
+	uint64_t xoffs, xons, watchdogs; /* XOFFs (without refreshes) and XONs sent; pauses ended by the watchdog */
 };
 
 /* One look at the ring: at least xoff_frames wait; fewer than xon_frames do. */

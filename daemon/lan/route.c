@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * The kernel answers within the system call, but behind locks that anybody may hold for long: who adds a thousand
- * routes, or a driver that resets its device. So a thread asks, one per link, and no worker waits: a question goes
- * through one ring of a worker, the answer comes back through another, and what a worker knows it uses meanwhile
- * (route_table.c). What the kernel says has changed goes the same way as answers, in the order in which it was seen.
- * What does not fit into a ring is asked again: a question after a second; for answers and changes a flag stands that
- * makes the worker ask about everything. */
+ * The kernel answers within the system call, but behind locks that others may hold for long: a process that adds a
+ * thousand routes, or a driver that resets its device. So one thread per link asks, and no worker waits: a question
+ * goes through one ring of a worker, the answer comes back through another, and meanwhile the worker uses what it knows
+ * (route_table.c). Changes that the kernel notifies go the same way as answers, in the order in which they were seen.
+ * If a ring is full, a question is repeated after a second; for answers and changes a flag makes the worker ask about
+ * everything. */
 #define _GNU_SOURCE /* a thread's name */
 #include "route.h"
 
@@ -38,7 +38,7 @@ struct news {
 struct route_worker {
 	struct spsc questions; /* struct ip_addr */
 	struct spsc news;
-	_Atomic bool lost; /* news that did not fit */
+	_Atomic bool lost; /* news were dropped because the ring was full */
 	int fd;
 	int asked_fd;             /* of the thread */
 	struct route_table table; /* the worker's */
@@ -59,7 +59,7 @@ static void ring(int fd)
 	uint64_t one = 1;
 
 	if (write(fd, &one, sizeof(one)) < 0)
-		return; /* full counter: it rings already */
+		return; /* the counter is full: the eventfd is readable already */
 }
 
 /* --- the worker --- */
@@ -140,7 +140,7 @@ static bool answer_one(struct routes *r, struct route_worker *w)
 	return true;
 }
 
-/* By turns: one worker's many questions do not keep the others waiting. */
+/* Answers the workers in turns, so that one worker's many questions do not delay the others. */
 static void answer_all(struct routes *r)
 {
 	bool more = true;

@@ -29,9 +29,9 @@ struct route_worker *route_worker(struct routes *r, uint32_t i);
 /* Never waits. *hop is filled in with ROUTE_OK only, and valid until the next call. */
 enum route_answer route_lookup(struct route_worker *w, const struct ip_addr *dst, uint64_t now_ns,
                                const struct next_hop **hop);
-/* Takes up what the thread has found out. */
+/* Takes up the thread's answers and changes. */
 void route_take(struct route_worker *w, uint64_t now_ns);
-/* An eventfd, readable when there is something to take. */
+/* An eventfd, readable when route_take() has something to take up. */
 int route_fd(const struct route_worker *w);
 
 #endif

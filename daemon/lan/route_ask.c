@@ -5,9 +5,9 @@
  * VLAN on one; remembered), RTM_GETNEIGH (what MAC). rtnetlink answers inside the send call, so there is always an
  * answer to read.
  *
- * Our packets pass the kernel's neighbour code by, so to it the neighbours look unused. Each time one is asked about we
- * tell it "in use" (NTF_USE): that starts the resolution of an unknown neighbour and the check of a stale one, exactly
- * as a packet of its own would have. */
+ * Our packets bypass the kernel's neighbour code, so neighbours look unused to the kernel. With each question about a
+ * neighbour we tell the kernel "in use" (NTF_USE): this starts the resolution of an unknown neighbour and the check of
+ * a stale one, exactly as one of the kernel's own packets would. */
 #include "route_ask.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ struct route_ask {
 	struct mnl_socket *ask, *notify;
 	uint32_t seq;
 	char port_name[PORTS_MAX][IF_NAMESIZE];
-	int port_ifindex[PORTS_MAX]; /* 0: there is none now */
+	int port_ifindex[PORTS_MAX]; /* 0: there is no such interface now */
 	uint32_t nports;
 	bool has_src;
 	struct ip_addr src;
@@ -73,7 +73,7 @@ static int request(struct route_ask *a, struct nlmsghdr *h, mnl_cb_t cb, void *a
 		n = mnl_socket_recvfrom(a->ask, a->buf, sizeof(a->buf));
 		if (n < 0)
 			return -errno;
-		/* an answer left over from a request that failed half way */
+		/* skips answers left over from a request that failed half way */
 		if (((struct nlmsghdr *)(void *)a->buf)->nlmsg_seq != a->seq)
 			continue;
 		return mnl_cb_run(a->buf, (size_t)n, a->seq, mnl_socket_get_portid(a->ask), cb, arg) < 0 ? -errno : 0;
@@ -220,7 +220,7 @@ static int read_link(const struct nlmsghdr *h, void *arg)
 		return MNL_CB_STOP;
 	memcpy(l->mac, mac, sizeof(l->mac));
 	if (find_port(ans->ask, l->ifindex, &l->port)) {
-		l->ours = true; /* also a VLAN interface that is a LAN port itself: it adds its tag on its own */
+		l->ours = true; /* a VLAN interface may be a LAN port itself: it adds its own tag */
 		return MNL_CB_STOP;
 	}
 	l->vid = read_vlan(t.a[IFLA_LINKINFO]);
@@ -266,7 +266,7 @@ static int read_neigh(const struct nlmsghdr *h, void *arg)
 	return MNL_CB_STOP;
 }
 
-/* What the kernel knows, and that it look for what it does not. */
+/* Asks for the neighbour's MAC, and makes the kernel resolve an unknown one. */
 static void ask_neigh(struct route_ask *a, struct route_found *f)
 {
 	struct nlmsghdr *h = start_request(a, RTM_GETNEIGH, 0);
@@ -350,7 +350,7 @@ void route_ask_changes(struct route_ask *a, route_changed_fn fn, void *arg)
 		ssize_t n = mnl_socket_recvfrom(a->notify, a->buf, sizeof(a->buf));
 
 		if (n < 0 && errno == ENOBUFS) {
-			all_changed(&l); /* the kernel had more to say than the socket could hold */
+			all_changed(&l); /* the socket's buffer overflowed: messages were lost */
 			continue;
 		}
 		if (n <= 0)

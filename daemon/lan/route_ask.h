@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* route_ask.h - the next hop towards a host, from the kernel's routing and neighbour tables, over rtnetlink.
  *
- * The kernel is asked when somebody wants to know, and says itself what has changed. A neighbour without an address is
- * resolved by the kernel: we only ask it to. */
+ * The kernel answers questions and notifies changes. The kernel resolves neighbours without a MAC: we only request
+ * it. */
 #ifndef DAEMON_ROUTE_ASK_H
 #define DAEMON_ROUTE_ASK_H
 
@@ -18,14 +18,14 @@ struct route_ask;
 int route_ask_open(struct route_ask **a, const char (*ports)[IF_NAMESIZE], uint32_t nports, char *err, size_t errlen);
 void route_ask_close(struct route_ask *a);
 
-/* Routes are asked for as a packet from that address takes them: rules about source addresses count. Without: as one
- * whose source the kernel picks. */
+/* Asks for the routes of packets from that address: rules about source addresses count. Without this call: as for a
+ * packet whose source the kernel picks. */
 void route_ask_from(struct route_ask *a, const struct ip_addr *src);
 
 /* Asks about one host. The kernel answers within the call, which waits for locks that others hold there. */
 void route_ask(struct route_ask *a, const struct ip_addr *dst, struct route_found *f);
 
-/* What leads to a neighbour has changed; ifindex 0: anything may have. */
+/* Called when the way to a neighbour has changed; ifindex 0: any of them may have. */
 typedef void (*route_changed_fn)(void *arg, int ifindex, const struct ip_addr *via);
 
 /* Readable when the kernel has changes to tell; then call route_ask_changes(). */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation: a set-associative table from a host to its next hop. An entry is asked about when it is made,
- * and from some time on again, when it is used: hosts that nobody sends to are no work. What is known goes on being
- * used until the answer is there, however long that takes.
+/* Theory of operation: a set-associative table from a host to its next hop. The worker asks about an entry when it is
+ * made, and again when it is used after again_ns: hosts that nobody sends to cost nothing. The known next hop stays in
+ * use until the answer comes, however long that takes.
  *
- * Whoever sends to addresses that nobody has makes a question of each. Only so many are asked per second
- * (ROUTE_ASKS_PER_S); beyond that a host that is not known stays so. Neither do such addresses cost known hosts their
- * places, nor their own questions, which are free: once a second each. The kernel gives each of those addresses up with
- * a word of its own, too: what a word is about is found by its neighbour (by_via). */
+ * A host that sends to unused addresses causes a question for each. Only ROUTE_ASKS_PER_S such questions are asked per
+ * second; beyond that, unknown hosts stay unknown. Such addresses do not take the places of known hosts, nor do they
+ * limit questions about known hosts, which are asked once a second each. The kernel also notifies each unused address
+ * that it gives up on: the entries that a notification concerns are found by their neighbour (by_via). */
 #include "route_table.h"
 
 #include "proxy/util/bytes.h"
 
 #define LIFE_NS          1000000000ull
 #define NEGATIVE_LIFE_NS 100000000ull
-#define UNANSWERED_NS    1000000000ull /* a question or its answer was lost */
+#define UNANSWERED_NS    1000000000ull /* after this time a question or its answer counts as lost */
 #define ASK_COST_NS      (1000000000ull / ROUTE_ASKS_PER_S)
 
 static uint32_t set_of(const struct ip_addr *a)
@@ -41,7 +41,7 @@ static struct route_entry *find(struct route_table *t, const struct ip_addr *dst
 	return NULL;
 }
 
-/* Who gives a place first: nobody; who has no next hop; who was asked about longest ago. */
+/* Order in which entries give up their places: empty ones; those without a next hop; those asked about longest ago. */
 static bool gives_before(const struct route_entry *a, const struct route_entry *b)
 {
 	int worth_a = a->used + (a->used && a->found.answer == ROUTE_OK);

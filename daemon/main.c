@@ -48,7 +48,7 @@ static void log_report(enum log_level level, const char *report)
 	}
 }
 
-/* closed_apply(), with what it has to say in the log. */
+/* closed_apply(), with its report in the log. */
 static int close_ways(const struct site_sources *sources, const struct sites *sites)
 {
 	static char report[SITES_REPORT_MAX];
@@ -72,17 +72,17 @@ static int reload(void *arg, char *report)
 	systemd_reloading();
 	log_notice("reading the link files again");
 	r = sites_reload(&d->sites, report);
-	if (r < 0) { /* else each link has said what became of it */
+	if (r < 0) { /* else each link has logged its own result */
 		log_report(LOG_LEVEL_ERR, report);
 		log_err("nothing was changed");
 	} else {
-		close_ways(&d->sites.sources, &d->sites); /* somebody may have been at the rules, or a file was put right */
+		close_ways(&d->sites.sources, &d->sites); /* the rules may have been changed, or a file was corrected */
 	}
 	systemd_ready(d->sites.n);
 	return r;
 }
 
-/* Rules that only the former file asked for go. */
+/* Removes rules that only the former file asked for. */
 static void on_changed(void *arg)
 {
 	struct daemon *d = arg;
@@ -168,7 +168,7 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 	d->sites.sources = o->sources;
 	d->sites.base = d->base;
 	d->sites.pcap_dir = o->pcap_dir;
-	/* The socket first: it tells that another daemon runs before anything of that one is touched. */
+	/* Opens the socket first: it shows whether another daemon runs before anything of that daemon is touched. */
 	if (control_start(&d->control, o->control_path, CONTROL_ALL, d->base, &d->sites, &user, err) < 0) {
 		log_err("%s", err);
 		return -EINVAL;
@@ -191,7 +191,7 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 		log_err("no memory to watch the kernel's rules");
 		return -ENOMEM;
 	}
-	close_ways(&o->sources, NULL); /* a link that does not start says so itself */
+	close_ways(&o->sources, NULL); /* a link that does not start logs that itself */
 	return sites_start(&d->sites, configs);
 }
 
@@ -218,7 +218,8 @@ static void tear_down(struct daemon *d)
 		event_base_free(d->base);
 }
 
-/* Until a signal ends it. A loop that ends by itself is no end in good order: systemd starts the daemon again. */
+/* Runs the event loop until a signal ends it. A loop that ends by itself is a failure: systemd starts the daemon
+ * again. */
 static int turn(const struct daemon *d)
 {
 	int r = event_base_dispatch(d->base);
@@ -247,10 +248,10 @@ static int run(const struct options *o, const struct site_configs *configs)
 
 struct engine_start {
 	const struct options *o;
-	struct site_configs *configs; /* scratch: main() reads them again and says what is wrong with them */
+	struct site_configs *configs; /* scratch: main() reads the files again and reports their errors */
 };
 
-/* Devices can be opened now and never again. */
+/* Opens the devices: possible only now, while the process has its rights. */
 static void open_devices(void *arg)
 {
 	static char report[SITES_REPORT_MAX];
@@ -306,7 +307,7 @@ int main(int argc, char **argv)
 			fprintf(stderr, "%s\n", report);
 			return EXIT_FAILURE;
 		}
-		close_ways(&o.sources, NULL); /* and says the same */
+		close_ways(&o.sources, NULL); /* logs the same errors */
 		return EX_CONFIG; /* systemd does not try again: longreachd.service */
 	}
 	if (o.action == DO_PRINT)

@@ -15,7 +15,7 @@ struct options {
 	const char *pcap_dir; /* NULL: no capture */
 	const char *control_path;
 	const char *metrics; /* where to serve them; NULL: nowhere */
-	const char *user; /* whom the process that carries packets becomes; NULL: nobody else */
+	const char *user; /* the user that the process which carries packets becomes; NULL: stays the same user */
 	bool offline; /* DO_CHECK: the files alone */
 	struct lan_engine_options engine;
 	bool verbose;

@@ -25,27 +25,28 @@
 #define MIB (1ull << 20)
 
 enum site_times {
-	RETRY_MS = 2000,      /* a link that does not start, though nothing has changed that could be seen */
-	LOOK_MS = 200,        /* at what keeps it from starting */
-	RETRY_LEAST_MS = 500, /* however often that changes */
+	RETRY_MS = 2000,      /* between attempts to start a link when no change was seen */
+	LOOK_MS = 200,        /* between looks at what keeps a link from starting */
+	RETRY_LEAST_MS = 500, /* between attempts, however often things change */
 	SAMPLE_S = 1,
-	PORTS_AGAIN_MS = 100, /* until something is in place that is not yet */
+	PORTS_AGAIN_MS = 100, /* between looks at LAN ports that are not in place yet */
 	EVENT_WINDOW_S = 10,
-	EVENTS_PER_WINDOW = 10, /* of one type, before they are only counted */
-	OFFER_SLOW_S = 3,       /* the other edge takes keys within a round trip and some milliseconds */
+	EVENTS_PER_WINDOW = 10, /* events of one type that are logged; further ones are only counted */
+	OFFER_SLOW_S = 3,       /* an offer of keys that waits so long is reported: the other edge takes keys within a
+	                         * round trip and some milliseconds */
 };
 
-/* Why a link that runs does not carry, or not as it should. Several may stand at a time. */
+/* Why a running link does not carry, or not as it should. Several may hold at a time. */
 enum trouble {
 	TROUBLE_RULES,   /* the kernel's rules cannot be put back */
-	TROUBLE_PORT,    /* what it stands on does not work */
-	TROUBLE_SESSION, /* a worker has no part in the session */
-	TROUBLE_KEYS,    /* a worker cannot open what the other edge is about to send */
-	TROUBLE_OFFER,   /* the other edge does not take the keys of what is about to be sent to it */
+	TROUBLE_PORT,    /* a LAN port, address or route does not work */
+	TROUBLE_SESSION, /* a worker is not in the session */
+	TROUBLE_KEYS,    /* a worker cannot take the keys that the other edge is about to use */
+	TROUBLE_OFFER,   /* the other edge does not take the keys that this edge is about to use */
 	TROUBLES,
 };
 
-/* What rates are made of. */
+/* The sums that rates are computed from. */
 struct sample {
 	uint64_t taken_ns; /* 0: none */
 	uint64_t lan_rx_bytes, lan_tx_bytes, wan_tx_bytes, wan_rx_bytes;
@@ -59,31 +60,33 @@ struct site {
 	struct failed_record *failed; /* NULL: none is kept */
 	struct link *link;
 	struct peer *peer;
-	char error[CONFIG_ERR_MAX]; /* why it does not run */
+	char error[CONFIG_ERR_MAX]; /* why the link does not run */
 	struct port_watch *ports;
 	struct {
 		char text[CONFIG_ERR_MAX]; /* empty: none */
 		uint64_t number;           /* a larger one is newer */
 	} trouble[TROUBLES];
 	uint64_t ntroubles;                         /* that there were */
-	char troubles[TROUBLES * CONFIG_ERR_MAX];   /* those that stand, the newest first; empty: none */
-	char follow_error[CONFIG_ERR_MAX];          /* why LAN ports are not taken up yet, while they are not */
-	struct event *follow;            /* the other edge's barrier: barrier_follows */
+	char troubles[TROUBLES * CONFIG_ERR_MAX];   /* present troubles, the newest first; empty: none */
+	char follow_error[CONFIG_ERR_MAX];          /* why LAN ports are not taken up yet; empty: they are */
+	struct event *follow;            /* restarts the link because the other edge's barrier has changed:
+	                                  * barrier_follows */
 	bool barrier_follows;            /* Barrier=auto is to be pair */
 	struct event *timer;             /* samples a running link, tries to start one that failed */
-	struct start_view stands;        /* of a link that does not run: what there was before the last attempt */
+	struct start_view stands;        /* of a link that does not run: the state of files, ports and memory before the
+	                                  * last attempt */
 	uint64_t tried_ns;               /* the last attempt */
 	struct log_limit start_said;
 	struct sample last, before;
-	bool sampling; /* asked for and not answered yet */
+	bool sampling; /* a snapshot was requested and not answered yet */
 	struct distance distance;
 	struct log_limit events[EV_COUNT];
 	uint64_t event_counts[EV_COUNT];
 	struct log_limit rules_said;
 	uint64_t truncated; /* frames larger than a place in a LAN port's ring, so far */
 	struct log_limit truncated_said, ports_said;
-	bool buffer_said; /* how many queue pairs it serves, since the link has started */
-	bool halted;      /* by an operator */
+	bool buffer_said; /* the log has said how many queue pairs the buffer serves */
+	bool halted;      /* stopped by an operator */
 	char waits[CONFIG_ERR_MAX]; /* why its file is not in force; empty: it is */
 };
 
@@ -117,7 +120,7 @@ static void write_troubles(struct site *s)
 	}
 }
 
-/* text empty: it is over. True if that is news. */
+/* Sets or, with an empty text, ends a trouble. True if it changed. */
 static bool set_trouble(struct site *s, enum trouble t, const char *text)
 {
 	if (strcmp(text, s->trouble[t].text) == 0)
@@ -198,7 +201,7 @@ static void init_event_limits(struct site *s)
 {
 	for (unsigned i = 0; i < EV_COUNT; i++)
 		s->events[i] = (struct log_limit){.window_ns = EVENT_WINDOW_S * NS_PER_S, .burst = EVENTS_PER_WINDOW};
-	/* Each shard says these for itself: one line is enough. */
+	/* Each shard pushes these events: one log line is enough. */
 	s->events[EV_WAN_UP] = (struct log_limit){.window_ns = NS_PER_S / 10, .burst = 1};
 	s->ports_said = s->rules_said = s->start_said = s->events[0];
 	s->truncated_said = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
@@ -207,9 +210,9 @@ static void init_event_limits(struct site *s)
 
 /* --- samples --- */
 
-/* What the measurement means for the buffer, and whether the one that there is will do. A running one is not made
- * larger: its table of chunks and all that lies behind it would have to move under packets that were acknowledged.
- * Shares and thresholds are fractions of what there is, and follow the round trip at once. */
+/* Tells what the measured round trip means for the buffer, and whether the present buffer is large enough. A running
+ * buffer is not enlarged: its table of chunks and everything behind it would have to move under packets that were
+ * acknowledged. Shares and thresholds are fractions of the present buffer, and follow the round trip at once. */
 static void describe_buffer(const struct site *s, const struct link_snapshot *snap, char *text, size_t cap)
 {
 	char want[UNITS_TEXT_MAX], is[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
@@ -253,7 +256,7 @@ static void say_distance(const struct site *s, const struct link_snapshot *snap,
 		         s->config.name, configured, rtt, measured, rules);
 }
 
-/* Once, as soon as the buffer is there. More queue pairs than that are no fault: nothing of theirs is lost. */
+/* Logs once how many queue pairs the buffer serves. More queue pairs are no fault: none of them loses a packet. */
 static void say_buffer(struct site *s, const struct link_snapshot *snap)
 {
 	uint64_t cap = snap->status.pool_capacity[POOL_LAN];
@@ -280,8 +283,8 @@ static void measure_distance(struct site *s, const struct link_snapshot *snap)
 		say_distance(s, snap, what, before_ns);
 }
 
-/* A cable carries no frame of 64 KiB: only a host on this machine, over a virtual Ethernet, can send one. It is of RoCEv2:
- * other IP is cut to wire size by the kernel. */
+/* Warns about frames of 64 KiB: no cable carries them, only a host on this machine, over a virtual Ethernet, can send
+ * one. The frame is RoCEv2: the kernel cuts other IP to wire size. */
 static void watch_truncated(struct site *s, const struct link_snapshot *snap)
 {
 	uint64_t before = s->truncated;
@@ -348,7 +351,7 @@ void site_rates(const struct site *s, struct site_rates *r)
 
 /* --- starting --- */
 
-/* Each time that it begins, ends, or is another one. */
+/* Logs a trouble each time that it begins, ends, or changes. */
 static void say_session(struct site *s, enum trouble t, const char *err, const char *until)
 {
 	if (!set_trouble(s, t, err))
@@ -377,7 +380,7 @@ static void on_keys(void *arg, const struct seal_secret *rx, uint32_t serial)
 	say_session(s, TROUBLE_KEYS, err, "the keys are made again every second, and the other edge waits for that");
 }
 
-/* Every second: a session that is not whole is not left to the next control connection, which may be weeks away. */
+/* Runs every second: repairs a session that some worker is not in, as the next control connection may be weeks away. */
 static void look_at_session(struct site *s)
 {
 	struct peer_status peer;
@@ -388,7 +391,7 @@ static void look_at_session(struct site *s)
 	if (has_trouble(s, TROUBLE_SESSION))
 		peer_renew(s->peer);
 	if (has_trouble(s, TROUBLE_KEYS) && !peer_take_keys_again(s->peer))
-		set_trouble(s, TROUBLE_KEYS, ""); /* they were for a connection that has ended */
+		set_trouble(s, TROUBLE_KEYS, ""); /* the keys were for a connection that has ended */
 	site_peer_status(s, &peer);
 	if (peer.offer_age_ns >= OFFER_SLOW_S * NS_PER_S)
 		snprintf(err, sizeof(err), "the other edge has not taken the keys of a session that were offered to it, and may hear nothing "
@@ -406,7 +409,8 @@ static void on_keys_taken(void *arg, struct link *l, uint32_t serial)
 		peer_keys_taken(s->peer, serial);
 }
 
-/* A session that is meant to be acknowledged early goes on while another one is being agreed upon, or cannot be. */
+/* The session in force may have early ACKs, and goes on while the edges agree on another one, or cannot agree: holds
+ * early ACKs meanwhile. */
 static void on_agreed(void *arg, bool agreed)
 {
 	struct site *s = arg;
@@ -417,8 +421,9 @@ static void on_agreed(void *arg, bool agreed)
 
 /* --- Barrier=auto where no ACKs are early --- */
 
-/* It is on at both edges as long as the buffer of one owes what was acknowledged early before: that one says so in its
- * hello. It goes off again where nothing is owed here, and the other edge has come back without it. */
+/* The barrier is on at both edges as long as the buffer of one edge owes packets that were acknowledged early: that
+ * edge says so in its hello. The barrier goes off again when this edge owes nothing, and the other edge has come back
+ * without a barrier. */
 static void on_barrier(void *arg, enum barrier_mode there, bool owed)
 {
 	static const struct timeval at_once = {0};
@@ -433,7 +438,7 @@ static void on_barrier(void *arg, enum barrier_mode there, bool owed)
 	else
 		s->barrier_follows = on && (there != BARRIER_OFF || arena_file_owes_early(c->arena_dir, c->name));
 	if (s->barrier_follows != on)
-		event_add(s->follow, &at_once); /* stops the peer, which is calling */
+		event_add(s->follow, &at_once); /* deferred: the handler stops the peer, which is the caller here */
 }
 
 static void on_follow(evutil_socket_t fd, short what, void *arg)
@@ -456,7 +461,7 @@ static void on_follow(evutil_socket_t fd, short what, void *arg)
 
 static void take_ports(struct site *s);
 
-/* Keys and the port of the control channel first: a start that fails for them has touched nothing else. */
+/* Opens keys and the port of the control channel first: a start that fails there has changed nothing else. */
 static int start(struct site *s, char err[CONFIG_ERR_MAX])
 {
 	const struct peer_user user = {
@@ -502,7 +507,7 @@ static void try_start(struct site *s)
 {
 	char err[CONFIG_ERR_MAX] = "unknown error";
 
-	/* before, as what changes during the attempt may come too late for it */
+	/* taken before the attempt: a change during the attempt may come too late for it */
 	start_watch_take(&s->stands, &s->config);
 	closed_note_owed(&s->config);
 	if (start(s, err) == 0) {
@@ -542,8 +547,8 @@ static void say_ports(struct site *s, const char *error)
 		log_notice("link %s: LAN ports and WAN address work again", s->config.name);
 }
 
-/* What does not work is said first: what is only being put in place may take no longer than a look. While workers are at it
- * link_follow_ports() has no words, and what it said last stands. */
+/* Looks at ports, addresses and routes. Reports what does not work first; ports that are only being taken up may be
+ * ready at the next look. While workers take ports up, link_follow_ports() gives no text, and its last text stays. */
 static void look_at_ports(struct site *s)
 {
 	char error[CONFIG_ERR_MAX], follow[CONFIG_ERR_MAX];
@@ -563,7 +568,7 @@ void site_look_at_rules(struct site *s)
 	int r;
 
 	if (s->link == NULL) {
-		closed_rest(&s->config, err, sizeof(err)); /* what fails is tried again, and said, by try_start() */
+		closed_rest(&s->config, err, sizeof(err)); /* try_start() repeats and reports a failure */
 		return;
 	}
 	r = link_keep_rules(s->link, err);
@@ -608,7 +613,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	arm(s);
 }
 
-/* The kernel has changed interfaces, addresses or routes, maybe those of this link. */
+/* The kernel has changed interfaces, addresses or routes, perhaps those of this link. */
 static void on_ports(void *arg)
 {
 	struct site *s = arg;
@@ -659,7 +664,7 @@ struct site *site_new(const struct link_config *c, struct event_base *base, cons
 	return s;
 }
 
-/* A reload takes the LAN ports' MTUs as they are. */
+/* A reload accepts the LAN ports' present MTUs. */
 static void take_ports(struct site *s)
 {
 	port_watch_look(s->ports, &s->config);
@@ -684,7 +689,7 @@ void site_reconfigure(struct site *s, const struct link_config *c)
 		           "until `longreach restart %s` at both edges",
 		           c->name, c->name);
 	take_ports(s);
-	/* The session first: where the edges come to disagree, early ACKs end before the mode changes. */
+	/* The peer comes first: if the edges now disagree, early ACKs end before the mode changes. */
 	peer_reconfigure(s->peer, c);
 	link_reconfigure(s->link, c);
 }
@@ -703,7 +708,7 @@ static void stop(struct site *s, bool comes_back)
 	if (s->peer != NULL)
 		peer_stop(s->peer);
 	s->peer = NULL;
-	s->link = NULL; /* nobody asks it any more */
+	s->link = NULL; /* snapshots in progress must not find the link any more */
 	end_troubles(s);
 	if (l == NULL)
 		return;
@@ -718,7 +723,7 @@ void site_go(struct site *s, const struct link_config *c)
 	s->config = *c;
 	s->halted = false;
 	s->waits[0] = '\0';
-	s->error[0] = '\0'; /* so that the log tells of this attempt */
+	s->error[0] = '\0'; /* cleared so that this attempt's error is logged */
 	s->buffer_said = false;
 	try_start(s);
 	arm(s);
@@ -730,7 +735,7 @@ void site_restart(struct site *s, const struct link_config *c)
 
 	stop(s, true);
 	site_go(s, c);
-	/* what ran has left the rules of one that reads the hosts' IP */
+	/* the stopped link has left rules for a link that takes the hosts' IP */
 	if (s->link == NULL && closed_rest(&s->config, err, sizeof(err)) < 0)
 		log_err("link %s: %s", c->name, err);
 }

@@ -17,10 +17,10 @@ struct site *site_new(const struct link_config *c, struct event_base *base, cons
 void site_reconfigure(struct site *s, const struct link_config *c);
 /* Stops the link and starts it again with c, its arena kept. */
 void site_restart(struct site *s, const struct link_config *c);
-/* A reload that changed nothing in the file: the files that it names may be new ones. True: its keys are, and the
- * other edge has to prove itself under them. */
+/* Call at a reload if the link's file is unchanged: the files that it names may be new. True: the keys are new, and the
+ * other edge must prove itself under them. */
 bool site_reread_keys(struct site *s);
-/* Somebody may have changed the link's rules in the kernel: puts back what is not as it was put there. */
+/* Call when the link's rules in the kernel may have changed: restores them. */
 void site_look_at_rules(struct site *s);
 /* Stops the link. The kernel rules stay: RoCE between its prefixes is closed as long as the link's file is there. */
 void site_free(struct site *s);
@@ -28,7 +28,7 @@ void site_free(struct site *s);
 void site_halt(struct site *s);
 void site_go(struct site *s, const struct link_config *c);
 bool site_halted(const struct site *s);
-/* Why the link runs with another file than there is now, a sentence; empty: it does not. */
+/* Sets the sentence why the link's changed file is not in force; empty: the file is in force. */
 void site_set_waits(struct site *s, const char *why);
 const char *site_waits(const struct site *s);
 /* The link's file is gone: the kernel rules go, too, unless the arena holds packets that hosts believe delivered. */
@@ -53,10 +53,10 @@ enum site_state { SITE_STATES(X) SITE_STATE_COUNT };
 #undef X
 
 const char *site_state_name(enum site_state s);
-/* From the peer's and the core's view. Pure: SITE_PORT is not for it to see. */
+/* The state by the peer's and the core's status. Pure: cannot see SITE_PORT. */
 enum site_state site_state(bool running, const struct peer_status *peer, const struct proxy_link_status *s);
 
-/* The same, and whether what the link stands on works. snap NULL: not running. */
+/* The state, SITE_PORT included. snap NULL: the link does not run. */
 enum site_state site_state_now(const struct site *s, const struct link_snapshot *snap);
 
 /* Rates over the last second or so, from two samples. */
@@ -69,11 +69,11 @@ struct site_rates {
 
 const struct link_config *site_config(const struct site *s);
 struct link *site_link(const struct site *s); /* NULL: failed */
-/* Why it failed; of a link that runs all that is wrong with it now, the newest first, with "; " in between. Empty: nothing. */
+/* Why the link failed; for a running link all present troubles, the newest first, separated by "; ". Empty: none. */
 const char *site_error(const struct site *s);
 const struct distance *site_distance(const struct site *s);
 void site_peer_status(const struct site *s, struct peer_status *p);
-/* Seen since the site began, logged or not. */
+/* Events of that type since the site began, logged or not. */
 uint64_t site_event_count(const struct site *s, enum proxy_event_type type);
 void site_rates(const struct site *s, struct site_rates *r);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sites.c - all links of the daemon.
  *
- * A reload reads and checks every file, also against each other and against what runs, before the first link is touched;
- * an error in any of them changes nothing. What only a start can take up is no error: its link keeps what it runs with,
- * and the other files are checked against that. Files with keys are read again all the same, under the names in force. */
+ * A reload reads and checks every file, also against each other and against what runs, before the first link is
+ * touched; an error in any file changes nothing. A change that only a start can take up is no error: its link keeps its
+ * configuration, and the other files are checked against that. Key files are read again in any case, under the names in
+ * force. */
 #include "sites.h"
 
 #include <errno.h>
@@ -60,7 +61,7 @@ int sites_read(const struct site_sources *src, enum sites_missing missing, struc
 	report[0] = '\0';
 	bad = site_paths_read(src, &paths, report) < 0;
 	if (src->nfiles == 0)
-		missing = MISSING_IS_GONE; /* since the directory was read */
+		missing = MISSING_IS_GONE; /* the file was removed after the directory was read */
 	for (uint32_t i = 0; i < paths.n; i++)
 		bad |= read_one(paths.path[i], missing, out, report) < 0;
 	if (bad)
@@ -132,8 +133,8 @@ int sites_start(struct sites *s, const struct site_configs *configs)
 	return 0;
 }
 
-/* A link that failed to start has nothing running that a change could break. One that runs and cannot take its file up
- * keeps what it has, in `next` too. Returns how many. */
+/* A running link that cannot take up its file keeps its configuration, in `next`, too; a link that failed to start can
+ * take up any change. Returns how many links keep theirs. */
 static int hold_back(struct sites *s, struct site_configs *next)
 {
 	char err[CONFIG_ERR_MAX];
@@ -155,7 +156,7 @@ static int hold_back(struct sites *s, struct site_configs *next)
 	return held;
 }
 
-/* Out of the list before it stops: what is waiting for an answer of the link looks there. */
+/* Takes the site out of the list before it is stopped: requests that wait for an answer of the link search the list. */
 static struct site *take_out(struct sites *s, uint32_t i)
 {
 	struct site *site = s->list[i];
@@ -185,7 +186,7 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 	char err[CONFIG_ERR_MAX] = "";
 
 	if (site != NULL && site_waits(site)[0] != '\0') {
-		bool keys = site_reread_keys(site); /* those that it was started with may be revoked */
+		bool keys = site_reread_keys(site); /* the keys that it was started with may be revoked */
 
 		log_warn("link %s: goes on as it was started: %s", c->name, site_waits(site));
 		site_report(report, "link %s: goes on as it was started, nothing of its file is taken up: %s%s", c->name,
@@ -211,7 +212,7 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 		                      : "changed");
 		return;
 	}
-	if (closed_rest(c, err, sizeof(err)) < 0) /* before all else, as at a start of the daemon */
+	if (closed_rest(c, err, sizeof(err)) < 0) /* closes the link first, as a start of the daemon does */
 		log_err("link %s: %s", c->name, err);
 	if (add_site(s, c) < 0) {
 		site_report(report, "link %s: not started: not enough memory", c->name);
@@ -224,7 +225,7 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 		site_report(report, "link %s: does not start yet: %s", c->name, site_error(site));
 }
 
-/* As a start would read them: an error here is one that the next start would meet. */
+/* Reads the keys as a start would: finds errors that the next start would meet. */
 static int check_keys_of(const struct link_config *c, char *report)
 {
 	char err[CONFIG_ERR_MAX] = "out of memory";
@@ -292,7 +293,7 @@ enum sites_verb sites_verb_of(const char *word)
 	return (enum sites_verb)i;
 }
 
-/* The file of that link: its own, or the one of that name among the sources. */
+/* Finds the link's file: the running link's, or the one of that name among the sources. */
 static int find_path(const struct sites *s, const char *name, char path[SITE_PATH_MAX], char *report)
 {
 	const struct site *site = sites_find(s, name);
@@ -318,7 +319,7 @@ static int find_path(const struct sites *s, const char *name, char path[SITE_PAT
 	return -ENOENT;
 }
 
-/* Its file as it is now, checked by itself and against what the other links run with. */
+/* Reads the link's present file and checks it by itself and against the other links' running configurations. */
 static int read_of(const struct sites *s, const char *name, struct link_config *c, char *report)
 {
 	char path[SITE_PATH_MAX], err[CONFIG_ERR_MAX] = "";

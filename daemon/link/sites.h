@@ -31,12 +31,12 @@ int sites_read(const struct site_sources *src, enum sites_missing missing, struc
 
 /* Starts a site for each. 0, -ENOMEM. */
 int sites_start(struct sites *s, const struct site_configs *configs);
-/* Reads the files again and takes up what they say; an error anywhere changes nothing. A link whose file has changed in
- * what a running link cannot take up goes on as it is (site_waits()), and the others are not held up by it. Returns how
+/* Reads the files again and takes up what they say; an error anywhere changes nothing. A link whose changes cannot be
+ * taken up while running keeps its configuration (site_waits()); the other links are reloaded all the same. Returns how
  * many such links there are, or negative errno. report: what was done, or why not. */
 int sites_reload(struct sites *s, char *report);
 
-/* X(enumerator, word). Of one link; no other one is touched. Start and restart read its file, and no other. */
+/* X(enumerator, word). Verbs for one link; no other link is touched. Start and restart read only that link's file. */
 #define SITES_VERBS(X) X(START, "start") X(STOP, "stop") X(RESTART, "restart")
 #define X(e, word)     SITES_##e,
 enum sites_verb { SITES_VERBS(X) SITES_VERB_COUNT };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* start_watch.c - sees that what kept a link from starting has changed.
+/* start_watch.c - notices that the cause which kept a link from starting has changed.
  *
- * Why it looks instead of being told: nothing in the kernel tells of room that has become free, of a mount that was
- * made larger, or of huge pages; inotify loses sight of a file that an editor replaces, and a folder that is mounted
- * over; nor does the kernel tell of a port that was given back. statfs(2), stat(2) and bind(2) cost some microseconds, and only a link that does not run has any use for them. */
+ * It polls because the kernel notifies neither freed room, nor an enlarged mount, nor huge pages, nor a port that was
+ * closed; and inotify loses a file that an editor replaces, and a directory that is mounted over. statfs(2), stat(2)
+ * and bind(2) cost some microseconds, and only a link that does not run needs them. */
 #include "start_watch.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "daemon/util/clock.h"
 #include "daemon/util/tcp_socket.h"
 
-/* A wall clock that is this far from where it was has been set: slewing takes a quarter of an hour for it. */
+/* A wall clock that differs by this much was set: slewing takes a quarter of an hour for it. */
 #define CLOCK_SET_NS ((int64_t)NS_PER_S / 2)
 
 static void read_memory(struct start_view *v, const char *dir)
@@ -34,7 +34,7 @@ static void read_memory(struct start_view *v, const char *dir)
 	v->memory.free = (uint64_t)fs.f_bavail;
 }
 
-/* The time at which its inode changed: of its contents, owner and mode, all of which a start looks at. */
+/* Reads the time at which the file's inode changed: it covers contents, owner and mode, all of which a start checks. */
 static void read_file(struct start_view *v, unsigned i, const char *path)
 {
 	struct stat st;
@@ -92,7 +92,7 @@ void start_watch_take(struct start_view *v, const struct link_config *c)
 	v->clock_ahead_ns = clock_ahead_ns();
 }
 
-/* Less room than there was makes nothing possible. */
+/* True if there is another file system, or more room; with less room a start fails as before. */
 static bool memory_differs(const struct start_view *before, const struct start_view *now)
 {
 	return now->memory.there != before->memory.there || now->memory.device != before->memory.device ||

@@ -56,13 +56,13 @@ static void check_path(const struct link_config *c, uint32_t i, struct config_re
 
 /* --- the buffer --- */
 
-/* What the buffer's files take. */
+/* Bytes that the buffer's files need. */
 static uint64_t buffer_bytes(const struct link_config *c, uint64_t page_bytes)
 {
 	return c->workers * arena_file_bytes(link_plan_geometry(c).len, page_bytes);
 }
 
-/* What those that are there already have taken. */
+/* Bytes that existing files of the buffer have taken. */
 static uint64_t buffer_taken(const struct link_config *c)
 {
 	uint64_t bytes = 0;
@@ -77,7 +77,7 @@ static uint64_t buffer_taken(const struct link_config *c)
 	return bytes;
 }
 
-/* False: there is nothing that a size could be compared with. */
+/* Checks the buffer's directory. False: its size cannot be checked. */
 static bool check_directory(const struct link_config *c, struct config_reading *r, struct machine_fs *fs)
 {
 	int e = machine_fs_read(c->arena_dir, fs);

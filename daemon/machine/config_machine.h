@@ -5,7 +5,7 @@
 
 #include "daemon/config/config.h"
 
-/* Each adds what does not fit to r. */
+/* Each function adds to r what does not fit. */
 void config_machine_check(const struct link_config *c, struct config_reading *r); /* all of the following */
 void config_machine_lan_ports(const struct link_config *c,
                               struct config_reading *r);                           /* there, Ethernet, not the WAN's */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * Both modules write a record of the audit type AVC for what they refuse. auditd puts it into its log; where none runs,
- * the kernel puts it into its own. The record has the process and the time, by which those of other processes, and of a
- * process of the same number before, are told apart. A thread is known by its process there. */
+ * Both modules write an audit record of type AVC for each refusal. auditd writes it to its log; without auditd the
+ * kernel writes it to its own. The record has the PID and the time, which tell records of other processes, and of an
+ * earlier process with the same PID, apart. A thread's record has the PID of its process. */
 #include "lsm.h"
 
 #include <errno.h>
@@ -14,12 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TAIL_BYTES (4 << 20) /* of the audit log, whose files are of 8 MiB */
+#define TAIL_BYTES (4 << 20) /* bytes read from the end of the audit log, whose files have 8 MiB */
 #define READ_MAX   (16 << 20) /* of the kernel's log, which grows while it is read */
 #define RECENT_S   3600
 #define NAME_CAP   512
 
-#define START_ERROR_S 2 /* of a process's start, which is reckoned from whole seconds */
+#define START_ERROR_S 2 /* error of a process's start time, which is computed from whole seconds */
 
 struct process {
 	pid_t parent;
@@ -112,7 +112,7 @@ static bool field(const char *line, const char *key, char *value, size_t cap)
 	return true;
 }
 
-/* What it is about: a path, or a name in a directory, or an address family, or a capability. */
+/* The object of a refusal: a path, or a name in a directory, or an address family, or a capability. */
 static void object_of(const char *line, char *text, size_t cap)
 {
 	static const char *const keys[] = {"path", "name", "capname", "family", "capability", "src", "dest"};
@@ -158,7 +158,7 @@ static bool read_apparmor(const char *line, struct lsm_denial *d)
 	return true;
 }
 
-/* Of the process, or of the one that it shares its work with: parent and child are both longreachd. */
+/* True for a record of the process, or of its parent or child: both are longreachd. */
 static bool is_of(const struct search *s, const char *line)
 {
 	char pid[16], name[32];
@@ -205,8 +205,8 @@ static void look_at_record(const struct search *s, const char *line)
 
 /* --- the logs --- */
 
-/* Lines that are longer than a record can be are passed over. A read of /dev/kmsg gives one record, and EPIPE where some
- * were overwritten. False: errno says why it cannot be read. */
+/* Searches a log. Skips lines longer than any record. A read of /dev/kmsg gives one record, or EPIPE if some were
+ * overwritten. False: errno says why the log cannot be read. */
 static bool look_at_log(const struct search *s, int fd)
 {
 	static char text[16384]; /* one look at a time */
@@ -258,7 +258,7 @@ static void look_at_logs(const struct search *s)
 		close(fd);
 }
 
-/* Where several modules have labels, AppArmor's is in a folder of its own. */
+/* Reads the process's label. If several modules have labels, AppArmor's is in a directory of its own. */
 static void read_label(struct lsm_report *r, const char *root, pid_t pid)
 {
 	char path[64];
@@ -281,7 +281,7 @@ void lsm_read(struct lsm_report *r, const char *root, pid_t pid, uint64_t now_un
 	r->apparmor = read_line(root, "/sys/module/apparmor/parameters/enabled", text, sizeof(text)) && text[0] == 'Y';
 	if (pid != 0)
 		read_label(r, root, pid);
-	/* AppArmor refuses nothing where no profile is */
+	/* AppArmor refuses nothing to a process without a profile */
 	if (!r->selinux && (!r->apparmor || strcmp(r->label, "unconfined") == 0))
 		return;
 	if (pid != 0 && read_process(root, pid, &p)) {

@@ -2,8 +2,7 @@
 /* lsm.h - what SELinux or AppArmor refused a process and its parent or child, as the audit log says, or the kernel's log
  * where no auditd runs.
  *
- * Only what stands in a log is told, and only what was refused: not what a permissive domain or a profile in complain mode
- * would have been refused. */
+ * Only logged refusals are told: not those that a permissive domain or a profile in complain mode would have caused. */
 #ifndef DAEMON_LSM_H
 #define DAEMON_LSM_H
 
@@ -27,13 +26,13 @@ struct lsm_report {
 	bool apparmor;    /* it is enabled */
 	char label[128];  /* of the process; empty: not known */
 	struct lsm_denial denial[LSM_DENIALS_MAX];
-	unsigned n;       /* of them, all unlike */
-	unsigned others;  /* refusals that there was no place for */
-	char unread[256]; /* the log that could not be read, and why; empty: it was, or did not matter */
+	unsigned n;       /* distinct refusals */
+	unsigned others;  /* refusals for which there was no room */
+	char unread[256]; /* the log that could not be read, and why; empty: it was read, or is not needed */
 };
 
-/* root: what stands in front of /sys, /proc, /var/log and /dev ("" but in tests). pid: of the process, whose denials count
- * from its start on; 0: it does not run, and those of the last hour count in which a process says that it is longreachd. */
+/* root: what stands in front of /sys, /proc, /var/log and /dev ("" but in tests). pid: the process whose refusals since
+ * its start count; 0: no process runs, and refusals of the last hour count whose process is named longreachd. */
 void lsm_read(struct lsm_report *r, const char *root, pid_t pid, uint64_t now_unix_s);
 
 #endif

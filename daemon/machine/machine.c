@@ -139,7 +139,7 @@ bool machine_has_address(const struct ip_addr *a)
 
 /* --- file systems and memory --- */
 
-/* Of the pool that a hugetlbfs takes its pages from, which limits it where the mount has no size. */
+/* A figure of the huge page pool, which limits a hugetlbfs mount without a size. */
 static int64_t huge_pages(uint64_t page_bytes, const char *what)
 {
 	char path[128];
@@ -162,7 +162,7 @@ static void limit_by_pool(struct machine_fs *fs)
 		fs->free_bytes = left * fs->page_bytes;
 }
 
-/* The directory that is there: dir, else what is above it, into which the daemon makes dir. */
+/* Finds an existing directory: dir, or its parent, in which the daemon makes dir. */
 static int find_dir(const char *dir, char path[512], bool *made)
 {
 	struct stat st;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* machine.h - what this machine is like: interfaces, addresses, file systems, memory, settings of its kernel. Reads
- * only, and needs no rights. */
+/* machine.h - reads the state of this machine: interfaces, addresses, file systems, memory, settings of its kernel.
+ * Reads only, and needs no rights. */
 #ifndef DAEMON_MACHINE_H
 #define DAEMON_MACHINE_H
 
@@ -24,7 +24,7 @@ bool machine_port_of(const struct ip_addr *a, char ifname[IF_NAMESIZE]);
 /* All interfaces but lo, and all addresses of a family but those of lo, as a list for people; "none". */
 const char *machine_port_list(char *text, size_t cap);
 const char *machine_address_list(bool ip4, char *text, size_t cap);
-/* Whether a socket can be bound to it: also true of addresses that no interface has (a local route). */
+/* True if a socket can be bound to the address: also true of addresses that no interface has (a local route). */
 bool machine_has_address(const struct ip_addr *a);
 
 enum machine_fs_kind { MACHINE_FS_HUGE, MACHINE_FS_MEMORY, MACHINE_FS_DISK };
@@ -32,9 +32,9 @@ enum machine_fs_kind { MACHINE_FS_HUGE, MACHINE_FS_MEMORY, MACHINE_FS_DISK };
 struct machine_fs {
 	enum machine_fs_kind kind;
 	uint64_t total_bytes; /* 0: no limit of its own */
-	uint64_t free_bytes;  /* what can be taken now; UINT64_MAX: no limit of its own */
+	uint64_t free_bytes;  /* bytes that can be taken now; UINT64_MAX: no limit of its own */
 	uint64_t page_bytes;
-	bool made; /* the directory is there; else what is told is of the folder above it */
+	bool made; /* the directory exists; else the figures are those of its parent */
 };
 
 /* 0, -ENOTDIR (it is no directory), or another negative errno: the folder above it is not there either. */

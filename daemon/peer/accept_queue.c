@@ -13,7 +13,7 @@
 
 enum accept_limits {
 	PLACES = 64,
-	PATIENCE_S = 2, /* from accept to the last of the first bytes */
+	PATIENCE_S = 2, /* seconds from accept to the last of the first bytes */
 };
 
 struct place {
@@ -66,7 +66,7 @@ static void wake_at(int fd, int bytes)
 	setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
 }
 
-/* A look at what has come. *seen: as in struct place. */
+/* Looks at the bytes that have come. *seen: as in struct place. */
 static enum accept_verdict look(struct accept_queue *q, int fd, size_t *seen)
 {
 	uint8_t data[ACCEPT_LOOK_MAX];
@@ -76,15 +76,15 @@ static enum accept_verdict look(struct accept_queue *q, int fd, size_t *seen)
 	if (n < 0)
 		return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? ACCEPT_WAIT : ACCEPT_REFUSE;
 	if ((size_t)n <= *seen)
-		return ACCEPT_REFUSE; /* readable without more bytes: it is over */
+		return ACCEPT_REFUSE; /* readable without more bytes: the other end has closed */
 	if (*seen > 0)
-		wake_at(fd, 1); /* whoever takes it wants to hear of every byte */
+		wake_at(fd, 1); /* the new owner must be woken by every byte */
 	*seen = (size_t)n;
 	v = q->judge.look(q->judge.arg, fd, data, (size_t)n);
 	if (v == ACCEPT_WAIT && n == ACCEPT_LOOK_MAX)
 		return ACCEPT_REFUSE;
 	if (v == ACCEPT_WAIT)
-		wake_at(fd, (int)n + 1); /* the bytes stay unread: they must not wake anybody again */
+		wake_at(fd, (int)n + 1); /* the bytes stay unread: only further bytes may wake the event */
 	return v;
 }
 
@@ -100,7 +100,7 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 	struct place *p = arg;
 	enum accept_verdict v = what & EV_READ ? look(p->queue, fd, &p->seen) : ACCEPT_WAIT;
 
-	/* bytes that come one by one do not make the time longer */
+	/* bytes that come one by one do not extend the deadline */
 	if (v == ACCEPT_WAIT && (what & EV_TIMEOUT || clock_now_ns() >= p->until_ns)) {
 		drop(p);
 	} else if (v != ACCEPT_WAIT) {
@@ -110,7 +110,7 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-/* Nothing may have come for the oldest one: then it goes. */
+/* Makes room: looks at the oldest connection once more, and closes it if its first bytes are not there. */
 static struct place *make_room(struct accept_queue *q)
 {
 	struct place *oldest = &q->place[0];

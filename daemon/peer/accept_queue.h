@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* accept_queue.h - accepted connections whose first bytes have not been judged yet.
  *
- * A connection costs a descriptor and a few dozen bytes of memory here. It is looked at when it comes, when bytes come,
- * and once more before it has to make room: one whose first bytes are there is never the one that goes unjudged. */
+ * A connection costs a descriptor and a few dozen bytes of memory here. It is judged when it comes, when bytes come,
+ * and once more before it has to make room: a connection whose first bytes are there is never closed unjudged. */
 #ifndef DAEMON_ACCEPT_QUEUE_H
 #define DAEMON_ACCEPT_QUEUE_H
 
@@ -23,7 +23,7 @@ enum accept_verdict {
 struct accept_judge {
 	/* data: the first bytes, which are still to be read from fd. */
 	enum accept_verdict (*look)(void *arg, int fd, const uint8_t *data, size_t len);
-	/* One was closed unjudged: too late, or to make room. */
+	/* A connection was closed unjudged: too late, or to make room. */
 	void (*dropped)(void *arg);
 	void *arg;
 };

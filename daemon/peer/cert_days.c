@@ -19,8 +19,8 @@ int64_t cert_days_left(int64_t expires_s, int64_t now_s)
 	return left >= 0 ? left / DAY_S : -((-left + DAY_S - 1) / DAY_S);
 }
 
-/* A clock that was ahead and was put right: what it made us say too early is said again when it is true. A day of room,
- * so that a clock that is trimmed says nothing twice. */
+/* After a clock that was ahead was corrected: warnings that came too early are given again when they are true. A margin
+ * of a day prevents repeated warnings by small corrections. */
 static void take_back(struct cert_days *d, int64_t left_s)
 {
 	for (size_t i = 0; i < sizeof(said_at) / sizeof(said_at[0]); i++)

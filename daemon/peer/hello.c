@@ -18,9 +18,10 @@
 #define PREFIX_LEN      17
 #define PAIR_MODE_LEN   (1 + 2 * PREFIX_LEN)
 #define GROUPS_LEN      8
-#define RATES_APART     100 /* from there on reports take a quarter of the thin way: wan_pacer.c */
+#define RATES_APART     100 /* with rates this many times apart, reports take a quarter of the slower direction:
+                             * wan_pacer.c */
 
-/* The length table: what a message of each type may be long. */
+/* The length table: the allowed body length of each message type. */
 static const struct {
 	uint16_t min, max;
 } msg_lengths[MSG_TYPES] = {
@@ -185,7 +186,7 @@ static int get_name(const uint8_t *p, size_t len, char *name)
 	return 0;
 }
 
-/* And what comes behind them. */
+/* Reads the paths and the fields behind them. */
 static int get_paths(const uint8_t *p, size_t len, struct hello *h)
 {
 	const uint8_t *end = p + len;
@@ -271,7 +272,7 @@ const char *barrier_mode_name(unsigned mode)
 
 static void say(char text[HELLO_TEXT_MAX], const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* One more difference. */
+/* Adds a difference to the text. */
 static void say(char text[HELLO_TEXT_MAX], const char *fmt, ...)
 {
 	size_t n = strlen(text);
@@ -341,7 +342,7 @@ static bool has_path(const struct hello *h, const char *name)
 	return false;
 }
 
-/* A path that `of` has and `in` does not. */
+/* Reports a path that `of` has and `in` lacks. */
 static bool say_lacking(const struct hello *of, const struct hello *in, const char *where, const char *elsewhere,
                         char text[HELLO_TEXT_MAX])
 {
@@ -356,7 +357,7 @@ static bool say_lacking(const struct hello *of, const struct hello *in, const ch
 
 static bool same_paths(const struct hello *here, const struct hello *there, char text[HELLO_TEXT_MAX])
 {
-	if (there->npaths == 0 || here->npaths == 0) { /* an older version: one, without a name */
+	if (there->npaths == 0 || here->npaths == 0) { /* an older version: one path without a name */
 		if (here->npaths <= 1 && there->npaths <= 1)
 			return true;
 		say(text, "there are several paths, and one edge is of a version that knows one only");
@@ -384,7 +385,7 @@ static bool can_carry(const struct hello *here, const struct hello *there, char 
 		say(text, "Lanes= is %u here and %u there", here->lanes, there->lanes);
 		ok = false;
 	}
-	if (here->host_groups != there->host_groups) { /* they decide about lanes */
+	if (here->host_groups != there->host_groups) { /* the groups decide the lanes */
 		say(text, "Group= in [Host] names other machines here than there");
 		ok = false;
 	}

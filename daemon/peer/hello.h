@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hello.h - what the two edges of a link tell each other before they carry anything: its form on the wire, and whether
- * the two fit together. Pure: no socket, no clock.
+/* hello.h - what the two edges of a link tell each other before they carry anything: the messages on the wire, and
+ * whether two hellos fit together. Pure: no socket, no clock.
  *
- * The control channel is a byte stream of messages: 16-bit body length, 8-bit type, 8-bit zero, body; all big-endian.
- * A type that is not known is skipped by its length. */
+ * The control channel is a byte stream of messages: 16-bit body length, 8-bit type, 8-bit zero, body; all big-endian. A
+ * message of unknown type is skipped by its length. */
 #ifndef DAEMON_HELLO_H
 #define DAEMON_HELLO_H
 
@@ -21,11 +21,14 @@ enum peer_msg_type {
 	MSG_HELLO = 1,
 	MSG_PING = 2, /* 8 bytes that come back in PONG */
 	MSG_PONG = 3,
-	MSG_KEY = 4,       /* serial(4) epoch(4): the sender is about to seal with the secret that belongs to them */
-	MSG_KEY_READY = 5, /* serial(4): its datagrams can be opened here */
-	MSG_STOPPED = 6,   /* no body: an operator has stopped the link here: until the next hello its silence is no fault */
+	MSG_KEY = 4,       /* serial(4) epoch(4): the sender is about to seal with the secret of this serial and
+	                    * epoch */
+	MSG_KEY_READY = 5, /* serial(4): the sender can open datagrams sealed with that key */
+	MSG_STOPPED = 6,   /* no body: an operator has stopped the sender's link: its silence is no fault until the next
+	                    * hello */
 	MSG_CLOCK = 7,     /* 8 bytes: what the sender's CLOCK_REALTIME shows, in ns */
-	MSG_REAUTH = 8,    /* no body: the sender's keys have changed since this connection was made: it wants another one */
+	MSG_REAUTH = 8,    /* no body: the sender's keys have changed since this connection was made: the sender asks
+	                    * for another connection */
 	MSG_TYPES,
 };
 
@@ -42,17 +45,17 @@ struct peer_msg {
 	const uint8_t *body;
 };
 
-/* Takes the next message from `len` bytes. Returns the bytes it takes up; 0: not all of it is there yet; -EPROTO: no
- * sane peer sends this. */
+/* Takes the next message from `len` bytes. Returns the message's length; 0: the message is incomplete; -EPROTO: no
+ * correct peer sends this. */
 int peer_msg_next(const uint8_t *data, size_t len, struct peer_msg *m);
 /* Writes the header; the body follows at out + PEER_HEADER_LEN. */
 void peer_msg_header(uint8_t out[PEER_HEADER_LEN], enum peer_msg_type type, uint16_t body_len);
 
-/* What became of the buffer that an edge had before the one that it has now. */
+/* What became of the buffer that an edge had before its present one. */
 enum arena_former {
-	FORMER_UNKNOWN, /* a version that does not say */
-	FORMER_KEPT,    /* it is the same, or nothing was left in it */
-	FORMER_LOST,    /* it is gone, if there was one, with all that was in it */
+	FORMER_UNKNOWN, /* sent by a version without this field */
+	FORMER_KEPT,    /* the former buffer is still in use, or was empty */
+	FORMER_LOST,    /* the former buffer, if there was one, is lost with its contents */
 };
 
 struct arena_life {
@@ -63,25 +66,26 @@ struct arena_life {
 struct hello {
 	uint8_t version, version_min;
 	uint32_t boot_id;          /* random, new whenever the link starts in a daemon */
-	uint32_t session;          /* counts what this edge has said in this boot: new whenever its hello changes */
-	uint64_t arena_epoch;      /* this life of the buffer */
+	uint32_t session;          /* counts this edge's hellos in this boot: changes whenever its hello changes */
+	uint64_t arena_epoch;      /* epoch of the buffer */
 	uint8_t arena_former;      /* enum arena_former */
 	uint64_t peer_arena_epoch; /* the other edge's, as last heard; 0: never */
 	uint64_t rate_bps;
 	uint16_t wan_mtu;
 	uint16_t lanes;
 	uint8_t cipher;           /* enum seal_cipher */
-	uint8_t fec;              /* enum fec_mode; off: repairs that come are not made use of */
+	uint8_t fec;              /* enum fec_mode; off: received repairs are ignored */
 	uint8_t relay_channels;   /* 0: no relay */
 	uint8_t ack_mode;         /* enum ack_mode; later versions may know more */
 	struct pair_mode pair_modes[PAIR_MODES_MAX];
 	uint32_t npair_modes;
 	uint8_t barrier;          /* enum barrier_mode */
-	bool barrier_owed;        /* on for what the sender's buffer owes: Barrier=auto of the other edge follows */
-	char paths[PATHS_MAX][PATH_NAME_MAX]; /* names, in order: that of a path is its number */
-	uint32_t npaths;          /* 0: a version that knows one only */
+	bool barrier_owed;        /* the barrier is on because the sender's buffer owes packets: the other edge's
+	                           * Barrier=auto follows */
+	char paths[PATHS_MAX][PATH_NAME_MAX]; /* names in order: a path's index is its number */
+	uint32_t npaths;          /* 0: sent by a version that knows only one path */
 	uint64_t host_groups;     /* host_groups_digest(); 0: none, or a version that knows none */
-	char name[LINK_NAME_MAX]; /* of the link at that edge: told, not compared */
+	char name[LINK_NAME_MAX]; /* the link's name at that edge: informative, not compared */
 	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];
 	uint32_t nlocal, nremote;
 };
@@ -89,7 +93,7 @@ struct hello {
 void hello_from_config(struct hello *h, const struct link_config *c);
 /* Returns the body's length; it always fits. */
 uint16_t hello_encode(const struct hello *h, uint8_t body[PEER_BODY_MAX]);
-/* 0, or -EPROTO. What a later version has put behind the fields known here is ignored. */
+/* 0, or -EPROTO. Ignores fields that a later version has added at the end. */
 int hello_decode(const uint8_t *body, size_t len, struct hello *h);
 
 enum hello_verdict {
@@ -100,15 +104,15 @@ enum hello_verdict {
 
 #define HELLO_TEXT_MAX 384
 
-/* Holds the two against each other. text: which keys differ, with both values; empty if none does. */
+/* Compares two hellos. text: which keys differ, with both values; empty if none does. */
 enum hello_verdict hello_compare(const struct hello *here, const struct hello *there, char text[HELLO_TEXT_MAX]);
 
-/* Rate= of the two may differ, and is meant to where a line is wider one way. text: what follows where it differs so much
- * that it is rather a mistake, or hosts will notice; else empty. */
+/* Rate= of the two edges may differ, for a line that is faster in one direction. text: the consequence if they differ
+ * so much that it is probably a mistake, or that hosts will notice; else empty. */
 void hello_rates(const struct hello *here, const struct hello *there, char text[HELLO_TEXT_MAX]);
 
-/* Epochs that both edges work out alike, crosswise, and that are new whenever either has started or said something
- * new; and whether a life of either's buffer that the other one knew is lost. */
+/* Computes the session's epochs, crosswise the same at both edges and new whenever either edge has started or changed
+ * its hello; and whether a buffer that the other edge knew is lost. */
 void hello_epochs(const struct hello *here, const struct hello *there, struct proxy_session *s);
 
 const char *ack_mode_name(unsigned mode);

@@ -4,41 +4,44 @@
  * Theory of operation
  *
  * The edge with the lower WAN address connects to the other one's Port=, which accepts from RemoteAddress= only. With
- * several paths it tries one after another until one carries the connection; any will do, it is for words only. Each
- * end sends hello as soon as the connection stands, and again whenever its configuration changes; pings go every
- * second, three seconds without a byte end the connection, and the connecting edge tries again after 100 to 200 ms.
+ * several paths it tries one after another until one carries the connection; any path will do, since the connection
+ * carries no packets. Each end sends hello as soon as the connection stands, and again whenever its configuration
+ * changes; pings go every second, three seconds without a byte end the connection, and the connecting edge tries again
+ * after 100 to 200 ms.
  *
- * Before that (accept_queue.h): an accepted connection is not answered until its first bytes are there. They are looked
- * at before TLS is: of a sealed link they carry a proof that the sender has the link's keys (tls_proof.h); of one that
- * is not, there is no secret to prove, and a source port below 1024 is all that tells an edge from a user of its
- * machine without rights. Whoever proves nothing may be an edge of an earlier version, or behind an address
- * translation: a few such are let through a second, and none of them displaces one that has proven itself, or is
- * further along.
+ * Before that (accept_queue.h): an accepted connection is not answered until its first bytes are there. They are judged
+ * before TLS begins: on a sealed link they carry a proof that the sender has the link's keys (tls_proof.h). An unsealed
+ * link has no secret to prove, and only a source port below 1024 tells an edge from an unprivileged user of its
+ * machine. A connection without a proof may come from an edge of an earlier version, or through an address translation:
+ * a few of them are accepted each second, and none of them displaces a connection that has a proof, or is further
+ * along.
  *
  * A connection that has not said hello is `pending` and displaces no session; with its hello it takes the place of the
  * one before, which is thereby known to be dead (the other edge has only one at a time). So neither a half-open
- * connection of a crashed edge nor one that says nothing can keep a good one out. One that proves less than the one in use
- * is closed instead: an edge that has become such a one waits until that is known to be dead by its silence.
+ * connection of a crashed edge nor a silent one can keep a good one out. A connection that proves less than the one in
+ * use is closed instead: if the other edge can only prove less now, it must wait until the old connection is known to
+ * be dead by its silence.
  *
  * A session is (boot id, session number) of both edges. A hello that repeats a known pair changes nothing: a broken
  * control connection does not touch the data path. The end that hears a new pair begins a session with epochs that both
- * work out alike; the other does the same when it hears it, and until then drops the new datagrams, which are repaired.
+ * work out alike; the other end does the same when it hears the pair, and until then drops the new datagrams, which are
+ * repaired.
  *
  * Sealed links (tls.h): a connection speaks TLS before anything else. A session then needs keys. The end that would
  * begin one offers a key (MSG_KEY: a serial number and the epoch; the secret itself is what both ends export from this
  * connection for that number, epoch and direction); the other one derives, hands the keys to its workers, and says so
  * (MSG_KEY_READY); only then does the session begin here, so that no datagram is sent that cannot be opened. If the
  * connection breaks in between, the offer is made again on the next one under a new number. Keys outlive the connection
- * they came from: later ones of a session follow from the first without a word (seal.h).
+ * they came from: later keys of a session follow from the first without a message (seal.h).
  *
- * Reauthentication: a reload that changes what decides who is let in (tls_fingerprint()) leaves a session that was proven
- * under other keys. It goes on, and so does its connection, while the other edge proves itself on a second one: the edge
- * that connects makes it, every second until one comes about; the edge that listens asks for it (MSG_REAUTH) as often.
- * With its hello it takes the place of the first, and this edge then says a new hello, so that a session with keys from
- * the new connection replaces the old one. Where edges get their new keys one after the other, attempts fail until both
- * have them. After ReauthWithin= the session is ended: connection and keys are thrown away, and the workers get a session
- * that nobody else has a part in, so that nothing that comes is believed, and nothing is acknowledged early. A connection
- * that was proven under other keys is closed after the same time where no session has begun on it. */
+ * Reauthentication: after a reload that changes the keys (tls_fingerprint()) the present session was proven under other
+ * keys. Session and connection go on while the other edge proves itself on a second connection: the connecting edge
+ * tries to make it every second; the listening edge asks for it (MSG_REAUTH) as often. With its hello the second
+ * connection takes the place of the first, and this edge then sends a new hello, so that a session with keys from the
+ * new connection replaces the old one. If the edges get their new keys one after the other, attempts fail until both
+ * have them. After ReauthWithin= the session is ended: connection and keys are dropped, and the workers get a session
+ * without a peer, in which no received datagram is accepted and nothing is acknowledged early. A connection that was
+ * proven under other keys and has no session is closed after the same time. */
 #include "peer_priv.h"
 
 #include <errno.h>
@@ -105,7 +108,7 @@ bool peer_wants_conn(const struct peer *p)
 	return p->conn == NULL || peer_wants_proof(p);
 }
 
-/* A connection that takes this one's place, if it was made with other keys than those in force. */
+/* Asks for a connection to replace this one, if this one was made with other keys than those in force. */
 static void ask_for_reauth(struct peer *p)
 {
 	if (!conn_is_unproven(p))
@@ -140,8 +143,8 @@ static void log_keys_in_force(const struct peer *p, double after_s)
 		           p->name, after_s);
 }
 
-/* Holds session and connection against the keys in force, whenever one of the three is new. A connection counts without a
- * session, too: one can begin on it at any time. */
+/* Compares the keys of session and connection with those in force, whenever one of the three is new. A connection
+ * without a session counts, too: a session can begin on it at any time. */
 static void look_at_keys(struct peer *p)
 {
 	bool other = session_is_unproven(p) || conn_is_unproven(p);
@@ -161,7 +164,7 @@ static void look_at_keys(struct peer *p)
 	}
 }
 
-/* A session with an edge that there is not: what comes is not believed, what goes cannot be opened. */
+/* Begins a session without a peer: received datagrams are not accepted, sent ones cannot be opened. */
 static void begin_void_session(struct peer *p)
 {
 	struct seal_secret tx = {.cipher = (enum seal_cipher)p->here.cipher};
@@ -171,7 +174,7 @@ static void begin_void_session(struct peer *p)
 	while (new_boot_id(&nobody.boot_id) < 0 || getrandom(tx.bytes, sizeof(tx.bytes), 0) != sizeof(tx.bytes))
 		;
 	hello_epochs(&p->here, &nobody, &s);
-	s.peer_boot_id = p->there.boot_id; /* it may come back, and its numbers go on */
+	s.peer_boot_id = p->there.boot_id; /* the edge may come back, and its session numbers continue */
 	tx.epoch = s.epoch_tx;
 	s.arena_lost = false; /* was said */
 	s.mismatch = true;
@@ -179,7 +182,7 @@ static void begin_void_session(struct peer *p)
 	OPENSSL_cleanse(&tx, sizeof(tx));
 }
 
-/* Also where none has begun: what was offered over the connection is not taken up any more. */
+/* Ends the session, or the connection without one: offers over the connection are not taken up any more. */
 static void end_unproven_session(struct peer *p)
 {
 	const char *why = p->status.reauth_trouble;
@@ -261,15 +264,15 @@ static void offer_key(struct peer *p)
 	peer_conn_send(p->conn, MSG_KEY, body, sizeof(body));
 }
 
-/* An edge that does not answer an offer may have no memory for the keys. An earlier version of it does not try again by
- * itself, but takes another offer. */
+/* The other edge may have had no memory for the offered keys. An earlier version does not try again by itself, but
+ * accepts another offer. */
 static void offer_again(struct peer *p, uint64_t now_ns)
 {
 	if (p->session_due && p->conn != NULL && now_ns - p->offered_ns >= OFFER_WITHIN_MS * NS_PER_MS)
 		offer_key(p);
 }
 
-/* TLS gives the same secret as often as it is asked. */
+/* May be called again: TLS exports the same secret each time. */
 static bool take_keys(struct peer *p)
 {
 	struct seal_secret s = {.epoch = p->taking_epoch};
@@ -291,7 +294,7 @@ bool peer_take_key(struct conn *c, const uint8_t *body)
 	}
 	p->taking_serial = get_be32(body);
 	p->taking_epoch = get_be32(body + 4);
-	p->taking = true; /* before the answer, which may come at once */
+	p->taking = true; /* set before the call, whose answer may come at once */
 	if (take_keys(p))
 		return true;
 	peer_conn_fail(c, "TLS gives no key for what the other end sends");
@@ -328,7 +331,7 @@ void peer_take_ready(struct conn *c, const uint8_t *body)
 
 /* --- connecting --- */
 
-/* From a reserved port, if they let us: that is what no other user of this machine can have. */
+/* Uses a reserved source port if permitted: no unprivileged user of this machine can have one. */
 static int connecting_socket(const struct ip_addr *from)
 {
 	int fd = privileged_reserved_socket(from);
@@ -405,7 +408,7 @@ static void log_verdict(struct peer *p)
 	char t[ADDR_TEXT_MAX];
 
 	if (!log_limit_pass(&p->verdicts, clock_now_ns(), NULL))
-		return; /* an edge may say hello as often as it likes; the state has the last verdict */
+		return; /* logged once: an edge may repeat its hello; the status has the last verdict */
 	addr_write(&p->paths[0].remote, t, sizeof(t));
 	switch (s->verdict) {
 	case HELLO_AGREED:
@@ -422,7 +425,7 @@ static void log_verdict(struct peer *p)
 	}
 }
 
-/* Said once for as long as it is true. */
+/* Logs once while the rates differ too much. */
 static void look_at_rates(struct peer *p)
 {
 	bool said = p->status.rates[0] != '\0';
@@ -432,7 +435,7 @@ static void look_at_rates(struct peer *p)
 		log_warn("link %s: %s", p->name, p->status.rates);
 }
 
-/* An MTU that differs works as long as the path takes both, so it is only said. */
+/* Different MTUs work as long as the path carries both, so they are only logged. */
 static void log_oddities(const struct peer *p)
 {
 	if (p->here.wan_mtu != p->there.wan_mtu)
@@ -440,7 +443,7 @@ static void log_oddities(const struct peer *p)
 		         p->name, p->here.wan_mtu, p->there.wan_mtu);
 }
 
-/* Something new was said at either end. */
+/* Either end has sent a new hello. */
 static void reconsider(struct peer *p)
 {
 	p->status.verdict = hello_compare(&p->here, &p->there, p->status.text);
@@ -468,7 +471,7 @@ static void take_place(struct peer *p, struct conn *c)
 	peer_conn_forget(c);
 	p->conn = c;
 	p->taking = false;
-	p->due_since_ns = 0; /* a connection ago nobody could have answered */
+	p->due_since_ns = 0; /* an offer over an earlier connection could not be answered */
 	p->reauth_asked_ns = 0;
 	p->backoff_ms = BACKOFF_MIN_MS;
 	if (old != NULL)
@@ -712,7 +715,7 @@ void peer_reconfigure(struct peer *p, const struct link_config *c)
 
 	peer_reread_keys(p, c);
 	hello_from_config(&next, c);
-	p->here.rate_bps = next.rate_bps; /* each end's own business: goes out with the next hello */
+	p->here.rate_bps = next.rate_bps; /* edges may differ in these: sent with the next hello */
 	if (p->status.met)
 		look_at_rates(p);
 	if (memcmp(&next, &p->here, sizeof(next)) == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer_accept.c - connections that come in: who may, and whom they displace. */
+/* peer_accept.c - incoming connections: which are accepted, and which connections they displace. */
 #include "peer_priv.h"
 
 #include <errno.h>
@@ -17,8 +17,8 @@
 #include "tls.h"
 #include "proxy/util/bytes.h"
 
-/* The place that a connection of that rank takes: a free one, else that of the lowest rank, the oldest of them; those
- * without a proof have few of their own. NULL: all are worth more. */
+/* The place that a connection of that rank takes: a free one, else the oldest of the lowest rank; connections without a
+ * proof have only a few places. NULL: all present connections rank higher. */
 static struct conn **pending_place(struct peer *p, enum conn_rank rank)
 {
 	struct conn **place = NULL, **spare = NULL;
@@ -78,7 +78,7 @@ static bool may_come_in(struct peer *p, const struct sockaddr *from)
 	return true;
 }
 
-/* Closed by us before there was a connection to speak of. */
+/* Refuses a connection before its handshake. */
 static enum accept_verdict refuse(struct peer *p, const char *why)
 {
 	p->status.refused_connections++;
@@ -98,7 +98,7 @@ static bool from_privileged_port(int fd)
 	return tls_ends(fd, false, ends) && get_be16(ends + TLS_PROOF_ENDS_LEN / 2 - 2) < TCP_RESERVED_PORTS;
 }
 
-/* How much the first bytes prove: an enum conn_rank, or negative: -EAGAIN for more bytes, -EPROTO for others' ways. */
+/* What the first bytes prove: an enum conn_rank; or -EAGAIN: more bytes are needed, -EPROTO: another protocol. */
 static int judge_tls(const struct peer *p, int fd, const uint8_t *data, size_t len)
 {
 	uint8_t ends[TLS_PROOF_ENDS_LEN];
@@ -191,7 +191,7 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 	close(fd);
 }
 
-/* No file descriptors left, or the like: leave the listener alone for a second. */
+/* No file descriptors left, or the like: disables the listener for a second. */
 static void on_accept_error(struct evconnlistener *l, void *arg)
 {
 	struct peer *p = arg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer_clock.c - the least delayed word of the last few tells how far two wall clocks are apart; a wall clock that has
- * left the monotonic one was set. */
+/* peer_clock.c - the least delayed of the last messages tells how far two wall clocks are apart; a wall clock that
+ * jumps against the monotonic one was set. */
 #include "peer_clock.h"
 
 #define WORDS_LEAST 2u
@@ -16,7 +16,7 @@ void peer_clock_take(struct peer_clock *c, int64_t there_ns, int64_t here_ns)
 	int64_t ahead_ns;
 
 	if (__builtin_sub_overflow(there_ns, here_ns, &ahead_ns))
-		return; /* no clock says this */
+		return; /* no valid time */
 	c->ahead_ns[c->words++ % PEER_CLOCK_WORDS] = ahead_ns;
 }
 
@@ -47,6 +47,6 @@ int64_t peer_clock_look(struct peer_clock *c, int64_t wall_ns, uint64_t now_ns)
 	c->jumps++;
 	c->jump_ns = moved_ns;
 	c->jump_at_ns = now_ns;
-	peer_clock_begin(c); /* what was said before is held against another clock */
+	peer_clock_begin(c); /* earlier messages were compared with the old clock */
 	return moved_ns;
 }

@@ -8,8 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the control channel brings late looks like a clock that is behind: of so many words the one that was the quickest
- * counts. */
+/* A late message looks like a clock that is behind: of so many messages the quickest one counts. */
 #define PEER_CLOCK_WORDS 8u
 
 struct peer_clock {
@@ -22,15 +21,16 @@ struct peer_clock {
 	uint64_t jump_at_ns; /* monotonic */
 };
 
-/* A new connection: what an older one has said says nothing. */
+/* A new connection: forgets the messages of the older one. */
 void peer_clock_begin(struct peer_clock *c);
-/* The other edge said what its clock shows. */
+/* Takes the time that the other edge has sent. */
 void peer_clock_take(struct peer_clock *c, int64_t there_ns, int64_t here_ns);
-/* False: too little was said. ahead_ns: the other edge's clock less this one's, give or take half of the round trip. */
+/* False: too few messages yet. ahead_ns: the other edge's clock less this one's, give or take half of the round
+ * trip. */
 bool peer_clock_ahead(const struct peer_clock *c, uint64_t rtt_ns, int64_t *ahead_ns);
 
-/* Every second or so. By how much this machine's wall clock was set since the last look; 0: it was not. What chrony and
- * others do by making it quicker or slower is no jump. */
+/* Call every second or so. Returns by how much this machine's wall clock was set since the last call; 0: it was not.
+ * Slewing by chrony and others is no jump. */
 int64_t peer_clock_look(struct peer_clock *c, int64_t wall_ns, uint64_t now_ns);
 
 #endif

@@ -50,7 +50,7 @@ void peer_conn_close(struct conn *c)
 		peer_retry_later(p);
 }
 
-/* One beside another that goes on: a proof under changed keys, or somebody who knocks. */
+/* Fails a connection beside the one in use: a proof under changed keys, or an unknown client. */
 static void fail_beside(struct peer *p, const char *why)
 {
 	bool is_new = strcmp(why, p->status.reauth_trouble) != 0 && log_limit_pass(&p->news, clock_now_ns(), NULL);
@@ -178,7 +178,7 @@ static bool take_message(struct conn *c, const struct peer_msg *m)
 		peer_take_reauth(c->peer);
 		return true;
 	}
-	return true; /* of a later version: skipped */
+	return true; /* a message of a later version: skipped */
 }
 
 const char peer_not_ours[] = "the other end does not speak longreach's control protocol";
@@ -223,7 +223,8 @@ static void conn_fail_for_error(struct conn *c, int err)
 	peer_conn_fail(c, why);
 }
 
-/* An edge that refuses ours says why and closes. If our hello runs into that, the write fails first. */
+/* An edge that refuses our certificate sends an alert and closes. If our hello is being written then, the write fails
+ * first: reads the alert. */
 static void conn_fail_for_eof(struct conn *c)
 {
 	struct ssl_st *ssl = c->secure ? bufferevent_openssl_get_ssl(c->bev) : NULL;
@@ -241,7 +242,7 @@ static void conn_fail_for_eof(struct conn *c)
 
 static bool conn_secure(struct conn *c);
 
-/* TCP stands, or TLS does. */
+/* TCP is connected, or the TLS handshake is done. */
 void peer_conn_connected(struct conn *c)
 {
 	c->stands = true;
@@ -296,7 +297,7 @@ static bool conn_secure(struct conn *c)
 
 	if (ssl == NULL)
 		return false;
-	/* the plain one lets go of the socket first: only one may watch it */
+	/* the plain bufferevent releases the socket first: only one may watch it */
 	bufferevent_setfd(c->bev, -1);
 	bufferevent_free(c->bev);
 	tls = bufferevent_openssl_socket_new(p->base, fd, ssl,
@@ -312,7 +313,7 @@ static bool conn_secure(struct conn *c)
 	return true;
 }
 
-/* Takes the socket over, also if it fails. */
+/* Takes the socket over, even if it fails. */
 struct conn *peer_conn_open(struct peer *p, int fd)
 {
 	struct conn *c = calloc(1, sizeof(*c));

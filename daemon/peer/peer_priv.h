@@ -20,34 +20,34 @@ enum peer_limits {
 	SILENCE_MAX_MS = 3000,
 	HELLO_WITHIN_MS = 5000, /* connecting, and the first hello */
 	BACKOFF_MIN_MS = 100,
-	BACKOFF_MAX_MS = 200,      /* a SYN that is refused costs nothing; traffic waits for one that is not */
+	BACKOFF_MAX_MS = 200,      /* a refused SYN costs nothing; traffic waits for an accepted one */
 	ACCEPTS_PER_S = 10,        /* of connections without a proof */
-	ACCEPTS_PROVEN_PER_S = 50, /* and with one, which whoever sees the line can send once more */
-	ACCEPTS_PER_TURN = 64,     /* of the event loop, which has others to serve */
+	ACCEPTS_PROVEN_PER_S = 50, /* connections with a proof, which an observer of the line can replay */
+	ACCEPTS_PER_TURN = 64,     /* in one turn of the event loop, which has other work, too */
 	PENDING_MAX = 8,
-	UNPROVEN_MAX = 2,         /* of these */
+	UNPROVEN_MAX = 2,         /* pending connections without a proof */
 	SESSION_SETTLES_MS = 1000, /* the first datagram of a session that follows another comes within a round trip */
 	OFFER_WITHIN_MS = 3000, /* an offered key is taken within a round trip and some milliseconds; else it is offered again */
-	REAUTH_EVERY_MS = 1000,   /* attempts beside a connection that is in use, and requests for one */
-	CONNECT_WITHIN_MS = 2000, /* TCP: a new attempt gets through sooner than the fourth SYN of an old one */
+	REAUTH_EVERY_MS = 1000,   /* interval of attempts at a second connection, and of requests for one */
+	CONNECT_WITHIN_MS = 2000, /* TCP: a new attempt connects sooner than the fourth SYN of an old one */
 	UNPROVEN_WITHIN_MS = 2000,
 	TROUBLES_PER_MIN = 10,
-	MESSAGES_PER_S = 50,                               /* pings and a few reloads; more is no sane peer */
+	MESSAGES_PER_S = 50,                               /* pings and a few reloads; a correct peer sends no more */
 	INPUT_MAX = 2 * (PEER_HEADER_LEN + PEER_BODY_MAX), /* bytes read but not yet understood */
-	OUTPUT_MAX = 16 << 10,                             /* bytes that the other edge does not take */
-	LISTEN_BACKLOG = 1024, /* that a flood has to fill; then the kernel answers with SYN cookies */
+	OUTPUT_MAX = 16 << 10,                             /* most bytes that wait for the other edge to read */
+	LISTEN_BACKLOG = 1024, /* a flood must fill it first; then the kernel answers with SYN cookies */
 };
 
-/* How much is known of who is at the other end: the more, the later it is displaced. */
+/* How far the other end is proven: a higher rank is displaced later. */
 enum conn_rank { CONN_UNPROVEN, CONN_PROVEN, CONN_AUTHENTICATED };
 
 struct conn {
 	struct peer *peer;
 	enum conn_rank rank;
-	bool stands; /* TCP does */
+	bool stands; /* TCP is connected */
 	struct bufferevent *bev;
 	bool secure; /* speaks TLS */
-	uint8_t keys[TLS_FINGERPRINT_LEN]; /* those that it was made with, if it does */
+	uint8_t keys[TLS_FINGERPRINT_LEN]; /* fingerprint of the keys that it was made with, if secure */
 	uint64_t opened_ns;
 	uint64_t heard_ns;
 	struct log_limit messages; /* taken per second */
@@ -67,7 +67,7 @@ struct peer {
 	struct event *retry; /* connecting edge: the next attempt */
 	struct event *tick;  /* every second */
 	uint32_t backoff_ms;
-	struct event *resume; /* listeners that have paused for a turn of the event loop */
+	struct event *resume; /* enables listeners that have paused for a turn of the event loop */
 	uint32_t accepted;    /* since then */
 	struct accept_queue *unjudged;
 	struct conn *pending[PENDING_MAX]; /* no hello yet */
@@ -82,19 +82,22 @@ struct peer {
 	bool session_due;         /* agreed upon, waits for the key that was offered */
 	struct seal_secret offer; /* what will seal it */
 	uint32_t offer_serial;    /* counts offers of this life */
-	uint64_t offered_ns;      /* the last try of it, made or not */
-	uint64_t due_since_ns;    /* the first one of a session_due; it outlives connections */
+	uint64_t offered_ns;      /* when the offer was last tried */
+	uint64_t due_since_ns;    /* since when session_due has waited; outlives connections */
 	uint32_t taking_serial;   /* of the other edge's last offer */
-	uint32_t taking_epoch;    /* what it said with it */
-	bool taking;              /* it came over `conn`, and is not answered */
+	uint32_t taking_epoch;    /* the epoch in that offer */
+	bool taking;              /* the offer came over `conn`, and is not answered yet */
 
-	uint8_t session_keys[TLS_FINGERPRINT_LEN]; /* those that the session in force was proven under */
+	uint8_t session_keys[TLS_FINGERPRINT_LEN]; /* fingerprint of the keys that the session in force was proven
+	                                            * under */
 	uint32_t session_boot_id;     /* of the other edge in that session; 0: there is none */
 	bool is_void;                 /* the workers' session is that of begin_void_session(), and there is no other */
-	uint64_t settled_ns;          /* from then on silence means that the other edge is dead */
+	uint64_t settled_ns;          /* after this time silence means that the other edge is dead */
 	uint64_t reauth_within_ns;
-	uint64_t reauth_since_ns; /* since then they, or the connection's, are not the ones in force; 0: they are */
-	uint64_t reauth_asked_ns; /* the other edge's last request for a new connection; 0: the one there is came after it */
+	uint64_t reauth_since_ns; /* since when session_keys, or the connection's keys, differ from those in force; 0:
+	                           * they do not */
+	uint64_t reauth_asked_ns; /* when the other edge last asked for a new connection; 0: not since the present one
+	                           * was made */
 };
 
 /* --- peer_conn.c --- */
@@ -109,9 +112,9 @@ void peer_conn_send(struct conn *c, enum peer_msg_type type, const uint8_t *body
 void peer_conn_hello(struct conn *c);
 /* A ping, and what this machine's wall clock shows. */
 void peer_conn_ping(struct conn *c);
-/* Hands the kernel what waits to be written, as far as it takes it: the last word before peer_conn_close(). */
+/* Hands waiting bytes to the kernel, as far as it takes them: a last message before peer_conn_close(). */
 void peer_conn_flush(struct conn *c);
-/* It is not pending any more. */
+/* Takes the connection out of the pending ones. */
 void peer_conn_forget(const struct conn *c);
 void peer_conn_close(struct conn *c);
 void peer_conn_close_pending(struct peer *p);
@@ -123,7 +126,7 @@ void peer_conn_fail(struct conn *c, const char *why);
 /* 0, or negative errno with err a sentence. */
 int peer_listen(struct peer *p, char err[CONFIG_ERR_MAX]);
 void peer_listen_stop(struct peer *p);
-/* On, or not for a while. */
+/* Enables or disables the listeners. */
 void peer_listen_enable(struct peer *p, bool on);
 
 /* --- peer.c --- */
@@ -135,9 +138,9 @@ bool peer_take_key(struct conn *c, const uint8_t *body);
 void peer_take_ready(struct conn *c, const uint8_t *body);
 void peer_take_stopped(struct peer *p);
 void peer_take_reauth(struct peer *p);
-/* Keys have changed, here or there, and no connection was made under them yet. */
+/* True if keys have changed, here or there, and no connection was made under them yet. */
 bool peer_wants_proof(const struct peer *p);
-/* Connecting edge: there is none, or a newer one has to take its place. */
+/* Connecting edge: true if there is no connection, or a newer one must replace it. */
 bool peer_wants_conn(const struct peer *p);
 void peer_retry_later(struct peer *p);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tls.c - who the other edge is.
+/* tls.c - authenticates the other edge.
  *
  * Certificates: each end shows one that the link's CA= signed, and its name (a DNS name in the subjectAltName) must be
- * the other end's PeerName=. No other CA is trusted, the system's neither. Pre-shared key: an external PSK of TLS 1.3
+ * the other end's PeerName=. No other CA is trusted, not even the system's. Pre-shared key: an external PSK of TLS 1.3
  * with an ephemeral Diffie-Hellman exchange, so that a key that leaks later opens nothing that was recorded before.
- * Resumption is off: every connection proves anew. */
+ * Resumption is off: every connection authenticates anew. */
 #include "tls.h"
 
 #include <ctype.h>
@@ -34,7 +34,7 @@ enum {
 	PSK_MAX = 64,
 	PSK_FILE_MAX = 4 * PSK_MAX,
 	KEY_FILE_MAX = 16384,
-	PROOF_KEYS_MAX = 4,    /* CA certificates in one file: an old and a new one, and some to spare */
+	PROOF_KEYS_MAX = 4,    /* CA certificates in one file: an old and a new one, and two to spare */
 	CERT_LIST_MAX = 16384, /* bytes of the other end's certificates */
 };
 
@@ -50,11 +50,12 @@ struct tls {
 	char ca_path[LINK_FILE_MAX];
 	uint8_t psk[PSK_MAX];
 	size_t psk_len; /* 0: certificates */
-	uint8_t proof_key[PROOF_KEYS_MAX][TLS_PROOF_KEY_LEN]; /* the first one makes ours, any makes the other edge's */
+	uint8_t proof_key[PROOF_KEYS_MAX][TLS_PROOF_KEY_LEN]; /* the first key makes our proof, any of them may make the
+	                                                       * other edge's */
 	unsigned nproof_keys;
 	bool proof_public;
 	uint8_t fingerprint[TLS_FINGERPRINT_LEN];
-	char refused[TLS_WHY_MAX]; /* why the certificate shown last was not taken */
+	char refused[TLS_WHY_MAX]; /* why the last certificate was refused */
 };
 
 static struct tls *tls_of(SSL *ssl)
@@ -80,7 +81,7 @@ static void names_of(const X509 *cert, char *text, size_t cap)
 			                       (const char *)ASN1_STRING_get0_data(n->d.dNSName));
 	}
 	GENERAL_NAMES_free(names);
-	/* The name is the other end's to choose, and a terminal shows it. */
+	/* The other end chose the name, and a terminal may show it. */
 	for (char *c = text; *c != '\0'; c++)
 		if ((unsigned char)*c < 0x20 || (unsigned char)*c > 0x7e)
 			*c = '?';
@@ -133,7 +134,7 @@ static void say_refused(const struct tls *t, X509_STORE_CTX *store, char why[TLS
 	}
 }
 
-/* The first thing wrong with it is what is said. */
+/* Notes only the first error of the certificate. */
 static int on_verify(int ok, X509_STORE_CTX *store)
 {
 	SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
@@ -165,7 +166,7 @@ static const char *last_reason(void)
 	return reason != NULL ? reason : "unknown error";
 }
 
-/* Of root's own `longreachd --check-config`: whose keys are they to be? */
+/* For root's `longreachd --check-config`: keys may belong to the service's user. */
 static bool is_service_user(uid_t uid)
 {
 	const struct passwd *service = geteuid() == 0 ? getpwnam(SERVICE_USER) : NULL;
@@ -173,13 +174,13 @@ static bool is_service_user(uid_t uid)
 	return service != NULL && service->pw_uid == uid;
 }
 
-/* root:longreach 640 is as good as longreach 600. */
+/* Permitted mode: root:longreach 640 is as safe as longreach 600. */
 static mode_t allowed_mode(const struct stat *st)
 {
 	return st->st_uid == 0 && st->st_gid != 0 && st->st_gid == getegid() ? S_IRWXU | S_IRGRP : S_IRWXU;
 }
 
-/* Secrets that others may read are none. */
+/* Refuses secret files that other users may read. */
 static int check_secret_file(const char *key, const char *path, char err[CONFIG_ERR_MAX])
 {
 	struct stat st;
@@ -274,8 +275,9 @@ static void add_certificate(struct tls *t, const X509 *ca)
 	OPENSSL_free(der);
 }
 
-/* A CA's certificate is on no wire: TLS shows what the CA has signed. Who can read the file has it. The one that signed
- * ours comes first: the other edge knows it in any case, also while CAs change. */
+/* A CA's certificate never crosses the wire: TLS shows only certificates that the CA has signed. So only readers of the
+ * file have it. The CA that signed our certificate comes first: the other edge knows it in any case, even while CAs
+ * change. */
 static void derive_proof_keys(struct tls *t)
 {
 	const STACK_OF(X509_OBJECT) *all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(t->ctx));
@@ -407,7 +409,7 @@ bool tls_first_flight_proven(const struct tls *t, const struct tls_first_flight 
 	return false;
 }
 
-/* OpenSSL has drawn the random bytes when it asks for extensions. */
+/* OpenSSL has drawn the ClientHello's random bytes before it calls this. */
 static int add_proof(SSL *ssl, unsigned type, unsigned context, const unsigned char **out, size_t *len, X509 *x,
                      size_t chain, int *alert, void *arg)
 {
@@ -453,7 +455,7 @@ static int psk_use(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_t 
 {
 	*s = NULL;
 	if (md != NULL && EVP_MD_get_type(md) != NID_sha256)
-		return 1; /* asked again for another hash: we have none for it */
+		return 1; /* called again for another hash: there is no PSK for it */
 	*s = psk_session(tls_of(ssl), ssl);
 	*id = (const unsigned char *)psk_identity;
 	*id_len = sizeof(psk_identity) - 1;
@@ -526,7 +528,7 @@ static int prepare(struct tls *t, const struct link_config *c, char err[CONFIG_E
 	if (t->ctx == NULL || SSL_CTX_set_min_proto_version(t->ctx, TLS1_3_VERSION) != 1)
 		return complain(err, "TLS 1.3 is not to be had: %s", last_reason());
 	SSL_CTX_set_app_data(t->ctx, t);
-	/* with a pre-shared key too: no CA is trusted then, so that no certificate can stand in for it */
+	/* also with a pre-shared key: no CA is trusted then, so that no certificate can replace the key */
 	SSL_CTX_set_verify(t->ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verify);
 	SSL_CTX_set_session_id_context(t->ctx, (const unsigned char *)psk_identity, sizeof(psk_identity) - 1);
 	SSL_CTX_set_options(t->ctx, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);

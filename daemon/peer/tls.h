@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tls.h - the control channel's TLS: 1.3 only, both ends prove who they are (certificates of the link's own CA, or a
- * pre-shared key), and what goes wrong is said in a sentence. */
+/* tls.h - the control channel's TLS: 1.3 only, both ends authenticate (certificates of the link's own CA, or a
+ * pre-shared key), and failures are told in a sentence. */
 #ifndef DAEMON_TLS_H
 #define DAEMON_TLS_H
 
@@ -18,7 +18,8 @@ struct tls;
 int tls_open(const struct link_config *c, struct tls **t, char err[CONFIG_ERR_MAX]);
 void tls_close(struct tls *t);
 
-/* What tls_proof_make() is about: addresses and ports of a connected socket. client: fd is that of who connected. */
+/* Fills in the `ends` for tls_proof_make(): addresses and ports of a connected socket. client: fd is the connecting
+ * side's. */
 bool tls_ends(int fd, bool client, uint8_t ends[TLS_PROOF_ENDS_LEN]);
 /* When this edge's certificate and the CA's that signed it expire, CLOCK_REALTIME seconds; 0: there is none. */
 struct tls_expiry {
@@ -26,31 +27,31 @@ struct tls_expiry {
 };
 struct tls_expiry tls_expiry(const struct tls *t); /* t may be NULL */
 
-/* Of all that decides who is let in and what is shown: PeerName=, the CAs, this edge's certificate, or the pre-shared key.
- * The same for files that say the same. TLS_FINGERPRINT_LEN bytes, valid until tls_close(). */
+/* A digest of everything that authenticates: PeerName=, the CAs, this edge's certificate, or the pre-shared key. The
+ * same for files with the same contents. TLS_FINGERPRINT_LEN bytes, valid until tls_close(). */
 const uint8_t *tls_fingerprint(const struct tls *t);
 
-/* Whether this edge's own certificate is for that name. */
+/* True if this edge's own certificate is for that name. */
 bool tls_is_named(const struct tls *t, const char *name);
 
-/* Others than its owner may read the CA= file: its users can make the proof, too. */
+/* True if users other than its owner may read the CA= file: they can make the proof, too. */
 bool tls_proof_is_public(const struct tls *t);
-/* Whoever sent it has this link's keys, or an earlier set of the same CA. */
+/* True if the sender of the first flight has this link's keys, or an earlier set of the same CA. */
 bool tls_first_flight_proven(const struct tls *t, const struct tls_first_flight *f,
                              const uint8_t ends[TLS_PROOF_ENDS_LEN]);
 
 /* For one connection; belongs to the caller. NULL: no memory. */
 struct ssl_st *tls_connection(struct tls *t);
 
-/* The handshake is done and the other end is who it should be: asked once more before anything is said. */
+/* True if the handshake is done and the other end is authenticated: checked once more before any message. */
 bool tls_proven(const struct tls *t, struct ssl_st *ssl);
-/* A secret that both ends of the connection work out alike. False: the handshake is not done. */
+/* Exports a secret that both ends of the connection compute alike. False: the handshake is not done. */
 bool tls_export(struct ssl_st *ssl, const uint8_t *context, size_t len, uint8_t out[SEAL_SECRET_LEN]);
 
-/* Why the last connection failed. error: as OpenSSL queued it, 0: not known. */
+/* Why the last connection failed. error: from OpenSSL's queue, 0: unknown. */
 void tls_why(const struct tls *t, unsigned long error, char why[TLS_WHY_MAX]);
 
-/* The other end has sent anything at all. */
+/* True if the other end has sent at least one byte. */
 bool tls_was_answered(struct ssl_st *ssl);
 
 /* Hands the bytes to the kernel as far as it takes them at once; for a connection that is about to be closed. */

@@ -2,8 +2,8 @@
 /* Theory of operation
  *
  * RFC 8446 5.1, 4.1.2: a record (type 22, version, length), in it a handshake message (type 1, 24-bit length): version,
- * random, session id, cipher suites, compression methods, extensions. A ClientHello that is spread over several records
- * is none that an edge sends.
+ * random, session id, cipher suites, compression methods, extensions. No edge sends a ClientHello that is spread over
+ * several records.
  *
  * Every step takes bytes off the front of a span, which is marked broken when they are not there. */
 #include "tls_proof.h"
@@ -103,7 +103,7 @@ void tls_proof_make(const uint8_t key[TLS_PROOF_KEY_LEN], const uint8_t random[3
 
 	memcpy(text, random, RANDOM_LEN);
 	memcpy(text + RANDOM_LEN, ends, TLS_PROOF_ENDS_LEN);
-	/* without memory: zeros, which hold nowhere */
+	/* without memory: zeros, a proof that never holds */
 	memset(proof, 0, TLS_PROOF_LEN);
 	(void)HMAC(EVP_sha256(), key, TLS_PROOF_KEY_LEN, text, sizeof(text), proof, NULL);
 }

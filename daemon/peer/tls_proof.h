@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tls_proof.h - a proof in the first bytes of a TLS connection that whoever sent them has the link's keys. Pure.
+/* tls_proof.h - a proof, in the first bytes of a TLS connection, that their sender has the link's keys. Pure.
  *
  * A ClientHello carries, in an extension of private use, a MAC over its own random bytes and the connection's addresses
- * and ports, under a key that both edges derive from what they share anyway: the pre-shared key, or the CA's
- * certificate. It can be looked at before anything is spent on TLS. It is no authentication, TLS does that: it tells
- * whom to spend time on first. Who does not know the extension ignores it (RFC 8446 4.2). */
+ * and ports, under a key that both edges derive from a secret that they share anyway: the pre-shared key, or the CA's
+ * certificate. The MAC can be checked before any work for TLS. It is no authentication, which TLS does: it tells which
+ * connections to serve first. An edge that does not know the extension ignores it (RFC 8446 4.2). */
 #ifndef DAEMON_TLS_PROOF_H
 #define DAEMON_TLS_PROOF_H
 
@@ -16,7 +16,7 @@
 #define TLS_PROOF_LEN       32     /* HMAC-SHA-256 */
 #define TLS_PROOF_KEY_LEN   32
 #define TLS_PROOF_ENDS_LEN  36   /* client's address and port, server's address and port */
-#define TLS_PROOF_HELLO_MAX 2048 /* bytes that are looked at; ours takes some 300 */
+#define TLS_PROOF_HELLO_MAX 2048 /* bytes that are read; our ClientHello takes some 300 */
 
 struct tls_first_flight {
 	const uint8_t *random; /* 32 bytes of the ClientHello */

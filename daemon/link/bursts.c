@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define WINDOW 32768u                 /* bins that one look takes up at most */
-#define AHEAD  (2ull * BURSTS_PER_S) /* a bin further ahead than this is of a clock that was set back */
+#define AHEAD  (2ull * BURSTS_PER_S) /* bins further ahead than this mean that the clock was set back */
 
 const uint64_t burst_bounds_bps[BURST_BOUND_COUNT] = {
 #define X(bound) bound##ull,
@@ -139,7 +139,7 @@ static void take_ring(struct bursts *b, const struct burst_ring *r, uint64_t *cu
 	while (burst_ring_read(r, &next, &b->missed, &c)) {
 		at = bins_behind(b->index, &c);
 		if (at >= n && at < n + (int64_t)AHEAD)
-			return; /* it may not be whole: the next look takes it */
+			return; /* the bin may be incomplete: the next look takes it */
 		*cursor = next;
 		if (at < 0 || at >= n)
 			b->missed++;
@@ -149,7 +149,7 @@ static void take_ring(struct bursts *b, const struct burst_ring *r, uint64_t *cu
 	*cursor = next;
 }
 
-/* The millisecond that was being filled has no end. */
+/* Goes on at another bin: the millisecond that was being filled stays incomplete. */
 static void jump(struct bursts *b, uint64_t index)
 {
 	for (uint32_t i = 0; i <= b->nports; i++)

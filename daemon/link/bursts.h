@@ -5,9 +5,9 @@
  *
  * Workers write bins of 100 us (lan/burst_ring.h). With each snapshot of the link the main thread adds the bins of all
  * workers, bin by bin, for each port and for all ports together, and sums up ten of them to a bin of 1 ms; all that for
- * each priority and for all priorities together, but for the histogram, which is of all. It does that
- * up to BURSTS_MARGIN_NS before now: until then a frame may still wait in a receive ring. What comes later than that,
- * or was overwritten because nobody asked for 3 s, is not in the sums but is counted as missed.
+ * each priority and for all priorities together, but for the histogram, which is of all. It adds bins that are at least
+ * BURSTS_MARGIN_NS old: frames of younger bins may still wait in a receive ring. Bins that come later, or were
+ * overwritten because no snapshot was taken for 3 s, are not in the sums but count as missed.
  *
  * Pure: the time and the rings are arguments. */
 #ifndef DAEMON_BURSTS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* descriptors.c - nearly all of them are the sockets that lanes send from: one for each lane, path and source port,
- * opened as they are needed. One that cannot be opened then is packets lost, so the limit is raised at the start. */
+/* descriptors.c - nearly all open files are the sockets that lanes send from: one for each lane, path and source port,
+ * opened when needed. If one cannot be opened then, packets are lost, so the limit is raised at the start. */
 #include "descriptors.h"
 
 #include <errno.h>
@@ -13,11 +13,12 @@ enum {
 	OF_PROCESS = 256,  /* event loop, log, clients of control and metrics, nft, spare */
 	OF_LINK = 128,     /* control channel with its unjudged connections, netlink, eventfds, captures */
 	OF_WORKER = 16,    /* arena, epoll, eventfds, captures, pauses */
-	OF_RELAY = 9216,   /* of programs: connections, regions, files that they put and get, or that wait to be closed; its own */
-	OF_WORKER_PATH = 2 /* what it receives from: ours, and strays */
+	OF_RELAY = 9216,   /* the relay's: connections, regions, files that programs put and get, or that wait to be
+	                    * closed */
+	OF_WORKER_PATH = 2 /* receiving sockets: for our datagrams, and for strays */
 };
 
-static uint64_t taken; /* by the links that run */
+static uint64_t taken; /* by all running links */
 
 uint64_t descriptors_of(const struct link_config *c)
 {

@@ -6,11 +6,11 @@
 
 #include "daemon/config/config.h"
 
-/* At most, of a link with that configuration. Pure. */
+/* The most open files of a link with that configuration. Pure. */
 uint64_t descriptors_of(const struct link_config *c);
 /* For a link that starts: raises the limit if need be. 0, or -EMFILE with err a sentence. */
 int descriptors_take(const struct link_config *c, char err[CONFIG_ERR_MAX]);
-/* n: descriptors_of() what was taken, when the link has stopped. */
+/* When the link has stopped. n: descriptors_of() the configuration that it was taken for. */
 void descriptors_release(uint64_t n);
 
 #endif

@@ -30,9 +30,9 @@ struct failed_record {
 	char path[256];
 	struct header head;
 	uint64_t written;   /* entries below this number are in the file, as far as its ring keeps them */
-	uint64_t unwritten; /* ever: that had to make room for later ones before they could be written */
+	uint64_t unwritten; /* entries ever that were overwritten before they could be written */
 	bool due;           /* the file lacks something */
-	bool failing;       /* the last attempt to write it failed, which was said */
+	bool failing;       /* the last attempt to write the file failed; the log said so */
 	struct failed_flow entry[FAILED_RECORD_MAX];
 };
 
@@ -51,7 +51,7 @@ static bool load(int fd, struct failed_record *r)
 		return false;
 	r->head = h;
 	r->written = h.total;
-	/* what was never written is shorter, or zeros */
+	/* entries that were never written are missing, or zeros */
 	return pread(fd, r->entry, sizeof(r->entry), sizeof(h)) >= 0;
 }
 
@@ -60,7 +60,7 @@ static int open_file(const char *path)
 	return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* -1 and errno: it cannot be kept, and stays as it is. */
+/* Renames a file that is no record. -1 and errno: the file stays as it is. */
 static int keep_foreign(const char *path, int fd)
 {
 	char old[sizeof(((struct failed_record *)0)->path) + 8];
@@ -100,14 +100,15 @@ static void append(struct failed_record *r, const struct failed_flow *f)
 	}
 }
 
-/* The room of all entries at once: a disk that is full later does no harm then. */
+/* Takes the room of all entries at once, so that a disk that is full later does no harm. */
 static void reserve(const struct failed_record *r)
 {
 	if (fallocate(r->fd, 0, 0, (off_t)(sizeof(r->head) + sizeof(r->entry))) < 0)
-		return; /* not all file systems can; what cannot be written then says so itself */
+		return; /* not all file systems can; a failing write reports itself later */
 }
 
-/* What was added while there was no file comes behind what the file has. 0, -ENOMEM, or errno of open(2) or rename(2), negative. */
+/* Opens the file; entries added while there was no file come behind the file's. 0, -ENOMEM, or errno of open(2) or
+ * rename(2), negative. */
 static int take_file(struct failed_record *r)
 {
 	struct failed_record *in_file;
@@ -144,7 +145,7 @@ static int take_file(struct failed_record *r)
 	return 0;
 }
 
-/* A short one is as when the disk is full, which the next would say. */
+/* Writes at an offset. A short write counts as a full disk, which the next write would report. */
 static int put_at(const struct failed_record *r, const void *data, size_t len, off_t at)
 {
 	ssize_t n = pwrite(r->fd, data, len, at);
@@ -154,7 +155,7 @@ static int put_at(const struct failed_record *r, const void *data, size_t len, o
 	return n < 0 ? -errno : -ENOSPC;
 }
 
-/* The entries first: what the header counts is there. */
+/* Writes the entries first, so that all entries that the header counts are there. */
 static int write_due(struct failed_record *r)
 {
 	struct header h = r->head;

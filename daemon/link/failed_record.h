@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* failed_record.h - a line for each flow that failed, whatever the log leaves out: of thousands of queue pairs that fail
- * together each has its name here.
+/* failed_record.h - an entry for each flow that failed, even if the log leaves it out: when thousands of queue pairs
+ * fail together, each of them is named here.
  *
  * The last FAILED_RECORD_MAX are kept, in memory and in a file that the next daemon reads: a header, and behind it a
- * ring of entries of one length. Where the file cannot be written, they wait in memory until it can. An entry that does
+ * ring of entries of one length. If the file cannot be written, entries wait in memory until it can. An entry that does
  * not have its checksum, because it was being written when the machine died, counts as lost. */
 #ifndef DAEMON_FAILED_RECORD_H
 #define DAEMON_FAILED_RECORD_H
@@ -18,7 +18,7 @@
 struct failed_flow {
 	uint64_t wall_ns; /* CLOCK_REALTIME */
 	uint64_t pos;     /* the first position that was not delivered */
-	uint64_t bytes;   /* held here from there on */
+	uint64_t bytes;   /* bytes held here from pos on */
 	struct ip_addr src, dst; /* requester, responder */
 	uint32_t dest_qpn, requester_qpn; /* requester_qpn 0: never learned */
 	uint8_t side;     /* enum flow_side */
@@ -32,19 +32,19 @@ _Static_assert(sizeof(struct failed_flow) == 128, "an entry is the same in every
 
 struct failed_record;
 
-/* Opens or makes the file, and takes the room of all its entries. One that is no record is kept beside it as PATH.old. NULL:
- * no memory. */
+/* Opens or makes the file, and takes the room of all its entries. A file that is no record is renamed to PATH.old.
+ * NULL: no memory. */
 struct failed_record *failed_record_open(const char *path);
-/* What could not be written is counted in the log. */
+/* Logs the number of entries that could not be written. */
 void failed_record_close(struct failed_record *r);
 
 void failed_record_add(struct failed_record *r, const char *link, const struct proxy_event *ev);
-/* Writes what the file lacks, if anything: to be called every second. What cannot be written, or opened, is kept in memory,
- * and logged once. */
+/* Writes what the file lacks, if anything: call every second. If the file cannot be opened or written, the entries stay
+ * in memory, and one log line says so. */
 void failed_record_write(struct failed_record *r);
-/* How many are in memory alone, of those that can be read. */
+/* How many of the readable entries are only in memory. */
 uint64_t failed_record_waiting(const struct failed_record *r);
-/* How many had to make room for later ones before they could be written, since it was opened. */
+/* How many entries were overwritten before they could be written, since the record was opened. */
 uint64_t failed_record_unwritten(const struct failed_record *r);
 /* Ever, the lost ones included. */
 uint64_t failed_record_total(const struct failed_record *r);

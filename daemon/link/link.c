@@ -2,11 +2,11 @@
 /* Theory of operation
  *
  * Starting: the arenas (with a message for everything that can be wrong with them), the sockets of the WAN, then the
- * kernel rules of a link that runs, then the LAN ports, then threads. The link is closed before that, at rest
- * (closed_rest()), by whoever starts it: so the RoCE of one that cannot start never takes the way around the seal.
+ * kernel rules of a link that runs, then the LAN ports, then threads. The caller closes the link, at rest
+ * (closed_rest()), before starting it: so the RoCE of a link that cannot start is never forwarded unsealed.
  *
- * Stopping: threads, sockets, and then offloads are put right. Of the kernel rules what the buffers ask for stays
- * (closed_rest()), until the link's file is gone (site_remove()). */
+ * Stopping: threads and sockets end, then offloads are restored. Of the kernel rules those stay that the buffers ask
+ * for (closed_rest()), until the link's file is gone (site_remove()). */
 #define _GNU_SOURCE
 #include "link_priv.h"
 
@@ -84,7 +84,7 @@ static int open_arenas(struct link *l, const char *pcap_dir, char err[CONFIG_ERR
 	return r;
 }
 
-/* A hint, not an error: other traffic between the sites may well go another way; unless it may not. */
+/* A hint, not an error: other IP between the sites may take another route. */
 static void hint_forwarding(const struct link_config *c)
 {
 	FILE *f = fopen("/proc/sys/net/ipv4/ip_forward", "re");
@@ -126,8 +126,9 @@ static int open_notify(struct link *l, char err[CONFIG_ERR_MAX])
 	return -ENOMEM;
 }
 
-/* The link stands closed at rest until all that often fails is there: from STEER_RUNNING on, a link with a barrier takes
- * the hosts' IP from the kernel, and an attempt that fails every two seconds would stop that each time. */
+/* The link stays closed at rest until all steps that often fail are done: from STEER_RUNNING on, a link with a barrier
+ * takes the hosts' IP from the kernel, and an attempt that fails every two seconds would interrupt that IP each
+ * time. */
 static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MAX])
 {
 	const struct link_config *c = &l->config;
@@ -249,7 +250,7 @@ uint64_t link_arena_epoch(const struct link *l)
 {
 	uint64_t epoch = worker_epoch(l->worker[0]);
 
-	/* arenas of different lives together are a life of their own */
+	/* arenas with different epochs together make an epoch of their own */
 	for (uint32_t i = 1; i < l->nworkers; i++)
 		if (worker_epoch(l->worker[i]) != worker_epoch(l->worker[0]))
 			epoch = epoch * 31 + worker_epoch(l->worker[i]);
@@ -274,7 +275,7 @@ static void hand_back(struct link *l)
 		privileged_offload_release(c->lan_ports[i]);
 }
 
-/* The buffers are closed and say what is owed. */
+/* Sets the rules at rest; the buffers are closed and tell what is owed. */
 static void rest(const struct link *l)
 {
 	char err[CONFIG_ERR_MAX];

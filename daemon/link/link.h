@@ -17,56 +17,57 @@ struct link;
 
 /* Called on the main thread for each event of the core. */
 typedef void (*link_event_fn)(void *arg, struct link *l, const struct proxy_event *ev);
-/* All workers can open what is sealed with the keys of link_rx_keys(serial). */
+/* All workers can open datagrams sealed with the keys of link_rx_keys(serial). */
 typedef void (*link_keys_fn)(void *arg, struct link *l, uint32_t serial);
 
 /* Opens ports, arena and workers. pcap_dir NULL: no capture. 0 or negative errno with err a sentence. */
 int link_start(const struct link_config *c, struct event_base *base, const char *pcap_dir, link_event_fn fn,
                link_keys_fn keys_fn, void *arg, struct link **l, char err[CONFIG_ERR_MAX]);
 
-/* Takes up what may change while running (config_reloadable was asked before). */
+/* Takes up changes that are allowed while running (the caller has checked config_reloadable()). */
 void link_reconfigure(struct link *l, const struct link_config *c);
 
 enum link_hold {
-	LINK_HOLD_RULES = 1, /* the kernel's rules may not stand: link_keep_rules() */
+	LINK_HOLD_RULES = 1, /* the kernel's rules may be missing: link_keep_rules() */
 	LINK_HOLD_PEER = 2,  /* the edges do not agree */
 };
 
-/* Nothing is acknowledged early for that reason, or it is none any longer. */
+/* Sets or clears a reason why nothing is acknowledged early. */
 void link_hold_promises(struct link *l, enum link_hold why, bool hold);
-/* Every second: a worker that could not take the last configuration, which may be such a word, is given it again. */
+/* Every second: gives the last configuration again to a worker that could not take it; it may hold the reasons of
+ * link_hold_promises(). */
 void link_tell_again(struct link *l);
 
-/* Whether the link's rules in the kernel are as they were put there; if not, they are put back. Until that is known
- * nothing is acknowledged early. 0: they stood; 1: they were put back; negative errno with err a sentence: they cannot
- * be, and early ACKs wait for a call that can. */
+/* Checks the link's rules in the kernel, and restores them if they were changed. Nothing is acknowledged early until
+ * the result is known. 0: the rules were in force; 1: they were restored; negative errno with err a sentence: they
+ * cannot be restored, and early ACKs wait for a call that succeeds. */
 int link_keep_rules(struct link *l, char err[CONFIG_ERR_MAX]);
 
 /* Both edges have said hello on the control channel: (re)starts the session in every shard. tx: what its datagrams are
- * sealed with, NULL: not sealed. 0, or -EAGAIN with err a sentence: some worker is left in the session before, in which
- * nobody hears it, and another session is to be begun. */
+ * sealed with, NULL: not sealed. 0, or -EAGAIN with err a sentence: some worker is still in the session before, in
+ * which the peer does not hear it, and the caller must begin another session. */
 int link_session(struct link *l, const struct proxy_session *s, const struct seal_secret *tx, char err[CONFIG_ERR_MAX]);
 /* The other edge is about to seal with rx. 0: answered by link_keys_fn, unless another call comes first. -EAGAIN with err
  * a sentence: some worker could not open what is sealed with it; link_keys_fn is not called, and the caller calls again with
  * the same rx and serial. */
 int link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial, char err[CONFIG_ERR_MAX]);
 
-/* Whoever watches the LAN ports calls it when they may have changed: rules, offloads and sockets go to the interfaces
- * that have the ports' names now, and what has gone of the IP port is made again. rules: so may those in front of the
- * routing tables. 0: everything is in place (or there is no interface); -EAGAIN: workers are at it,
- * ask again; other negative errno with err a sentence. */
+/* Call when the LAN ports may have changed: moves rules, offloads and sockets to the interfaces that have the ports'
+ * names now, and restores missing parts of the IP port. rules: the rules in front of the routing tables may have
+ * changed, too. 0: everything is in place (or there is no interface); -EAGAIN: workers are still rebinding, call again;
+ * other negative errno with err a sentence. */
 int link_follow_ports(struct link *l, bool rules, char err[CONFIG_ERR_MAX]);
 
 /* Stops the workers, restores the interfaces' offloads, unmaps the arena (kept in its file). */
 void link_stop(struct link *l, bool comes_back);
 
-/* Every worker has made a turn since the last call, and is asked for another one. */
+/* True if every worker has made a turn since the last call; asks each worker for another turn. */
 bool link_alive(struct link *l);
 
 const struct link_config *link_config(const struct link *l);
 /* Random id of this life of the arena; in hello. */
 uint64_t link_arena_epoch(const struct link *l);
-/* No life of the arena before it can have been lost with something in it. */
+/* True if no earlier arena can have been lost with packets in it. */
 bool link_arena_kept(const struct link *l);
 
 /* State of all shards, gathered from the workers. `flows` is malloc'ed, the caller frees it. */
@@ -84,8 +85,8 @@ struct link_snapshot {
 	uint64_t lan_not_ours;	   /* frames of Engine=dpdk's devices that are not this link's */
 	uint64_t lan_send_errors;  /* packets that a LAN port refused */
 	uint64_t wan_send_errors;
-	uint64_t wan_kernel_drops; /* receive buffer overruns of the WAN sockets */
-	uint64_t wan_unmatched_drops; /* those of their strays */
+	uint64_t wan_kernel_drops; /* receive buffer overruns of the WAN sockets for our datagrams */
+	uint64_t wan_unmatched_drops; /* receive buffer overruns of the sockets for strays */
 	uint64_t wan_no_socket;    /* datagrams for which no socket could be opened */
 	uint64_t wan_foreign;	   /* datagrams from other addresses than the other edge's */
 	/* of WanDevice='s devices: */
@@ -93,15 +94,15 @@ struct link_snapshot {
 	uint64_t wan_bad_length;   /* datagrams whose lengths contradict each other or the frame's */
 	uint64_t wan_bad_checksum; /* datagrams with a wrong checksum */
 	uint64_t wan_no_route;	   /* datagrams without a next hop */
-	uint64_t failures_unnamed; /* failed flows that were too many to be named */
+	uint64_t failures_unnamed; /* failed flows without an event, because there were too many */
 	struct seal_stats seal;
 	struct latencies latency;  /* of samples, since the link was started */
-	uint64_t lan_pauses;	   /* that hosts were asked for (Pfc=) */
+	uint64_t lan_pauses;	   /* pauses that hosts were asked for (Pfc=) */
 	uint64_t lan_pause_watchdog; /* ended by the watchdog */
 	uint64_t rules_restored;	   /* times that the kernel's rules were put back */
 	uint64_t lan_port_rebinds;   /* LAN ports that were made again and taken up */
 	uint64_t no_route;	   /* packets for hosts without a usable next hop */
-	uint64_t unknown_hosts;	   /* packets for hosts that were not asked about, as too many others were */
+	uint64_t unknown_hosts;	   /* packets for hosts about which no question was sent, because of ROUTE_ASKS_PER_S */
 	struct relay_counts relay; /* zeros: the link has no relay */
 };
 
@@ -113,10 +114,10 @@ const struct trace *link_trace(const struct link *l, uint32_t worker);
 /* What came in from hosts in bins of 100 us, up to the last snapshot. */
 const struct bursts *link_bursts(const struct link *l);
 
-/* Watches a flow (flow_trace.h): one at a time. 0, -EBUSY, -ENOMEM. The watches are the link's, and gone with it. */
+/* Watches a flow (flow_trace.h): one at a time. 0, -EBUSY, -ENOMEM. The watches end with the link. */
 int link_watch_start(struct link *l, const struct flow_key *key);
 void link_watch_stop(struct link *l);
-/* Of a worker, while a flow is watched; its rows are to be taken on the main thread. */
+/* The watch of a worker, while a flow is watched; take its rows on the main thread. */
 struct flow_watch *link_watch(const struct link *l, uint32_t worker);
 
 typedef void (*link_snapshot_fn)(void *arg, struct link *l, struct link_snapshot *s);

@@ -25,13 +25,13 @@ struct link {
 	link_keys_fn keys_fn;
 	uint32_t keys_serial;  /* of the last link_rx_keys() ... */
 	uint32_t keys_call;    /* ... and its number: a serial may be handed over more than once */
-	uint32_t keys_missing; /* workers that have not taken them */
+	uint32_t keys_missing; /* workers that have not taken the keys */
 	unsigned requests; /* under way, per worker */
 	bool offloads_held;
 	unsigned holds; /* bits of enum link_hold: why nothing is acknowledged early */
 	bool untold;    /* some worker has not taken the configuration in force */
-	uint64_t descriptors;           /* that were taken for it */
-	int lan_ifindex[LAN_PORTS_MAX + 1]; /* of the workers' ports: that the rules are for */
+	uint64_t descriptors;           /* descriptors_take()n for the link */
+	int lan_ifindex[LAN_PORTS_MAX + 1]; /* interface indexes of the workers' ports that the rules are for */
 	uint64_t lan_port_rebinds, rules_restored;
 	unsigned rebinding; /* commands under way */
 	int rebind_error;   /* of the last one that failed, 0: none since */
@@ -41,11 +41,11 @@ struct link {
 	uint32_t watches_out; /* commands under way */
 };
 
-/* Some worker has answers or events: of an event on notify_fd. */
+/* Event handler of notify_fd: some worker has answers or events. */
 void link_on_notify(int fd, short what, void *arg);
 /* Hands the configuration in force to all workers. */
 void link_tell_workers(struct link *l);
-/* Ends all workers, and takes what they have left to say. */
+/* Ends all workers, and takes their last answers and events. */
 void link_stop_workers(struct link *l);
 
 #endif

@@ -60,7 +60,7 @@ void link_sum_path(struct proxy_path_status *sum, const struct proxy_path_status
 #undef X
 }
 
-/* Of each path, what the worker says that has seen most of it lately. */
+/* For each path takes the FEC figures of the worker that has seen most of the path lately. */
 static void link_sum_fec(struct proxy_link_status *sum, const struct proxy_link_status *s, bool first)
 {
 	sum->npaths = s->npaths;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link_workers.c - what a link says to its workers, and they to it.
+/* link_workers.c - commands from a link to its workers, and their answers.
  *
  * One eventfd tells the main thread that some worker has answers or events. A request that needs all workers (a
  * snapshot) counts their answers; the last one completes it. */
@@ -199,11 +199,11 @@ static void take_answer(struct link *l, struct worker_cmd *cmd, bool carried_out
 	case WORKER_RECONFIGURE:
 		free(cmd->config);
 		return;
-	case WORKER_SESSION: /* comes back only if it was not carried out */
+	case WORKER_SESSION: /* comes back only if the worker did not carry it out */
 		seal_keys_free(cmd->keys);
 		return;
 	case WORKER_RX_KEYS:
-		seal_keys_free(cmd->keys); /* if they were not taken */
+		seal_keys_free(cmd->keys); /* if the worker did not take them */
 		if (carried_out)
 			keys_taken(l, cmd->serial);
 		return;
@@ -214,7 +214,7 @@ static void take_answer(struct link *l, struct worker_cmd *cmd, bool carried_out
 		return;
 	case WORKER_WATCH:
 		l->watches_out--;
-		flow_watch_free(cmd->watch); /* the one before; or the new one, which no worker has taken */
+		flow_watch_free(cmd->watch); /* the former watch; or the new one, if the worker did not take it */
 		return;
 	case WORKER_SNAPSHOT:
 		break;
@@ -291,7 +291,8 @@ int link_watch_start(struct link *l, const struct flow_key *key)
 	return 0;
 }
 
-/* A worker that takes no command keeps its watch, which fills and counts on: the next stop, or the link's end, is its end. */
+/* A worker that takes no command keeps its watch, which fills and then counts missed rows, until the next stop or the
+ * link's end. */
 void link_watch_stop(struct link *l)
 {
 	for (uint32_t i = 0; i < l->nworkers; i++)

@@ -6,8 +6,8 @@
 
 #include "proxy/proxy.h"
 
-/* X(member, SUM or MOST: how workers' values are made one, its name in status, its name as a metric, what an operator
- * should think of it) */
+/* X(member, SUM or MOST: how workers' values are made one, its name in status, its name as a metric, what it means to
+ * an operator) */
 #define PATH_COUNTERS(X)                                                                                               \
 	X(tx_dgrams, SUM, "tx_datagrams", "path_tx_datagrams", "Datagrams sent.")                                      \
 	X(tx_bytes, SUM, "tx_bytes", "path_tx_bytes", "UDP payload sent.")                                             \

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * rtnetlink says that something has changed; what it says is thrown away but for what it is about, and the kernel is
- * asked for the state of the link's own ports and addresses some milliseconds later. So a burst of changes costs one
- * look, a lost message costs nothing, and there is one way only to learn a state.
+ * rtnetlink notifies changes; only the kind of change is used, and some milliseconds later the kernel is asked for the
+ * state of the link's own ports and addresses. So a burst of changes costs one look, a lost message costs nothing, and
+ * there is only one way to learn a state.
  *
  * An address is there if a socket can be bound to it: that is what the link needs, and it is also true of addresses
  * that no interface has (a local route) and false of those that IPv6 is still probing. The MTU is the interface's, not
- * that of the kernel's route cache: a stranger's ICMP message can make the latter smaller. */
+ * that of the kernel's route cache: a forged ICMP message can make the cached one smaller. */
 #include "port_watch.h"
 
 #include <errno.h>
@@ -157,7 +157,7 @@ void port_view_trouble(const struct port_view *v, const uint32_t lan_mtu[LAN_POR
 			return;
 	for (uint32_t i = 0; i < c->npaths; i++) {
 		if (!path_trouble(v, i, &c->paths[i], text)) {
-			text[0] = '\0'; /* one path is enough; the state of the others tells of them */
+			text[0] = '\0'; /* one working path is enough; status shows the others */
 			return;
 		}
 	}
@@ -192,7 +192,7 @@ static void on_said(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	/* an error, too, is a message: the kernel had more to say than the socket could hold */
+	/* an error counts as a message: the socket overflowed and messages were lost */
 	for (int i = 0; i < MESSAGES_MAX; i++) {
 		ssize_t n = mnl_socket_recvfrom(w->kernel, &msg, sizeof(msg));
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* port_watch.h - what a link stands on, as the kernel has it: LAN ports, WAN addresses, the routes between the edges.
+/* port_watch.h - the kernel's state of what a link needs: LAN ports, WAN addresses, the routes between the edges.
  *
  * Main thread. port_watch_open(); the callback says that the kernel has changed something; port_watch_look() then reads
  * what there is now; port_watch_trouble() says in a sentence what keeps the link from working. */
@@ -24,8 +24,8 @@ struct port_view {
 	} wan[PATHS_MAX];
 };
 
-/* What keeps the link from working, empty: nothing. lan_mtu: of each LAN port when the link began. The link works as
- * long as every LAN port and at least one path do. Pure. */
+/* Text: why the link cannot work, empty: it can. lan_mtu: MTU of each LAN port when the link began. The link works as
+ * long as every LAN port and at least one path work. Pure. */
 void port_view_trouble(const struct port_view *v, const uint32_t lan_mtu[LAN_PORTS_MAX], const struct link_config *c,
                        char text[CONFIG_ERR_MAX]);
 
@@ -33,7 +33,7 @@ void port_view_trouble(const struct port_view *v, const uint32_t lan_mtu[LAN_POR
  */
 int port_watch_open(struct port_watch **w, struct event_base *base, void (*fn)(void *arg), void *arg);
 void port_watch_close(struct port_watch *w); /* NULL does nothing */
-/* Reads what there is. True if it differs from the last time. */
+/* Reads the present state. True if it differs from the last one. */
 bool port_watch_look(struct port_watch *w, const struct link_config *c);
 /* True if rules in front of the routing tables have changed since the last call. */
 bool port_watch_rules(struct port_watch *w);

@@ -11,7 +11,7 @@
 
 #include "daemon/util/addr.h"
 
-#define HELD_MAX  4096 /* what a child may ask for */
+#define HELD_MAX  4096 /* most sockets that a child may have held */
 #define HELD_GROW 64
 
 struct held {
@@ -87,7 +87,7 @@ static bool begins(const struct held *h, const char *prefix)
 	return strncmp(h->name, prefix, strlen(prefix)) == 0;
 }
 
-/* The last one comes to stand in its place. */
+/* Closes the socket; the last entry of the list moves to its place. */
 static void let_go(struct held *h)
 {
 	if (h->fd >= 0)

@@ -76,7 +76,7 @@ static struct ask *ask_about_port(enum ask_what what, const char *ifname)
 	return a;
 }
 
-/* with, fd: what goes with the question and comes with the answer, -1: nothing. */
+/* with: descriptor to send with the question, fd: descriptor that comes with the answer, -1: none. */
 static int converse(const struct ask *a, int with, struct ask_answer *answer, int *fd)
 {
 	ssize_t n;
@@ -179,7 +179,7 @@ void privileged_steer_sweep(const char *const *links, uint32_t n)
 	a = new_ask(ASK_STEER_SWEEP);
 	for (uint32_t i = 0; i < n && i < ASK_NAMES_MAX; i++)
 		snprintf(a->names[a->n++], LINK_NAME_MAX, "%s", links[i]);
-	if (n <= ASK_NAMES_MAX) /* what is not named would be removed */
+	if (n <= ASK_NAMES_MAX) /* a sweep with a cut list would remove links that are not named */
 		ask(a, NULL, 0);
 }
 
@@ -329,7 +329,7 @@ void privileged_run_first(void)
 {
 	static const struct sched_param first = {.sched_priority = 1};
 
-	/* with RLIMIT_RTPRIO it needs nobody */
+	/* with RLIMIT_RTPRIO the parent is not needed */
 	if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &first) != 0)
 		tell(&(struct tell){.what = TELL_RUN_FIRST, .number = (int32_t)syscall(SYS_gettid)}, -1);
 }

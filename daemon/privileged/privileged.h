@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* privileged.h - what takes rights that the process which hears hosts and peers does not have.
+/* privileged.h - operations that need rights which the process that hears hosts and peers does not have.
  *
  * longreachd is two processes (privsep.h). Its child takes packets, sessions, clients and link files apart and has no
  * capability at all; its parent has CAP_NET_ADMIN, CAP_NET_BIND_SERVICE, CAP_NET_RAW and CAP_SYS_NICE, hears nobody but
- * the child, and does only what is listed here. Each call of this header asks the parent and waits, but for those that
- * say otherwise. Where there is no parent (`longreachd --close`, unit tests) it is done by the process itself.
+ * the child, and does only what is listed here. Each call of this header asks the parent and waits, unless its comment
+ * says otherwise. Without a parent (`longreachd --close`, unit tests) the process does it itself.
  *
  * Main thread only, but for those that say otherwise. Errors are negative errno, with err (of errlen bytes) a sentence
  * where there is one; -EPIPE: the parent is gone. */
@@ -19,7 +19,7 @@
 #include "held_sockets.h"
 #include "daemon/kernel/steer.h"
 
-/* From here on the parent is asked, over these two ends (privsep.c). */
+/* From here on calls ask the parent over these two socket ends (privsep.c). */
 void privileged_ask_over(int ask_fd, int tell_fd);
 
 /* steer.h's, under the same conditions. */
@@ -46,21 +46,20 @@ int privileged_rules_socket(void);
 /* tcp_socket.h's tcp_socket_reserved(). */
 int privileged_reserved_socket(const struct ip_addr *addr);
 
-/* Sockets that outlive this process, so that the next one finds them (held_sockets.h): with the parent, if there is
- * one. The name says all that the socket is for. A socket that is closed for good must be let go of as well, or its
- * port stays taken. */
+/* The parent, if there is one, keeps a copy of the socket, so that the next process finds it (held_sockets.h). The name
+ * tells everything that the socket is for. Let go of a socket that is closed for good, or its port stays taken. */
 void privileged_hold(const char *name, int fd);
 int privileged_held(const char *name);
 void privileged_let_go(const char *prefix);
-/* Lets go of all that a process before this one had but for these links. */
+/* Lets go of all held sockets but those of these links. */
 void privileged_hold_only(const struct link_config *links, uint32_t n);
 
-/* Asks without waiting, from any thread: no answer, and nothing happens if the parent is behind. */
+/* Asks without waiting, from any thread: there is no answer, and the request is dropped if the parent is behind. */
 
 /* A UDP socket's buffer, past what net.core.rmem_max or wmem_max allow. */
 void privileged_receive_buffer(int fd, int bytes);
 void privileged_send_buffer(int fd, int bytes);
-/* Has the kernel find out a neighbour's link-layer address. addr: of family AF_INET (4 bytes) or AF_INET6 (16). */
+/* Makes the kernel resolve a neighbour's link-layer address. addr: of family AF_INET (4 bytes) or AF_INET6 (16). */
 void privileged_find_neighbour(int ifindex, int family, const void *addr);
 /* The calling thread runs before all others that are not of real time (SCHED_FIFO, priority 1). It must sleep nearly
  * all the time. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* privileged_serve.c - the parent does what the child asks for.
  *
- * A child that was taken over may ask for anything that is listed here: so each field is checked for what could make a
- * rule say something else than a rule of ours (names, numbers, lengths), and what a rule can say is to drop. It can
- * open what its own links close; it can have sockets that see the packets of this machine's interfaces. It cannot
- * write a file, start a program, set an address or a route, or reach the tables of others. */
+ * A compromised child may ask for anything that is listed here: so each field (names, numbers, lengths) is checked for
+ * values that would change a rule's meaning, and rules can only drop. Such a child can open what its own links close;
+ * it can have sockets that see the packets of this machine's interfaces. It cannot write a file, start a program, set
+ * an address or a route, or reach the tables of others. */
 #include "privileged_serve.h"
 
 #include <ctype.h>
@@ -68,7 +68,7 @@ static bool is_udp(int fd)
 	return fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 && protocol == IPPROTO_UDP;
 }
 
-/* The kernel looks for it as if it had a packet for it (NTF_USE). */
+/* Makes the kernel resolve the neighbour as if it had a packet for it (NTF_USE). */
 static void find_neighbour(int ifindex, int family, const uint8_t *addr)
 {
 	static struct mnl_socket *kernel;
@@ -84,10 +84,10 @@ static void find_neighbour(int ifindex, int family, const uint8_t *addr)
 	ndm->ndm_ifindex = ifindex;
 	ndm->ndm_flags = NTF_USE;
 	mnl_attr_put(h, NDA_DST, family == AF_INET ? 4 : 16, addr);
-	rtnl_talk(kernel, h); /* an interface that is gone: nothing to find there */
+	rtnl_talk(kernel, h); /* fails for an interface that is gone: ignored */
 }
 
-static pid_t served; /* 0: nobody else */
+static pid_t served; /* 0: no child, this process */
 
 void privileged_serve_begin(pid_t child)
 {
@@ -98,7 +98,8 @@ static void run_first(pid_t thread)
 {
 	static const struct sched_param first = {.sched_priority = 1};
 
-	if (syscall(SYS_tgkill, served ? served : getpid(), thread, 0) == 0) /* it is one of the child's */
+	if (syscall(SYS_tgkill, served ? served : getpid(), thread, 0) == 0) /* checks that the thread belongs to the
+	                                                                      * child */
 		sched_setscheduler(thread, SCHED_FIFO, &first);
 }
 
@@ -198,7 +199,7 @@ bool privileged_read_link(const struct ask_link *l, struct link_config *c)
 	return true;
 }
 
-/* Of the length that its n says. */
+/* True if the message has the length that its n gives. */
 static bool is_whole(const struct ask *a, size_t len)
 {
 	uint32_t max = a->what == ASK_STEER_SWEEP ? ASK_NAMES_MAX : SITES_MAX;
@@ -293,7 +294,7 @@ static bool is_inet(int fd)
 	       (domain == AF_INET || domain == AF_INET6);
 }
 
-/* with is taken over if it is to be held. */
+/* Takes `with` over if it is to be held. */
 static int hold(const struct ask *a, int *with)
 {
 	int r = -EINVAL;
@@ -369,7 +370,8 @@ bool privileged_serve_ask(int ask_fd)
 		close(with);
 	if (answer.result == -EINVAL && answer.err[0] == '\0')
 		snprintf(answer.err, sizeof(answer.err), "longreachd's privileged process refuses what it is asked");
-	n = privileged_wire_send(ask_fd, &answer, sizeof(answer), fd, MSG_DONTWAIT); /* a child that does not read gets none */
+	n = privileged_wire_send(ask_fd, &answer, sizeof(answer), fd, MSG_DONTWAIT); /* a child that does not read loses
+	                                                                              * the answer */
 	if (fd >= 0)
 		close(fd);
 	return n == sizeof(answer);

@@ -39,7 +39,7 @@ ssize_t privileged_wire_receive(int over, void *data, size_t len, int *fd, int f
 {
 	struct iovec iov = {data, len};
 	union control control;
-	/* not CMSG_SPACE(): that is room for two, and the kernel would fill it */
+	/* not CMSG_SPACE(): it has room for two descriptors, and the kernel would use it */
 	struct msghdr m = {
 	    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_LEN(sizeof(int))};
 	struct cmsghdr *c;

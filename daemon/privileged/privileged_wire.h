@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* privileged_wire.h - what child and parent say to each other: structs of one program, over socket pairs that keep
- * messages apart. The parent trusts no field. */
+/* privileged_wire.h - messages between child and parent: structs of one program, over socket pairs that keep message
+ * boundaries. The parent trusts no field. */
 #ifndef DAEMON_PRIVILEGED_WIRE_H
 #define DAEMON_PRIVILEGED_WIRE_H
 
@@ -55,7 +55,7 @@ struct ask {
 	char ifname[IF_NAMESIZE];
 	char name[HELD_NAME_MAX];
 	struct ip_addr addr;
-	uint32_t n; /* of what follows; no more is sent */
+	uint32_t n; /* number of the items that follow; no more items are sent */
 	union {
 		struct ask_link links[SITES_MAX];
 		char names[ASK_NAMES_MAX][LINK_NAME_MAX];

@@ -27,7 +27,7 @@
 #include "sandbox.h"
 #include "seal/secret_mem.h"
 
-#define RESTARTS_MAX      5 /* in RESTART_WINDOW_NS; then systemd's turn has come */
+#define RESTARTS_MAX      5 /* restarts in RESTART_WINDOW_NS; after that the parent exits, and systemd restarts it */
 #define RESTART_WINDOW_NS (60 * NS_PER_S)
 #define PARENT_COMM       "longreachd-priv"
 #define CHILD_COMM        "longreachd"
@@ -57,8 +57,8 @@ static void close_pair(int pair[ENDS])
 	pair[PARENT] = pair[CHILD] = -1;
 }
 
-/* Before anything else: so that no moment is left in which the parent's death goes unnoticed. Becoming another user
- * undoes it, so it is said again behind that. */
+/* Called before anything else, so that the parent's death is never missed. Changing the user clears the setting, so it
+ * is set again afterwards. */
 static void die_with_parent(pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -75,10 +75,11 @@ static void be_child(struct parent *p, pid_t parent)
 	close(p->signals);
 	close(p->ask[PARENT]);
 	close(p->tell[PARENT]);
-	held_drop(""); /* its copies: they would keep the ports taken when nobody holds them any more */
+	held_drop(""); /* closes the child's copies: they would keep the ports taken after the parent has closed its
+	                * own */
 	sigprocmask(SIG_SETMASK, &p->before, NULL);
-	secret_openssl(); /* here: what is locked into memory does not outlive fork(2) */
-	/* sd_watchdog_enabled(3) looks whether it is meant: it is */
+	secret_openssl(); /* here, in the child: locked memory does not survive fork(2) */
+	/* sd_watchdog_enabled(3) compares it with its own PID; the watchdog is for this child */
 	unsetenv("WATCHDOG_PID");
 	if (p->with_rights != NULL)
 		p->with_rights(p->arg);
@@ -112,7 +113,7 @@ static pid_t start_child(struct parent *p)
 	return p->child;
 }
 
-/* A second time it changes nothing. */
+/* May be called twice. */
 static void be_parent(const struct parent *p)
 {
 	int r = sandbox_keep_network_rights(p->user);
@@ -122,7 +123,8 @@ static void be_parent(const struct parent *p)
 		log_warn("the privileged process keeps all its capabilities: %s", strerror(-r));
 }
 
-/* A terminal tells the child itself, but for one that was started a moment later: hearing it twice is no harm. */
+/* Passes a signal on to the child. A terminal signals a running child itself, but not one that is started a moment
+ * later; a second signal does no harm. */
 static void pass_on(struct parent *p)
 {
 	struct signalfd_siginfo s;
@@ -136,7 +138,7 @@ static void pass_on(struct parent *p)
 	}
 }
 
-/* Until the child has ended. Its status as waitpid(2) has it. */
+/* Serves until the child has ended. Returns its status as waitpid(2) has it. */
 static int attend(struct parent *p)
 {
 	struct pollfd fds[] = {{.fd = p->signals, .events = POLLIN},
@@ -154,7 +156,7 @@ static int attend(struct parent *p)
 		else if (fds[2].revents)
 			fds[2].fd = -1;
 		if (fds[1].revents && !privileged_serve_ask(p->ask[PARENT])) {
-			close(p->ask[PARENT]); /* a child that waits for an answer hears that there is none */
+			close(p->ask[PARENT]); /* a child that waits for an answer gets an error */
 			p->ask[PARENT] = fds[1].fd = -1;
 		}
 	}
@@ -178,7 +180,7 @@ static void after_child(struct parent *p, int status)
 	if (WIFEXITED(status))
 		exit(WEXITSTATUS(status));
 	if (p->stopping && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGINT))
-		exit(EXIT_SUCCESS); /* it was told to stop before it could hear that */
+		exit(EXIT_SUCCESS); /* the child was told to stop before it could handle that signal */
 	log_err("the process that carries packets was ended by signal %d (%s)%s", WTERMSIG(status),
 	        strsignal(WTERMSIG(status)), WCOREDUMP(status) ? ", core dumped" : "");
 	if (p->stopping)
@@ -248,7 +250,7 @@ int privsep_split(const char *user, void (*with_rights)(void *arg), void *arg, c
 		close_pair(p.ask);
 		close_pair(p.tell);
 		privileged_serve_end();
-		pass_on(&p); /* told to stop just now? */
+		pass_on(&p); /* a signal to stop may have come meanwhile */
 		after_child(&p, status);
 	}
 }

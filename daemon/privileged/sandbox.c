@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sandbox.c - user, capabilities, system calls.
  *
- * The list below is what the child calls: found with strace over the tests with real daemons, and read against the
- * sources for what they do not reach. A call that is missing fails with EPERM, which is logged where it matters, and
- * ends nothing; calls that the C library tries before older ones fail with ENOSYS, so that it goes on to those. Not in
- * it: starting programs (execve), other processes (fork, ptrace, kill), mounts, namespaces, modules, bpf, keys, time,
- * and sockets of any family but these four: packet sockets come from the parent. */
+ * The list below has the child's system calls: found with strace over the tests with real daemons, and checked against
+ * the sources for calls that the tests do not reach. A call that is missing fails with EPERM, which is logged where it
+ * matters, and ends nothing; calls that the C library tries before older ones fail with ENOSYS, so that it goes on to
+ * those. Not in it: starting programs (execve), other processes (fork, ptrace, kill), mounts, namespaces, modules, bpf,
+ * keys, time, and sockets of any family but these four: packet sockets come from the parent. */
 #define _GNU_SOURCE /* setresuid, CLONE_THREAD */
 #include "sandbox.h"
 
@@ -37,7 +37,7 @@
 /* The kernel's ceiling as it comes (fs.nr_open). */
 #define OPEN_FILES_MAX (1u << 20)
 #define WORKER_NICE    (-10) /* worker.c, route.c */
-#define GIVE_AWAY_TRIES   1000 /* a second: a thread that sleeps hears a signal at once */
+#define GIVE_AWAY_TRIES   1000 /* a second: a sleeping thread handles a signal at once */
 #define GIVE_AWAY_WAIT_US 1000
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -64,7 +64,8 @@ void sandbox_raise_limits(void)
 	setrlimit(RLIMIT_MEMLOCK, &locked);
 	setrlimit(RLIMIT_RTPRIO, &realtime);
 	setrlimit(RLIMIT_NICE, &nice);
-	/* a thread may go back to what it was started with; and rules are not to wait for whatever else runs here */
+	/* a thread may return to the nice value that it was started with; and setting rules must not wait for other
+	 * processes */
 	setpriority(PRIO_PROCESS, 0, WORKER_NICE);
 }
 
@@ -82,7 +83,7 @@ int sandbox_check_rights(enum sandbox_need need, char *err, size_t errlen)
 	bool admin, raw;
 
 	if (syscall(SYS_capget, &header, data) < 0)
-		return 0; /* what it cannot do will be said then */
+		return 0; /* an operation that lacks rights will report that itself */
 	admin = (data[0].effective & bit(CAP_NET_ADMIN)) != 0;
 	raw = need == SANDBOX_NEEDS_TO_CLOSE || (data[0].effective & bit(CAP_NET_RAW)) != 0;
 	if (admin && raw)
@@ -103,7 +104,7 @@ static void limit_bounding_set(uint64_t keep)
 			prctl(PR_CAPBSET_DROP, cap);
 }
 
-/* Of what it has, these stay. */
+/* Keeps only these of the process's capabilities. */
 static int keep_capabilities(uint64_t keep)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -121,8 +122,8 @@ static int keep_capabilities(uint64_t keep)
 	return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
 }
 
-/* Capabilities are a thread's own. Threads there are where a library was started with rights (lan_engine.h): each gives
- * its capabilities away in a handler of this signal, which nothing else uses. */
+/* Each thread has its own capabilities. There are threads already if a library was started with rights (lan_engine.h):
+ * each drops its capabilities in a handler of this signal, which nothing else uses. */
 #define GIVE_AWAY SIGUSR2
 
 static void on_give_away(int sig)
@@ -152,7 +153,7 @@ static bool thread_has_rights(const char *tid)
 	return permitted != 0;
 }
 
-/* How many threads have capabilities, each of which is told. */
+/* Signals each thread that still has capabilities. Returns how many there are. */
 static int tell_threads(void)
 {
 	DIR *dir = opendir("/proc/self/task");
@@ -173,7 +174,7 @@ static int tell_threads(void)
 	return n;
 }
 
-/* The calling thread has given its own away. */
+/* Makes all other threads drop their capabilities; the calling thread has dropped its own. */
 static int give_away_in_threads(void)
 {
 	struct sigaction handler = {.sa_handler = on_give_away, .sa_flags = SA_RESTART}, before;
@@ -206,7 +207,7 @@ static int become(const struct sandbox_user *user)
 	if (setgroups(0, NULL) < 0 || setresgid(user->gid, user->gid, user->gid) < 0 ||
 	    setresuid(user->uid, user->uid, user->uid) < 0)
 		return -errno;
-	/* a core dump is worth having: what must not be in it is left out (secret_mem.h, arena_file.c) */
+	/* allows core dumps: secrets and buffers are excluded from them (secret_mem.h, arena_file.c) */
 	return prctl(PR_SET_DUMPABLE, 1) < 0 ? -errno : 0;
 }
 
@@ -343,8 +344,8 @@ static const int calls_unknown[] = {SCMP_SYS(clone3), SCMP_SYS(faccessat2), SCMP
 
 static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
 
-/* SIOCETHTOOL reads the speed of a port; what it could change takes a capability. RDMA_VERBS_IOCTL is how libibverbs speaks
- * with /dev/infiniband/uverbs*, which are everybody's by their mode: queue pairs for packets as they are take a capability. */
+/* SIOCETHTOOL reads the speed of a port; changes by it need a capability. libibverbs uses RDMA_VERBS_IOCTL on
+ * /dev/infiniband/uverbs*, which all users may open by mode: raw packet queue pairs need a capability. */
 static const unsigned long requests[] = {FIONBIO,      FIONREAD,      TCGETS,     SIOCGIFINDEX, SIOCGIFNAME,
                                          SIOCGIFFLAGS, SIOCGIFHWADDR, SIOCGIFMTU, SIOCETHTOOL,  RDMA_VERBS_IOCTL};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox.h - what a process of longreachd gives away for good, before it hears anybody. */
+/* sandbox.h - rights that a process of longreachd drops for good, before it reads any input. */
 #ifndef DAEMON_SANDBOX_H
 #define DAEMON_SANDBOX_H
 
@@ -13,7 +13,7 @@ struct sandbox_user {
 
 enum sandbox_need { SANDBOX_NEEDS_TO_RUN, SANDBOX_NEEDS_TO_CLOSE };
 
-/* Whether this process has the capabilities without which nothing begins. 0, or -EPERM with err a sentence that names
+/* Checks that this process has the capabilities that it needs to begin. 0, or -EPERM with err a sentence that names
  * those that it lacks. */
 int sandbox_check_rights(enum sandbox_need need, char *err, size_t errlen);
 
@@ -21,8 +21,9 @@ int sandbox_check_rights(enum sandbox_need need, char *err, size_t errlen);
  * be raised stays. */
 void sandbox_raise_limits(void);
 
-/* Keeps CAP_NET_ADMIN, CAP_NET_BIND_SERVICE, CAP_NET_RAW and CAP_SYS_NICE of what it has, and with a user what it takes to start a process of
- * that user and to send it signals; also of what programs that it starts could get. 0 or negative errno. */
+/* Keeps only CAP_NET_ADMIN, CAP_NET_BIND_SERVICE, CAP_NET_RAW and CAP_SYS_NICE and, with a user, the capabilities to
+ * start a process of that user and to send it signals; limits programs that it starts in the same way. 0 or negative
+ * errno. */
 int sandbox_keep_network_rights(const struct sandbox_user *user);
 
 /* Becomes the user (NULL: stays who it is), gives away every capability, and from then on can do only the system calls

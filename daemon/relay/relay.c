@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relay.c - the relay's thread: rings, sockets, and what is to be done next. */
+/* relay.c - the relay's thread: rings, sockets, and the order of its work. */
 #define _GNU_SOURCE /* pthread_setname_np */
 #include "relay_priv.h"
 
@@ -35,7 +35,7 @@ static void on_note(struct relay_thread *r, uint32_t worker, const struct relay_
 	}
 }
 
-/* stalled: a worker is behind with its commands, and notes wait for that. */
+/* stalled: a worker is behind with its commands, so its notes wait. */
 static unsigned take_notes(struct relay_thread *r, bool *stalled)
 {
 	struct relay_note n;
@@ -88,11 +88,11 @@ void relay_say_hello(struct relay_thread *r)
 
 	for (const struct dnode *n = messages->next; n != messages; n = n->next)
 		if (dlist_entry(n, struct relay_message, node)->head.type == RW_HELLO)
-			return; /* one that goes soon says it */
+			return; /* a command that goes soon wakes the worker anyway */
 	relay_say(&r->channel[1], &h, NULL, 0, 0);
 }
 
-/* Milliseconds to wait for what does not tell that it comes. */
+/* Milliseconds to wait at most, for work without an event. */
 static int how_long(const struct relay_thread *r, bool stalled)
 {
 	return stalled ? 1 : dlist_empty(&r->deferred) ? 1000 : 20;
@@ -284,7 +284,7 @@ void relay_close(struct relay_thread *r)
 		relay_channel_free(r, &r->channel[i]);
 	free_ops(r);
 	relay_gpu_close(r);
-	relay_files_close(r); /* the last one to close a descriptor */
+	relay_files_close(r); /* last: everything before it may close descriptors */
 	for (uint32_t i = 0; i < r->nworkers; i++)
 		relay_port_free(r->port[i]);
 	close_fd(r->listen_fd);

@@ -7,13 +7,14 @@
  *                                      |                                  slots of the arena
  *                     pread, pwrite; by a thread per mount
  *
- * The thread takes slots from the core by the worker (worker_relay.h), reads the bytes of a region in memory straight into
- * them, and writes those of chunks that came straight out of them into such regions. It never calls the core. Files that are
- * not in memory have threads of their own (relay_file.h): one that is slow, or does not answer, holds up no other mount.
+ * The thread takes slots from the core by the worker (worker_relay.h), reads the bytes of a region in memory straight
+ * into them, and writes those of chunks that came straight out of them into such regions. It never calls the core.
+ * Files that are not in memory have threads of their own (relay_file.h): a slow mount, or one that does not answer,
+ * holds up no other.
  *
  * An operation of a client is a row of chunks on one channel. relay_op.c has the operations of this site's clients,
- * relay_execute.c carries out what the other site asks for, relay_channel.c turns what is to be said into chunks,
- * relay_client.c speaks with programs. */
+ * relay_execute.c carries out the other site's requests, relay_channel.c turns messages and streams into chunks,
+ * relay_client.c talks to programs. */
 #ifndef DAEMON_RELAY_H
 #define DAEMON_RELAY_H
 
@@ -31,7 +32,7 @@ int relay_open(struct relay_thread **r, const struct link_config *c, struct work
 int relay_run(struct relay_thread *r, char err[CONFIG_ERR_MAX]);
 /* What it has counted since its start; on any thread. */
 void relay_counts(const struct relay_thread *r, struct relay_counts *c);
-/* Ends the thread; while the workers still run. Files that do not answer are not waited for. */
+/* Ends the thread, while the workers still run. Does not wait for files that do not answer. */
 void relay_stop(struct relay_thread *r);
 /* After the workers have ended. */
 void relay_close(struct relay_thread *r);

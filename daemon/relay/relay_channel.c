@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relay_channel.c - what is to be said becomes chunks: short messages first, streams in turn. */
+/* relay_channel.c - makes chunks of messages and streams: short messages first, streams in turn. */
 #include "relay_priv.h"
 
 #include <errno.h>
@@ -93,7 +93,7 @@ static void end_reading(struct relay_thread *r, struct relay_stream *s)
 	s->ahead = NULL;
 }
 
-/* Nothing more of it is sent. */
+/* Ends a stream: nothing more of it is sent. */
 static void stream_dead(struct relay_thread *r, struct relay_stream *s)
 {
 	s->dead = true;
@@ -170,9 +170,9 @@ static bool plan_message(struct relay_channel_out *ch, struct relay_take *t)
 	return true;
 }
 
-/* Of files and GPU memory, what is loaded; of an RDMA client's, what it may have at a time: a stream that waits lets others go first.
- * The end of the latter is planned when all of it is there: a READ that fails leaves a void chunk, behind which the other
- * site would take the put for whole. */
+/* True if the stream can use a slot now: its file or GPU data is loaded, or its RDMA client may have another slot. A
+ * stream that waits lets others go first. The end of an RDMA client's stream waits until all its READs have ended: a
+ * failed READ leaves a void chunk, and with an end behind it the other site would take the put for complete. */
 static bool stream_ready(const struct relay_stream *s)
 {
 	if (s->remote.conn)
@@ -180,7 +180,7 @@ static bool stream_ready(const struct relay_stream *s)
 	return s->next == s->length || ((!s->reader || s->next < s->reader->loaded) && (!s->ahead || s->next < s->ahead->loaded));
 }
 
-/* The next in turn, which then is the last. */
+/* The next stream in turn, which moves to the end of the list. */
 static struct relay_stream *next_stream(struct relay_channel_out *ch)
 {
 	for (struct dnode *n = ch->streams.next; n != &ch->streams; n = n->next) {
@@ -287,7 +287,7 @@ static enum lr_status fill_stream(struct relay_thread *r, const struct relay_tak
 	return LR_OK;
 }
 
-/* The stream cannot be read: its operation fails here, or the other site is told why its get does. */
+/* The stream cannot be read: its operation fails here, or the other site is told why its get has failed. */
 static void stream_failed(struct relay_thread *r, struct relay_stream *s, enum lr_status status)
 {
 	struct relay_head h = {
@@ -304,7 +304,7 @@ static void stream_failed(struct relay_thread *r, struct relay_stream *s, enum l
 
 void relay_stream_fail(struct relay_thread *r, struct relay_stream *s, enum lr_status status)
 {
-	s->refs++; /* its operation's end would free it */
+	s->refs++; /* the end of its operation would free it */
 	stream_failed(r, s, status);
 	s->refs--;
 	look_over(r, s);
@@ -346,7 +346,7 @@ static bool is_read_by_rdma(const struct relay_take *t)
 	return !t->message && !t->ends && t->stream->remote.conn && !t->stream->dead;
 }
 
-/* The operation hears of its slot now, and not when that is committed: of which life of the channel it is. */
+/* The operation is told of its slot now, not at the commit: the slot's life of the channel is known now. */
 static enum lr_status start_read(struct relay_thread *r, struct relay_channel_out *ch, struct relay_take *t,
                                  const struct relay_chunk *c)
 {

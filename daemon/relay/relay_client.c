@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* relay_client.c - programs of this site, at the relay's socket.
  *
- * Who may connect is decided by the kernel's word about the other end (SO_PEERCRED, SO_PEERGROUPS), not by the socket's
- * mode. A program that does not read its events is let go when too many wait for it. */
+ * The kernel's credentials of the other end (SO_PEERCRED, SO_PEERGROUPS) decide who may connect, not the socket's mode.
+ * A program that does not read its events is disconnected when too many wait for it. */
 #define _GNU_SOURCE /* accept4, struct ucred */
 #include "relay_priv.h"
 
@@ -151,7 +151,7 @@ static void send_later(struct relay_thread *r, struct relay_client *cl, const st
 
 	if (!u) {
 		log_warn("link %s: a program does not read what the relay tells it: it is let go", r->config.name);
-		shutdown(cl->fd, SHUT_RDWR); /* its end comes as an event */
+		shutdown(cl->fd, SHUT_RDWR); /* its end of file comes as an event */
 		return;
 	}
 	u->next = NULL;
@@ -169,7 +169,7 @@ void relay_client_event(struct relay_thread *r, struct relay_client *cl, const s
                         size_t len)
 {
 	if (!cl->used)
-		return; /* its socket is closed: the number may be another's */
+		return; /* its socket is closed: the descriptor may be reused */
 	if (cl->rdma) {
 		relay_rdma_event(r, cl->rdma, m);
 		return;
@@ -273,7 +273,7 @@ static bool serve_request(struct relay_thread *r, struct relay_client *cl, const
 	case LRM_UNEXPORT:
 		rc = relay_region_remove(r, cl, m->name, m->serial);
 		if (rc > 0)
-			return false; /* it is answered when that is done */
+			return false; /* answered when the GPU memory is open (or closed) */
 		break;
 	case LRM_EXPORT_GPU:
 		rc = relay_gpu_export(r, cl, m, data, len, fd);
@@ -334,7 +334,7 @@ static int descriptor_of(struct relay_thread *r, struct msghdr *mh)
 	return fd;
 }
 
-/* Of a mount that has no room for its end, or not received at all. */
+/* Refuses a request whose descriptor was not received, or whose mount has too many descriptors to close. */
 static void refuse_descriptor(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, int fd)
 {
 	relay_file_close(r, fd);
@@ -362,7 +362,7 @@ static bool receive(struct relay_thread *r, struct relay_client *cl)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
-	fd = n >= 0 ? descriptor_of(r, &mh) : -1; /* an empty message may have some as well */
+	fd = n >= 0 ? descriptor_of(r, &mh) : -1; /* an empty message may carry descriptors, too */
 	if (n < (ssize_t)sizeof(m) || (mh.msg_flags & MSG_TRUNC)) {
 		relay_file_close(r, fd);
 		relay_client_drop(r, cl);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* relay_execute.c - carries out the chunks of the other site.
  *
- * Bounds and rights are looked up for each chunk: a region may have gone since the one before. Once it is committed that
- * a put has failed, its other chunks fail in silence, and so does its end.
+ * Bounds and rights are looked up for each chunk: a region may be gone since the last chunk. Once the failure of a put
+ * is committed, its other chunks fail without an answer, and so does its end.
  *
- * The end of a put, and a chunk of it that fails, are finished when the answer is committed: after a kill the one who
- * asked neither waits for ever nor takes what failed for done. Gets and calls need no such care: RW_HELLO ends them.
+ * The end of a put, and a failing chunk of it, are finished when their answer is committed: after a kill the requester
+ * neither waits for ever nor takes a failed put for done. Gets and calls need no such care: RW_HELLO ends them.
  *
- * A request that wants an answer waits (deferred) while the answering channel has much to say already, so that what the
- * other site asks for takes bounded memory; and for a while after a start, if the region or service that it names is not
- * there yet. Answers never wait. */
+ * A request that wants an answer waits (deferred) while the answering channel's queue is long, so that the other site's
+ * requests take bounded memory; and for a while after a start, if the region or service that it names is not there yet.
+ * Answers never wait. */
 #include "relay_priv.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static void say_status(struct relay_channel_out *ch, uint64_t op, enum lr_status
 	relay_say(ch, &h, NULL, 0, 0);
 }
 
-/* An operation of which a part failed is told so; its end is no success. */
+/* True if a part of the operation has failed and the other site was told so: then its end is no success. */
 static bool has_failed(const struct relay_thread *r, uint64_t op)
 {
 	return r->failed[op % RELAY_FAILED] == op && op;
@@ -51,7 +51,7 @@ static void note_failed(struct relay_thread *r, uint64_t op)
 	r->failed[op % RELAY_FAILED] = op;
 }
 
-/* Says what became of a put. True: its chunk is finished when that is committed. */
+/* Answers a put. True: its chunk is finished when the answer is committed. */
 static bool answer_put(struct relay_channel_out *ch, const struct relay_chunk *c, uint64_t op, enum lr_status status,
                        uint64_t length)
 {
@@ -159,7 +159,7 @@ static struct relay_get *get_new(struct relay_thread *r)
 	return NULL;
 }
 
-/* What the stream reads. The region may go while it is read: the file stays. */
+/* Opens the stream's source. The region may be removed while the stream reads: the file stays open. */
 static bool open_source(struct relay_thread *r, struct relay_stream *s, const struct relay_region *g)
 {
 	if (g->memory)
@@ -243,7 +243,7 @@ static void cancel_get(struct relay_thread *r, uint64_t op)
 		relay_stream_kill(r, get->stream);
 }
 
-/* Asked for by a relay that is over: nobody waits for it. */
+/* True if an earlier start of the other relay asked for it: nobody waits for the answer. */
 static bool is_of_before(const struct relay_thread *r, uint64_t op)
 {
 	return r->peer_before && op >> 32 == r->peer_before;
@@ -392,7 +392,7 @@ void relay_execute_client_gone(struct relay_thread *r, struct relay_client *cl)
 	}
 }
 
-/* One that not all parts have come of. */
+/* Cancels a call whose parts have not all come. */
 static void cancel_call(struct relay_thread *r, uint64_t op)
 {
 	for (uint32_t i = 0; i < RELAY_CALLS; i++)
@@ -459,7 +459,7 @@ static void request(struct relay_thread *r, const struct relay_chunk *c, const s
 		finish(r, c->channel, c->slot);
 }
 
-/* After a start of the daemon programs come back one by one: what they export and serve is waited for. */
+/* True while a missing region or service may still come: after a start of the daemon, programs reconnect one by one. */
 static bool may_come(struct relay_thread *r, const struct relay_head *h)
 {
 	if (clock_now_ns() >= r->started_ns + RELAY_GRACE_NS)
@@ -516,7 +516,7 @@ void relay_execute_deferred(struct relay_thread *r)
 		next = n->next;
 		if (!relay_port_has_room(r->port[r->channel[d->chunk.channel].worker]))
 			return;
-		relay_head_get(d->chunk.data, d->chunk.len, &h, &data, &len); /* it was sound */
+		relay_head_get(d->chunk.data, d->chunk.len, &h, &data, &len); /* it was parsed before */
 		if (!can_execute(r, d->chunk.channel, &h))
 			continue;
 		dlist_remove(n);

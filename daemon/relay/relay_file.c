@@ -23,12 +23,12 @@ uint64_t relay_silent_ns = 10000000000ull;
 
 enum file_what { FILE_READ, FILE_WRITE, FILE_CLOSE };
 
-/* Its bytes are its own: the kernel may be at them long after everybody else has given it up. */
+/* A job owns its bytes: the kernel may still access them long after all users have given the job up. */
 struct file_job {
 	struct dnode node;         /* in file_mount.queue or relay_mount.done */
 	struct relay_mount *owner; /* NULL: nobody waits for it any more */
 	struct relay_io *io;       /* of its owner */
-	struct relay_files *closes; /* FILE_CLOSE: the link that counts it; NULL: that has gone */
+	struct relay_files *closes; /* FILE_CLOSE: the link that counts it; NULL: the link has gone */
 	enum file_what what;
 	int fd, result;
 	uint64_t offset;
@@ -42,7 +42,7 @@ struct file_mount {
 	uint32_t users;    /* relay_mount */
 	uint32_t nunclosed; /* descriptors that wait to be closed, or are being closed */
 	struct dnode queue;
-	struct file_job *now; /* the thread is at it ... */
+	struct file_job *now; /* the job that the thread is at ... */
 	uint64_t since_ns;    /* ... since then */
 	pthread_cond_t wake;
 };
@@ -131,13 +131,14 @@ static bool is_silent(const struct file_mount *d)
 	return d->now && clock_now_ns() >= d->since_ns + relay_silent_ns;
 }
 
-/* Nothing more is opened of it. Under the lock. */
+/* True if no more files of the mount may be opened. Under the lock. */
 static bool is_refused(const struct file_mount *d)
 {
 	return d && is_silent(d) && d->nunclosed >= RELAY_UNCLOSED_SILENT;
 }
 
-/* The mount's thread, which goes on for as long as it has users or jobs. Under the lock. NULL: there can be none. */
+/* Finds or starts the mount's thread, which runs as long as it has users or jobs. Under the lock. NULL: no thread could
+ * be started. */
 static struct file_mount *mount_get(uint64_t device)
 {
 	struct file_mount *d = mount_find(device);
@@ -177,13 +178,14 @@ static void add_job(struct file_mount *d, struct file_job *j)
 
 /* --- descriptors --- */
 
-/* What the kernel has at hand: its answer waits for no server. */
+/* statx() of attributes that the kernel has cached: waits for no server. */
 static int look(int fd, struct statx *st)
 {
 	return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, st) < 0 ? -errno : 0;
 }
 
-/* Pipes and sockets have no offsets, and could keep a thread waiting for ever; O_APPEND ignores them. */
+/* Refuses pipes and sockets, which have no offsets and could block a thread for ever, and O_APPEND, which ignores
+ * offsets. */
 int relay_file_check(int fd, bool read, bool write)
 {
 	int flags = fcntl(fd, F_GETFL), how = flags & O_ACCMODE, rc;
@@ -207,7 +209,7 @@ static bool is_memory(int fd)
 	return fcntl(fd, F_GET_SEALS) >= 0;
 }
 
-/* Of the file system, or the block device that it is. */
+/* Device number of the file system, or of the block device itself. */
 static uint64_t device_of(int fd)
 {
 	struct statx st;
@@ -218,7 +220,7 @@ static uint64_t device_of(int fd)
 	                            : (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor;
 }
 
-/* "/mnt/nas", or "device 0:45" where it is mounted in no place that this process sees. */
+/* "/mnt/nas", or "device 0:45" if this process sees no mount point of it. */
 static void name_mount(uint64_t device, char *text, size_t cap)
 {
 	unsigned want_major = (unsigned)(device >> 32 & 0x7fffffff), want_minor = (unsigned)(device & UINT32_MAX), major, minor;
@@ -417,7 +419,7 @@ static bool io_ask(struct relay_io *io, enum file_what what, uint64_t offset, co
 	return true;
 }
 
-/* Nobody waits for it any more: it is not begun, or, if its thread is at it, left to that. Under the lock. */
+/* Nobody waits for the job any more: drops it, or leaves it to its thread if that is at it. Under the lock. */
 static void forget_job(struct file_mount *d, struct file_job *j)
 {
 	if (d->now == j) {
@@ -557,7 +559,7 @@ static void give_emptied(struct relay_file_reader *rd)
 	}
 }
 
-/* j: holds the bytes, and is the reader's from now on; NULL: there are none. */
+/* j: holds the bytes, and belongs to the reader from now on; NULL: no bytes. */
 static void block_over(struct relay_io *io, struct file_job *j, int result)
 {
 	struct relay_file_reader *rd = io->reader;
@@ -675,7 +677,7 @@ static void take_done(struct relay_thread *r, struct relay_mount *m)
 	}
 }
 
-/* What was asked of it fails, and none of it is begun any more. */
+/* Fails all requests to the mount; none of them is begun any more. */
 static void fail_all(struct relay_thread *r, struct relay_mount *m)
 {
 	struct dnode *n;
@@ -690,7 +692,7 @@ static void fail_all(struct relay_thread *r, struct relay_mount *m)
 		write_over(r, dlist_entry(n, struct relay_io, node), -ETIMEDOUT);
 }
 
-/* The file that its thread is at, if a program of this link has it; else one that waits behind it. */
+/* The file that the mount's thread is at, if it belongs to a program of this link; else one that waits behind it. */
 static const struct relay_file *silent_file(const struct relay_mount *m, const struct file_job *now)
 {
 	const struct dnode *n = dlist_first(&m->asked) ? dlist_first(&m->asked) : dlist_first(&m->waiting);
@@ -764,7 +766,7 @@ void relay_files_init(struct relay_thread *r)
 	}
 }
 
-/* The next time is news again. */
+/* Forgets a refused mount that answers again, so that its next refusal is logged. */
 static void look_at_refused(struct relay_thread *r)
 {
 	bool answers;
@@ -816,7 +818,7 @@ static void count_no_more(const struct relay_files *files, struct file_job *j)
 		j->closes = NULL;
 }
 
-/* What is closed later is nobody's. */
+/* Takes the link off its descriptors that are still to be closed. */
 static void leave_closing(struct relay_files *files)
 {
 	pthread_mutex_lock(&mounts_lock);

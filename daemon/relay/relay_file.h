@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relay_file.h - files of programs: one that does not answer keeps nobody else waiting.
+/* relay_file.h - files of programs: a file that does not answer delays no other.
  *
  * Theory of operation
  *
- * Whoever reads, writes or closes a file of a mount that is dead (NFS without its server, a FUSE server that stands still, a
- * frozen file system) waits in the kernel until the mount answers, and nobody can call it back. So the relay's thread does
- * none of that. Each mount has a thread (file_mount), which all links of the daemon share, and which takes its jobs one
- * after the other. Files in memory (memfd, tmpfs, huge pages) always answer: the relay's thread reads and writes these
+ * A thread that reads, writes or closes a file of a dead mount (NFS without its server, a hanging FUSE server, a frozen
+ * file system) waits in the kernel until the mount answers, and cannot be interrupted. So the relay's thread never does
+ * that. Each mount has a thread (file_mount), which all links of the daemon share, and which takes its jobs one after
+ * the other. Files in memory (memfd, tmpfs, huge pages) always answer: the relay's thread reads and writes these
  * itself, straight into slots and out of them.
  *
- * A mount that is at one job for RELAY_SILENT_NS is silent: what is asked of it fails then and at once, until it goes on.
- * The job itself cannot be ended. It has bytes and a descriptor of its own, so that neither slots nor their buffer wait for
- * it, and a link that stops leaves it behind. As the mount's thread outlives it, nothing that is asked later, by any link,
- * is done before it: it never writes over what came after it.
+ * A mount that is at one job for RELAY_SILENT_NS is silent: its pending requests fail, and new ones fail at once, until
+ * it goes on. The job itself cannot be ended. It has bytes and a descriptor of its own, so that no slot waits for it,
+ * and a link that stops leaves it behind. The mount's thread outlives the link, so no later request, of any link, is
+ * done before the job: the job never overwrites later data.
  *
- * Closing a descriptor may wait as long, and each one that a program sends is one: a program that tries again and again
- * would use up the daemon's. Once it has a descriptor the daemon can only close it, so those that are too many are not
- * received: the kernel drops what a message brings where recvmsg(2) is given no room for it, without asking its mount (but a
- * program that is gone may have left the last one there is of a file, and then a mount may be asked after all). Of a
- * silent mount that has RELAY_UNCLOSED_SILENT of them no file is used any more, and programs that have sent one are given no
- * room until it answers; a link with RELAY_UNCLOSED gives nobody any. What they ask for with a descriptor fails at once.
+ * Closing a descriptor may wait as long: a program that retries again and again, each time with another descriptor,
+ * would use up the daemon's. The daemon can only close a descriptor that it has received, so excess descriptors are not
+ * received: recvmsg(2) is called without room for them, and the kernel drops them without asking their mount (but if
+ * the program is gone and it was the file's last descriptor, the mount may be asked after all). If a silent mount has
+ * RELAY_UNCLOSED_SILENT descriptors to close, none of its files is used any more, and programs that have sent one get
+ * no room for descriptors until the mount answers; a link with RELAY_UNCLOSED of them gives no program room. Requests
+ * that need a descriptor then fail at once.
  *
- * Streams read ahead before they take a slot, and so a mount that is silent holds no position of a channel. Chunks that
- * wait to be written hold their slots, and what is behind a fence of their channel waits as long. */
+ * Streams read ahead before they take a slot, so a silent mount holds no position of a channel. Chunks that wait to be
+ * written hold their slots, and chunks behind a fence of their channel wait as long. */
 #ifndef DAEMON_RELAY_FILE_H
 #define DAEMON_RELAY_FILE_H
 
@@ -38,7 +39,7 @@ enum relay_file_limits {
 	RELAY_FILE_BLOCK = 32768, /* bytes that are read at a time: whole chunks */
 	RELAY_FILE_AHEAD = 4,     /* blocks that a stream reads ahead ... */
 	RELAY_FILE_BLOCKS = 256,  /* ... while all streams of a mount have fewer; each may have one */
-	RELAY_FILE_WRITES = 64,   /* chunks of which the thread of a mount has the bytes: others wait in their slots */
+	RELAY_FILE_WRITES = 64,   /* chunks whose bytes the thread of a mount holds: others wait in their slots */
 	RELAY_UNCLOSED_SILENT = 64, /* descriptors that wait to be closed: of a mount that is silent ... */
 	RELAY_UNCLOSED = 512,       /* ... and of a link's programs, whatever mounts they are of */
 };
@@ -65,13 +66,14 @@ struct relay_mount {
 	char silent_file[RELAY_SILENT_FILE_MAX]; /* under that lock; empty: all answer */
 };
 
-/* A descriptor of a program. Who uses it holds a reference: it is closed after the last one, by the thread of its mount. */
+/* A descriptor of a program. Each user holds a reference; the mount's thread closes the descriptor after the last
+ * one. */
 struct relay_file {
 	struct relay_thread *relay;
 	int fd;
 	uint32_t refs;
 	struct relay_mount *mount;   /* NULL: memory */
-	struct relay_region *region; /* that it is; NULL: none, or it has gone */
+	struct relay_region *region; /* the region that the file is; NULL: none, or the region is gone */
 	bool withdrawn;              /* it was a region: nothing is written to it any more */
 	bool is_read;                /* by an operation of this site, else written; of no region */
 	char name[LR_NAME_MAX];      /* of the region: its own, or the other site's that the operation is for */
@@ -107,13 +109,13 @@ struct relay_file_reader {
 };
 
 void relay_files_init(struct relay_thread *r);
-/* Takes the descriptor over, of a regular file or block device. NULL: no memory, no thread, or too many mounts: it stays the
- * caller's. */
+/* Takes over the descriptor of a regular file or block device. NULL: no memory, no thread, or too many mounts; the
+ * caller keeps the descriptor. */
 struct relay_file *relay_file_new(struct relay_thread *r, int fd, const char *name);
 struct relay_file *relay_file_ref(struct relay_file *f);
 /* f NULL: nothing. */
 void relay_file_unref(struct relay_file *f);
-/* Closes whatever a program has sent, without waiting for it. fd negative: nothing. */
+/* Closes a descriptor that a program has sent, without waiting. fd negative: does nothing. */
 void relay_file_close(struct relay_thread *r, int fd);
 /* Whether a program may be given room for descriptors; refused: what relay_file_is_refused() said of one that it has sent, 0:
  * nothing. */
@@ -136,13 +138,14 @@ uint64_t relay_file_reader_run(const struct relay_file_reader *rd, uint64_t offs
 /* Bytes that are loaded, of one block: each once. */
 void relay_file_reader_take(struct relay_file_reader *rd, uint8_t *to, uint64_t offset, uint32_t len);
 
-/* One turn's dealings with the mounts. True: something waits for room in a worker's ring. */
+/* One turn's work for the mounts. True: something waits for room in a worker's ring. */
 bool relay_files_turn(struct relay_thread *r);
 /* How many descriptors of the link's programs wait to be closed. On any thread. */
 uint32_t relay_files_unclosed(const struct relay_thread *r);
 /* A file that does not answer; empty: all do. On any thread. */
 void relay_files_silent(const struct relay_thread *r, char text[RELAY_SILENT_FILE_MAX]);
-/* The relay's end, when all clients and streams have gone: what its mounts are at is left to them. */
+/* Ends the relay's use of files, when all clients and streams are gone: unfinished jobs are left to the mounts'
+ * threads. */
 void relay_files_close(struct relay_thread *r);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* systemd.c - the service manager hears how the service is. Not being heard changes nothing here: what sd_notify()
- * returns is left alone.
+/* systemd.c - tells the service manager the state of the service. Failures of sd_notify() are ignored.
  *
- * Watchdog: three times in WatchdogSec= each worker is asked for a turn. If all have made one since they were asked
- * the time before, systemd is told (WATCHDOG=1); if one has not, or the event loop does not come here, it is not, and
- * systemd ends the daemon and starts it again: what was acknowledged is in the buffers. */
+ * Watchdog: three times in WatchdogSec= each worker is asked for a turn. If all workers have made one since the last
+ * time, systemd gets WATCHDOG=1. If one has not, or the event loop hangs, systemd gets nothing, ends the daemon and
+ * starts it again: acknowledged bytes are in the buffers. */
 #include "systemd.h"
 
 #include <errno.h>

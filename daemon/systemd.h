@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* systemd.h - telling systemd how the service is, by sd_notify(3)'s protocol. Nothing happens without $NOTIFY_SOCKET.
- * Main thread. */
+/* systemd.h - tells systemd the state of the service, by sd_notify(3)'s protocol. Nothing happens without
+ * $NOTIFY_SOCKET. Main thread. */
 #ifndef DAEMON_SYSTEMD_H
 #define DAEMON_SYSTEMD_H
 

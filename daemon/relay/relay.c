@@ -88,7 +88,7 @@ void relay_say_hello(struct relay_thread *r)
 
 	for (const struct dnode *n = messages->next; n != messages; n = n->next)
 		if (dlist_entry(n, struct relay_message, node)->head.type == RW_HELLO)
-			return; /* a command that goes soon wakes the worker anyway */
+			return; /* a queued RW_HELLO tells the same */
 	relay_say(&r->channel[1], &h, NULL, 0, 0);
 }
 

@@ -273,7 +273,7 @@ static bool serve_request(struct relay_thread *r, struct relay_client *cl, const
 	case LRM_UNEXPORT:
 		rc = relay_region_remove(r, cl, m->name, m->serial);
 		if (rc > 0)
-			return false; /* answered when the GPU memory is open (or closed) */
+			return false; /* answered when the GPU memory is closed */
 		break;
 	case LRM_EXPORT_GPU:
 		rc = relay_gpu_export(r, cl, m, data, len, fd);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* relay_gpu.c - regions of GPU memory: copies that the relay's thread begins and never waits for.
  *
- * Theory of operation. A slot of the arena holds 4 KiB, and a copy costs CUDA's driver some microseconds to begin: bytes
- * go through pinned blocks of 1 MiB, and one block's crossing into slots overlaps the copies of others.
+ * Theory of operation. A slot of the arena holds 4 KiB, and a copy costs CUDA's driver some microseconds to begin: so
+ * bytes go through pinned blocks of 1 MiB, and moving one block's bytes into slots overlaps the copies of others.
  *
- *     read    a stream has up to RELAY_AHEAD blocks. The channel is given what is loaded and no more, so that another
- *             stream has its turn meanwhile
+ *     read    a stream has up to RELAY_AHEAD blocks. The channel gets only loaded bytes, so that another stream has its
+ *             turn meanwhile
  *     write   chunks wait for a block, with their slots; a block takes up to 256 of them, in runs of bytes that lie
  *             together. A slot is done when its bytes are in the GPU: kill -9 in between has it written once more
  *
- * Memory that is broken, or whose region has gone, fails its streams and chunks with its status at once; blocks under way
- * are given back when their copies are over, and the last of them closes the memory. */
+ * If memory is broken, or its region is gone, its streams and chunks fail with its status at once; blocks under way are
+ * given back when their copies are over, and the last of them closes the memory. */
 #include "relay_gpu.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@
 struct relay_copy {
 	struct dnode node; /* in relay_thread.copies */
 	struct relay_memory *memory;
-	struct relay_reader *reader; /* NULL: it has gone, or this writes */
+	struct relay_reader *reader; /* NULL: the reader is gone, or this block writes */
 	struct dnode writes;
 };
 
@@ -38,10 +38,10 @@ struct relay_memory *relay_memory_ref(struct relay_memory *mem)
 	return mem;
 }
 
-/* It holds the program's allocation: not longer than it is needed. */
+/* Closes the descriptor as soon as possible: it keeps the program's allocation alive. */
 static void close_descriptor(struct relay_thread *r, struct relay_memory *mem)
 {
-	relay_file_close(r, mem->gpu.fd); /* a program may say that any file is GPU memory */
+	relay_file_close(r, mem->gpu.fd); /* the descriptor may be any file, so closing it may block */
 	mem->gpu.fd = -1;
 }
 
@@ -244,7 +244,7 @@ void relay_reader_free(struct relay_thread *r, struct relay_reader *rd)
 
 		c->reader = NULL;
 		if (!a->is_loaded)
-			continue; /* its note gives it back */
+			continue; /* GPU_COPIED gives the block back */
 		gpu_give(a->block);
 		copy_free(r, c);
 	}
@@ -313,7 +313,7 @@ uint64_t relay_reader_run(const struct relay_reader *rd, uint64_t offset, uint64
 	return left;
 }
 
-/* Chunks are filled in any order: a block is given back when all of them are. */
+/* Chunks are filled in any order: a block is given back when all of its chunks are filled. */
 void relay_reader_take(struct relay_reader *rd, uint8_t *to, uint64_t offset, uint32_t len)
 {
 	for (uint32_t i = 0; i < rd->n; i++) {
@@ -340,7 +340,7 @@ static void give_emptied(struct relay_thread *r, struct relay_reader *rd)
 	}
 }
 
-/* One block for each reader in turn, while there are any. */
+/* Gives each reader in turn a block, while there are free ones. */
 static void run_readers(struct relay_thread *r)
 {
 	struct dnode *n, *next;
@@ -386,7 +386,7 @@ enum lr_status relay_gpu_write(struct relay_thread *r, const struct relay_write 
 	return LR_OK;
 }
 
-/* Its bytes behind those of the others, in one run with the last if they lie together in the memory. */
+/* Adds a chunk's bytes to the block, in one run with the last chunk if they are adjacent in the memory. */
 static uint32_t add_run(struct gpu_block *b, const struct relay_write *w, uint32_t at)
 {
 	struct gpu_run *last = b->nruns > 0 ? &b->run[b->nruns - 1] : NULL;
@@ -476,8 +476,8 @@ static bool finish_written(struct relay_thread *r)
 
 /* --- notes --- */
 
-/* The other site is told before its program, which may take the region back: chunks of blocks under way fail at once, as
- * the blocks have their bytes. */
+/* Tells the other site before the program, which may unexport the region: chunks of blocks under way fail at once, as
+ * the blocks hold their bytes. */
 static void on_broken(struct relay_thread *r, struct relay_memory *mem, enum gpu_end end)
 {
 	struct lr_msg m = {.type = LRM_EVENT, .flags = LR_EV_LOST, .status = status_of(end)};
@@ -504,7 +504,7 @@ static void on_copied(struct relay_thread *r, struct gpu_block *b, enum gpu_end 
 		on_loaded(r, c->reader, b);
 		return;
 	}
-	if (c->reader) { /* its memory is broken: run_readers() ends it */
+	if (c->reader) { /* the memory is broken: run_readers() ends the stream */
 		for (uint32_t i = 0; i < RELAY_AHEAD; i++)
 			if (c->reader->ahead[i].block == b)
 				c->reader->ahead[i].is_loaded = true;

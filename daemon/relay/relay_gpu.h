@@ -14,7 +14,7 @@
 enum relay_gpu_limits {
 	RELAY_AHEAD = 4,     /* blocks that one stream reads ahead */
 	RELAY_WRITING = 4,   /* blocks of one region that are written at a time */
-	RELAY_PARTIAL = 2,   /* of these, so many may begin before they are full */
+	RELAY_PARTIAL = 2,   /* of these, blocks that may begin before they are full */
 };
 
 struct relay_thread;
@@ -23,18 +23,18 @@ struct relay_file;
 struct relay_region;
 struct relay_stream;
 
-/* A region's GPU memory. It lives on without its region until nothing copies any more. */
+/* A region's GPU memory. It outlives the region until no copy is under way. */
 struct relay_memory {
 	struct dnode node; /* in relay_thread.memories */
 	struct gpu_memory gpu;
 	struct relay_region *region; /* NULL: it has gone */
 	char name[LR_NAME_MAX];
 	uint32_t refs;               /* of the region, its opening, streams, operations, blocks */
-	enum lr_status status;       /* LR_OK, or why nothing of it can be had any more */
+	enum lr_status status;       /* LR_OK, or why the memory cannot be used any more */
 	bool is_open;
 	struct dnode writes;         /* struct relay_write: chunks that wait for a block */
 	uint32_t nwrites, nwriting;  /* those; blocks */
-	struct relay_client *client; /* is answered when it is open, or closed. NULL: nobody */
+	struct relay_client *client; /* the client to answer when the memory is open, or closed. NULL: none */
 	uint32_t serial;             /* of the client's request */
 };
 
@@ -74,7 +74,7 @@ struct relay_reader {
  * 0: the program is answered later. */
 int relay_gpu_export(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
                      size_t len, int fd);
-/* Its region has gone: what uses the memory fails. client: is answered when it is closed; NULL: nobody. */
+/* The region is gone: all uses of the memory fail. client: answered when the memory is closed; NULL: none. */
 void relay_gpu_forget(struct relay_thread *r, struct relay_memory *mem, struct relay_client *client, uint32_t serial);
 void relay_gpu_client_gone(struct relay_thread *r, const struct relay_client *cl);
 struct relay_memory *relay_memory_ref(struct relay_memory *mem);
@@ -91,7 +91,7 @@ void relay_reader_take(struct relay_reader *rd, uint8_t *to, uint64_t offset, ui
 /* Writes a chunk's bytes. LR_OK: relay_execute_written() is called when they are there, or cannot be. */
 enum lr_status relay_gpu_write(struct relay_thread *r, const struct relay_write *w);
 
-/* One turn's dealings with the GPUs. True: something waits for room in a worker's ring. */
+/* One turn's work for the GPUs. True: something waits for room in a worker's ring. */
 bool relay_gpu_turn(struct relay_thread *r);
 /* The relay's end, when all clients and streams have gone. */
 void relay_gpu_close(struct relay_thread *r);

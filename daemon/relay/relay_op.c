@@ -6,9 +6,9 @@
  *     call  RW_CALL, in parts; answered by RW_REPLY, in parts, or by RW_STATUS
  *
  * A put whose promise is near ends when its last chunk is committed here, far when all of it has arrived in the other
- * edge's buffer, done when RW_STATUS says so. It is kept until RW_STATUS has come in any case: if that names an error,
- * the program hears of it late. A client that goes takes its operations with it but for puts whose bytes are all in the
- * buffer. A get or call that ends before its answer is cancelled at the other edge (RW_CANCEL). */
+ * edge's buffer, done when RW_STATUS says so. The operation is kept until RW_STATUS has come in any case: if that names
+ * an error, the program gets LR_EV_LATE. When a client disconnects, its operations end, except puts whose bytes are all
+ * in the buffer. A get or call that ends before its answer is cancelled at the other edge (RW_CANCEL). */
 #include "relay_priv.h"
 
 #include <errno.h>
@@ -99,7 +99,7 @@ static void tell(struct relay_thread *r, struct relay_op *op, enum lr_event_type
 
 static void start(struct relay_thread *r, struct relay_op *op);
 
-/* Those that name this one as `after`. */
+/* Begins, or fails, the operations that name this one as `after`. */
 static void go_on(struct relay_thread *r, uint64_t id, enum lr_status status)
 {
 	for (uint32_t i = 0; r->nwaiting > 0 && i < RELAY_OPS; i++) {
@@ -141,7 +141,7 @@ void relay_op_end(struct relay_thread *r, uint64_t id, enum lr_status status)
 		go_on(r, id, status);
 }
 
-/* The promise is kept, and the end is still to come. */
+/* The put's promise is fulfilled: tells the program; RW_STATUS is still to come. */
 static void promise_kept(struct relay_thread *r, struct relay_op *op)
 {
 	if (op->told)
@@ -224,7 +224,8 @@ static int start_call(struct relay_op *op)
 	return rc;
 }
 
-/* A get of pieces must be understood there; of a put each chunk says where it belongs. */
+/* True if the other relay does not know vectors and this is a get of pieces. A put of pieces needs nothing there: each
+ * chunk names its offset. */
 static bool lacks_pieces(const struct relay_thread *r, const struct relay_op *op)
 {
 	return op->kind == RELAY_OP_GET && op->pieces && r->peer_instance && !(r->peer_knows & RELAY_KNOWS_PIECES);
@@ -256,7 +257,7 @@ static bool is_vector(const struct lr_msg *m)
 	return m->type == LRM_PUTV || m->type == LRM_GETV;
 }
 
-/* Turns a vector into the operation that it is, and its pieces, which stand in front of its notice. */
+/* Turns a vector request into a put or get and its pieces, which precede the notice. */
 static int take_pieces(struct lr_msg *m, const uint8_t **data, size_t *len, struct relay_pieces **out)
 {
 	bool put = m->type == LRM_PUTV;
@@ -313,7 +314,7 @@ bool relay_op_takes_fd(const struct lr_msg *m)
 	return !m->local[0] && (m->type == LRM_GET || is_vector(m) || (m->type == LRM_PUT && m->length > 0));
 }
 
-/* Whether what the operation reads or writes at this site lies in that region of the program. */
+/* True if the bytes that the operation reads or writes at this site lie in that region of the program. */
 static bool is_within(const struct relay_op *op, const struct lr_msg *m, uint64_t size)
 {
 	for (uint32_t i = 0; op->pieces && i < op->pieces->n; i++) {
@@ -326,7 +327,7 @@ static bool is_within(const struct relay_op *op, const struct lr_msg *m, uint64_
 	return op->pieces || (m->offset <= size && m->length <= size - m->offset);
 }
 
-/* A region of the program in place of a descriptor. */
+/* Uses a region of the program in place of a descriptor. */
 static int use_local(struct relay_thread *r, const struct relay_client *cl, const struct lr_msg *m, struct relay_op *op)
 {
 	struct relay_region *g = relay_region_find(r, m->local);
@@ -437,7 +438,8 @@ void relay_op_begun(struct relay_thread *r, uint64_t id)
 		relay_op_end(r, id, LR_BEFORE_FAILED);
 }
 
-/* Ends it before its answer has come. A fence: it does not overtake what it cancels. */
+/* Ends the operation before its answer has come. RW_CANCEL is a fence, so it does not overtake the chunks that it
+ * cancels. */
 static void op_give_up(struct relay_thread *r, struct relay_op *op, enum lr_status status)
 {
 	struct relay_head h = {.fence = true, .type = RW_CANCEL, .op = op->id};
@@ -487,7 +489,7 @@ void relay_op_stream_over(struct relay_thread *r, const struct relay_stream *s)
 		op->stream = NULL;
 }
 
-/* A get is asked for once more; what was under way of anything else is lost. */
+/* The channel's life is over: repeats gets; other operations with chunks under way have failed. */
 static void life_over(struct relay_thread *r, struct relay_op *op)
 {
 	if (op->kind != RELAY_OP_GET) {
@@ -558,7 +560,7 @@ static bool get_data(struct relay_thread *r, struct relay_op *op, const struct r
 		return true;
 	}
 	if (op->pieces && relay_pieces_run(op->pieces, h->offset, len) < len) {
-		op_give_up(r, op, LR_OUT_OF_BOUNDS); /* no sane relay sends bytes of two pieces in one */
+		op_give_up(r, op, LR_OUT_OF_BOUNDS); /* no correct relay sends bytes of two pieces in one chunk */
 		return true;
 	}
 	at = op->fd_offset + relay_pieces_target(op->pieces, h->offset);
@@ -607,7 +609,8 @@ static void reply(struct relay_thread *r, struct relay_op *op, const struct rela
 	if (op->kind != RELAY_OP_CALL || h->value > LR_CALL_MAX || h->offset > h->value || len > h->value - h->offset)
 		return;
 	if (!op->reply) {
-		op->reply = calloc(1, (size_t)h->value + 1); /* parts may come twice: nothing of ours is in a reply */
+		op->reply = calloc(1, (size_t)h->value + 1); /* zeroed, as parts may come twice and leave gaps: a reply
+		                                              * must not show this process's memory */
 		op->reply_len = h->value;
 	}
 	if (!op->reply || op->reply_len != h->value) {
@@ -620,7 +623,7 @@ static void reply(struct relay_thread *r, struct relay_op *op, const struct rela
 		relay_op_end(r, op->id, (enum lr_status)h->status);
 }
 
-/* It is told of this start: the one before has heard of it, if anybody, and nothing is said twice to the same. */
+/* The other relay has started again: tells it of this start, which only its predecessor has heard of. */
 static void peer_started(struct relay_thread *r, uint32_t instance, uint64_t knows)
 {
 	if (instance == r->peer_instance)
@@ -634,7 +637,8 @@ static void peer_started(struct relay_thread *r, uint32_t instance, uint64_t kno
 		relay_op_peer_restarted(r);
 	for (uint32_t i = 0; r->nops > 0 && i < RELAY_OPS; i++)
 		if (r->op[i] && r->op[i]->sent && lacks_pieces(r, r->op[i]))
-			relay_op_end(r, r->op[i]->id, LR_OLD_PEER); /* it was asked for before this was known */
+			relay_op_end(r, r->op[i]->id, LR_OLD_PEER); /* the get was sent before the peer's version was
+			                                             * known */
 }
 
 bool relay_op_answer(struct relay_thread *r, const struct relay_chunk *c, const struct relay_head *h, const uint8_t *data,
@@ -647,7 +651,7 @@ bool relay_op_answer(struct relay_thread *r, const struct relay_chunk *c, const 
 		return true;
 	}
 	if (!op)
-		return true; /* it was cancelled, or is of an earlier start */
+		return true; /* the operation was cancelled, or belongs to an earlier start */
 	switch (h->type) {
 	case RW_STATUS:
 		if (h->status == LR_OK)

@@ -36,7 +36,7 @@ bool relay_pieces_set(struct relay_pieces *p, uint32_t i, uint64_t source, uint6
 	return length > 0 && length <= INT64_MAX - at;
 }
 
-/* The last one that begins at or before it. */
+/* The last piece that begins at or before that byte. */
 const struct relay_piece *relay_pieces_at(const struct relay_pieces *p, uint64_t at)
 {
 	uint32_t low = 0, high = p->n;

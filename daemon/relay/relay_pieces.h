@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* relay_pieces.h - an operation of several pieces (lr_putv, lr_getv): where each byte of it comes from and goes to.
  *
- * An operation's bytes are one row, piece behind piece. A chunk never holds bytes of two pieces, so that it has one offset at
- * each end. NULL stands for an operation of one piece: source and target go on with the row. */
+ * An operation's bytes are one row, piece behind piece. A chunk never holds bytes of two pieces, so that it has one
+ * offset at each end. NULL means an operation of one piece: source and target advance with the row. */
 #ifndef DAEMON_RELAY_PIECES_H
 #define DAEMON_RELAY_PIECES_H
 

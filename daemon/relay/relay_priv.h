@@ -24,16 +24,17 @@ enum relay_limits {
 	RELAY_OPS_OF_CLIENT = 1024,
 	RELAY_CALLS = 256,         /* of the other site, not replied to */
 	RELAY_GETS = 256,          /* of the other site, under way */
-	RELAY_MESSAGES = 1024,     /* waiting on an answering channel, before requests of the other site wait */
-	RELAY_FAILED = 4096,       /* as many as the other site has under way */
+	RELAY_MESSAGES = 1024,     /* messages that wait on an answering channel before requests of the other site have
+	                            * to wait */
+	RELAY_FAILED = 4096,       /* as many as the operations that the other site may have under way */
 	RELAY_TAKES = 64,          /* slots asked for on a channel at a time */
-	RELAY_UNSENT = 4 << 20,    /* bytes that a client does not read, before it is let go */
+	RELAY_UNSENT = 4 << 20,    /* unread bytes after which a client is disconnected */
 };
 
 /* epoll's data: clients by their index, and these. */
 enum relay_watched { EV_LISTEN = RELAY_CLIENTS, EV_NOTIFY, EV_RDMA };
 
-#define RELAY_GRACE_NS 5000000000ull /* programs have so long to come back after a start */
+#define RELAY_GRACE_NS 5000000000ull /* time for programs to reconnect after a start */
 
 struct relay_client;
 struct relay_op;
@@ -43,10 +44,10 @@ struct relay_op;
 struct relay_request {
 	bool held;
 	uint32_t channel, slot;
-	uint64_t failed; /* operation of which the answer says that it failed, 0: it says something else */
+	uint64_t failed; /* operation whose failure the answer tells, 0: none */
 };
 
-/* One short thing to be said: one chunk. */
+/* A short message: one chunk. */
 struct relay_message {
 	struct dnode node;
 	struct relay_head head;
@@ -56,7 +57,7 @@ struct relay_message {
 	uint8_t data[];
 };
 
-/* A row of chunks that are read from a descriptor, and one that ends it. */
+/* A stream: data chunks that are read from a descriptor, and an end chunk. */
 struct relay_stream {
 	struct dnode node;    /* in relay_channel.streams */
 	struct relay_channel_out *ch;
@@ -73,8 +74,8 @@ struct relay_stream {
 	size_t notice_len;
 	uint64_t op;           /* a put of this site; 0: a get of the other one */
 	uint32_t refs;         /* slots asked for */
-	bool dead;             /* nothing more of it is sent */
-	bool ended;            /* its end was asked a slot for */
+	bool dead;             /* no more chunks of it are sent */
+	bool ended;            /* a slot for its end was asked for */
 };
 
 /* A slot that was asked for. */
@@ -120,9 +121,9 @@ struct relay_op {
 	uint64_t after;
 	bool waits;        /* for `after` */
 	bool told;         /* the client has heard of its end */
-	bool sent;         /* something of it has been taken */
-	uint32_t unsaid;   /* GET, CALL: messages that have no slot yet */
-	uint32_t life;     /* of the channel, then */
+	bool sent;         /* a chunk of it has a slot */
+	uint32_t unsaid;   /* GET, CALL: messages without a slot yet */
+	uint32_t life;     /* life of the channel at that time */
 	bool end_known;
 	uint64_t end_pos;  /* of its last chunk */
 	enum lr_status status; /* the first error */
@@ -138,7 +139,7 @@ struct relay_region {
 	struct relay_client *client;
 	struct relay_file *file;     /* or */
 	struct relay_memory *memory; /* of a GPU */
-	bool opening;                /* it is not there yet, but for its name */
+	bool opening;                /* the memory is being opened; the name is reserved */
 	uint64_t offset, size;
 	unsigned access;
 	uint64_t bytes_in, bytes_out;
@@ -225,7 +226,7 @@ struct relay_thread {
 	uint32_t nfar; /* puts that wait until the other edge has them */
 	struct relay_call call[RELAY_CALLS];
 	struct relay_get get[RELAY_GETS];
-	uint64_t unwell[RELAY_OPS]; /* operations of this site that did not end well, by their low bits */
+	uint64_t unwell[RELAY_OPS]; /* operations of this site that have failed, by their low bits */
 	struct gpu *gpu; /* NULL: no GPU memory was exported yet */
 	bool gpu_wake;   /* it has commands */
 	struct dnode memories, readers, copies, written; /* relay_gpu.h; written: struct relay_write, to be finished */
@@ -233,8 +234,8 @@ struct relay_thread {
 	struct relay_rdma *rdma; /* NULL: no RelayListen= */
 	struct dnode deferred; /* of the other site's requests */
 	uint64_t failed[RELAY_FAILED]; /* operations of the other site that were told that they failed, by their low bits */
-	uint64_t malformed;    /* chunks that no sane relay sends */
-	/* A thread's own, as each link has one: what a program says, and what it is told of regions. */
+	uint64_t malformed;    /* chunks that no correct relay sends */
+	/* Buffers of the thread (each link has one): a program's message, and the list of regions for a program. */
 	uint8_t message[LR_MSG_MAX];
 	struct lr_region list[(LR_MSG_MAX - sizeof(struct lr_msg)) / sizeof(struct lr_region)];
 	struct { /* of the line, by worker */
@@ -248,23 +249,23 @@ static inline void relay_count(_Atomic uint64_t *counter, uint64_t n)
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
-/* relay.c: the other edge learns that this relay started, and what it asked the one before is forgotten. */
+/* relay.c: tells the other edge that this relay has started: requests to its predecessor are forgotten. */
 void relay_say_hello(struct relay_thread *r);
 
 /* relay_channel.c: chunks out. */
 void relay_channel_init(struct relay_thread *r, uint32_t idx);
-/* Says something on the channel. Returns 0 or -ENOMEM. op: hears of its being committed; 0: nobody. */
+/* Queues a message on the channel. Returns 0 or -ENOMEM. op: the operation that is told of the commit; 0: none. */
 int relay_say(struct relay_channel_out *ch, const struct relay_head *h, const void *data, size_t len, uint64_t op);
-/* The same, of what answers a request. */
+/* Queues a message that answers a request. */
 int relay_say_answer(struct relay_channel_out *ch, const struct relay_head *h, const struct relay_request *q);
-/* Says nothing more of what was to be said for that operation. */
+/* Drops the queued messages of that operation. */
 void relay_forget(struct relay_channel_out *ch, uint64_t op);
 void relay_stream_start(struct relay_channel_out *ch, struct relay_stream *s);
-/* Nothing more of it is sent; it is freed when no slot is under way for it. */
+/* Sends no more of the stream, and frees it when no slot is under way for it. */
 void relay_stream_kill(struct relay_thread *r, struct relay_stream *s);
-/* What it reads cannot be read: its operation, or the other site's get, ends with that status. */
+/* The stream's source cannot be read: its operation, or the other site's get, ends with that status. */
 void relay_stream_fail(struct relay_thread *r, struct relay_stream *s, enum lr_status status);
-/* Asks for slots for what is to be said. */
+/* Asks for slots for queued messages and streams. */
 void relay_channel_pump(struct relay_thread *r, struct relay_channel_out *ch);
 void relay_channel_note(struct relay_thread *r, const struct relay_note *n);
 /* An RDMA READ that fills a slot has ended. */
@@ -273,7 +274,7 @@ void relay_channel_filled(struct relay_thread *r, struct relay_channel_out *ch, 
 void relay_channel_free(struct relay_thread *r, struct relay_channel_out *ch);
 /* A command to the channel's worker; there is always room for one per note. */
 void relay_tell_worker(struct relay_thread *r, uint32_t worker, const struct relay_command *c);
-/* Slot bytes, and bytes of streams that are in front of them. */
+/* Bytes in slots, and bytes of streams that have no slot yet. */
 uint64_t relay_channel_queued(const struct relay_channel_out *ch);
 
 /* relay_op.c: operations of this site's clients. */
@@ -285,18 +286,18 @@ int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct
 int relay_op_begin_remote(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
                           size_t len, const struct relay_remote *remote, uint64_t *id);
 void relay_op_cancel(struct relay_thread *r, struct relay_op *op);
-/* The program knows its id: ends it if the one that it waits for had failed before. */
+/* The program has been told the id: ends the operation now if the one named by `after` had already failed. */
 void relay_op_begun(struct relay_thread *r, uint64_t id);
 struct relay_op *relay_op_find(struct relay_thread *r, uint64_t id);
-/* What became of an operation, by its id: nothing happens if it is over already. It has ended, well or not, as far as the
- * peer or this edge can say; a chunk of it has a slot; its last one is committed; its stream has gone. */
+/* Progress of an operation, by its id; ignored if the operation is over. relay_op_end(): it has ended, well or not;
+ * others: a chunk of it has a slot; its last chunk is committed; its stream is gone. */
 void relay_op_end(struct relay_thread *r, uint64_t id, enum lr_status status);
 void relay_op_taken(struct relay_thread *r, uint64_t id, const struct relay_chunk *c, bool last);
 void relay_op_committed(struct relay_thread *r, uint64_t id);
 void relay_op_stream_over(struct relay_thread *r, const struct relay_stream *s);
-/* The channel has moved: what has arrived, and whether it has another life. */
+/* The channel's status has changed: arrived positions, or another life. */
 void relay_op_moved(struct relay_thread *r, struct relay_channel_out *ch, uint32_t life_before);
-/* The other edge's relay has started again: what it has forgotten is asked for again, or has failed. */
+/* The other edge's relay has started again: repeats gets that it has forgotten, fails other operations. */
 void relay_op_peer_restarted(struct relay_thread *r);
 void relay_op_client_gone(struct relay_thread *r, struct relay_client *cl);
 /* Answers of the peer. False: the chunk is kept until its bytes are in a GPU or a file, and relay_op_written() hears of that. */
@@ -304,18 +305,18 @@ bool relay_op_answer(struct relay_thread *r, const struct relay_chunk *c, const 
                      size_t len);
 void relay_op_written(struct relay_thread *r, const struct relay_write *w);
 
-/* relay_execute.c: what the other site asks for. */
+/* relay_execute.c: requests of the other site. */
 void relay_execute(struct relay_thread *r, const struct relay_chunk *c);
-/* The other relay has started anew: what the one before asked for is over. */
+/* The other relay has started anew: requests of its predecessor are over. */
 void relay_execute_peer_started(struct relay_thread *r);
-/* Its answer is committed, or nobody is there to hear it. */
+/* The request's answer is committed, or not needed any more. */
 void relay_execute_answered(struct relay_thread *r, const struct relay_request *q);
-/* The worker's ring has room for the chunk's end, and its channel for what the other site may have to be told of it: to be
- * asked before relay_execute_written(). */
+/* True if the worker's ring has room to finish the chunk, and the channel for an answer about it: check before
+ * relay_execute_written(). */
 bool relay_execute_has_room(struct relay_thread *r, const struct relay_write *w);
 /* A chunk's bytes are in a GPU or a file, or cannot be. */
 void relay_execute_written(struct relay_thread *r, const struct relay_write *w);
-/* Requests that waited for room. */
+/* Executes requests that waited for room. */
 void relay_execute_deferred(struct relay_thread *r);
 int relay_execute_reply(struct relay_thread *r, struct relay_client *cl, uint64_t call, enum lr_status status,
                         const uint8_t *data, size_t len);
@@ -323,7 +324,7 @@ int relay_execute_serve(struct relay_thread *r, struct relay_client *cl, const c
 void relay_execute_client_gone(struct relay_thread *r, struct relay_client *cl);
 void relay_execute_stream_over(struct relay_thread *r, struct relay_stream *s);
 
-/* relay_region.c: what is exported here. */
+/* relay_region.c: regions exported at this site. */
 /* Takes the descriptor over if it returns 0. */
 int relay_region_add(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, int fd);
 /* The same of GPU memory, of so many bytes, that is being opened. */
@@ -333,7 +334,7 @@ int relay_region_add_memory(struct relay_thread *r, struct relay_client *cl, con
 int relay_region_remove(struct relay_thread *r, struct relay_client *cl, const char *name, uint32_t serial);
 void relay_region_drop(struct relay_thread *r, struct relay_region *g);
 struct relay_region *relay_region_find(struct relay_thread *r, const char *name);
-/* Whether the other site may have those bytes: enum lr_status. */
+/* Checks whether the other site may access those bytes: enum lr_status. */
 enum lr_status relay_region_check(const struct relay_region *g, unsigned access, uint64_t offset, uint64_t length);
 void relay_region_client_gone(struct relay_thread *r, const struct relay_client *cl);
 

@@ -3,19 +3,20 @@
  *
  * Theory of operation. The edge listens with rdma_cm; each client has a queue pair here, beside those that the edge
  * proxies. A request names the client's memory by address and key. The arenas of the link are registered once for the
- * device, for local access only: nothing that a client sends can name them.
+ * device, for local access only: no client can address them.
  *
  *     put   a slot is taken, an RDMA READ fills it, its completion commits it
  *     get   a chunk that came is RDMA WRITTEN out of its slot, and its completion finishes it
  *
- * A connection ends at its first error: RC's own rule, since its queue pair is then of no use. Whatever finds an error marks
+ * A connection ends at its first error, after which RC's queue pair cannot be used. The code that finds an error marks
  * the connection (broken), and the next turn drops it: destroys the queue pair, after which the device touches no slot,
- * and then ends all that was posted. Why it ended is kept for the client's next REQ, whose REJ tells it.
+ * and then ends all posted work. The reason is kept for the client's next REQ, whose REJ tells it.
  *
- * A client that is silent: its memory does not answer (the device's own retries, WORK_NS), it does not take messages
- * (RDMA_UNSENT, WORK_NS), it never finishes connecting (CONNECT_NS), or its host has gone (PROBE_NS: a WRITE of no bytes).
+ * A client counts as silent if its memory does not answer (the device's own retries, WORK_NS), it does not take
+ * messages (RDMA_UNSENT, WORK_NS), it never finishes connecting (CONNECT_NS), or its host is gone (PROBE_NS: a WRITE of
+ * no bytes).
  *
- * Completions are counted into r->rdma->done and ended as far as the workers' rings have room. */
+ * Completed works go to r->rdma->done and are finished as far as the workers' rings have room. */
 #define _GNU_SOURCE
 #include "relay_rdma.h"
 
@@ -33,9 +34,9 @@
 #include "relay_priv.h"
 
 #define CONNECT_NS  5000000000ull
-#define WORK_NS     10000000000ull /* what was posted has made no progress for so long */
+#define WORK_NS     10000000000ull /* a connection whose posted work makes no progress for so long is dropped */
 #define PROBE_NS    10000000000ull
-#define LISTEN_NS   2000000000ull  /* a listener that could not be made is tried again */
+#define LISTEN_NS   2000000000ull  /* interval of attempts to make a listener */
 #define LOOK_NS     100000000ull
 #define BACKLOG     16
 #define CM_EVENTS_OF_TURN   16
@@ -45,7 +46,7 @@
 #define BUFFER_BYTES 512 /* of one message */
 _Static_assert(LR_RDMA_REQUEST_MAX <= BUFFER_BYTES && LR_RDMA_EVENT_LEN <= BUFFER_BYTES, "a message fits its buffer");
 
-/* What a work request was, in the upper half of wr_id; its index below. */
+/* Kind of a work request, in the upper half of wr_id; its index is in the lower half. */
 enum wr_kind { WR_RECV = 1, WR_SEND, WR_WORK, WR_PROBE };
 
 /* A READ or WRITE of a client's memory. */
@@ -77,7 +78,7 @@ struct rdma_conn {
 	struct ibv_mr *mr;
 	uint8_t *buffers; /* RDMA_REQUESTS to receive into, RDMA_SENDS to send from */
 	bool established, broken, probing, has_qp;
-	bool more; /* completions wait: others had their turn first */
+	bool more; /* completions are left for the next turn */
 	enum lr_status why;  /* of the end */
 	uint64_t why_op;
 	uint32_t number;     /* that the client has drawn */
@@ -104,10 +105,10 @@ struct relay_rdma {
 	struct ibv_mr *arena[WORKERS_MAX];
 	struct rdma_conn *conn[RDMA_CLIENTS];
 	struct dnode done; /* struct rdma_work */
-	bool gone;         /* the device: all of it is let go in the next turn */
-	bool said;         /* why there is no listener */
+	bool gone;         /* the device is gone: everything is released in the next turn */
+	bool said;         /* the log has said why there is no listener */
 	uint64_t tried_ns, looked_ns;
-	struct log_limit refusals, ends; /* any host of the LAN may ask, and go */
+	struct log_limit refusals, ends; /* any host of the LAN may connect and disconnect */
 	struct {
 		uint32_t number;
 		struct ip_addr from;
@@ -124,7 +125,7 @@ static uint64_t wr_id(enum wr_kind kind, uint32_t index)
 
 /* --- the end of a connection --- */
 
-/* The first reason counts. */
+/* Marks the connection as broken; only the first reason is kept. */
 static void break_off(struct rdma_conn *c, enum lr_status why, uint64_t op, const char *what)
 {
 	if (c->broken)
@@ -156,7 +157,7 @@ static void remember_end(struct relay_rdma *d, const struct rdma_conn *c)
 	d->nends++;
 }
 
-/* The queue pair first: afterwards the device touches neither slots nor buffers. */
+/* Destroys the queue pair first: afterwards the device touches neither slots nor buffers. */
 static void conn_free(struct relay_rdma *d, struct rdma_conn *c)
 {
 	struct dnode *n;
@@ -192,7 +193,7 @@ static void conn_drop(struct relay_thread *r, uint32_t i)
 
 	if (c->established)
 		atomic_fetch_sub_explicit(&r->count.rdma_clients, 1, memory_order_relaxed);
-	c->client.used = false; /* hears no more events */
+	c->client.used = false; /* gets no more events */
 	c->broken = true;
 	remember_end(d, c);
 	conn_free(d, c);
@@ -200,7 +201,7 @@ static void conn_drop(struct relay_thread *r, uint32_t i)
 	d->conn[i] = NULL;
 	if (c->nahead == 0)
 		free(c);
-	/* else: slots that its streams were granted come back first: relay_rdma_took() frees it */
+	/* else slots granted to its streams must come back first: relay_rdma_took() frees the connection */
 }
 
 /* --- what is posted --- */
@@ -249,7 +250,10 @@ static void post_waiting(struct rdma_conn *c)
 			continue;
 		dlist_remove(n);
 		if (!relay_op_find(c->r, dlist_entry(n, struct rdma_work, node)->op)) {
-			work_over(c->r->rdma, dlist_entry(n, struct rdma_work, node), LR_CANCELLED); /* the client has heard of its end */
+			work_over(c->r->rdma, dlist_entry(n, struct rdma_work, node), LR_CANCELLED); /* the client was
+			                                                                              * told of the
+			                                                                              * connection's
+			                                                                              * end */
 			i--;
 			continue;
 		}
@@ -317,7 +321,7 @@ void relay_rdma_took(const struct relay_remote *m, struct relay_channel_out *ch,
 		free(c);
 }
 
-/* Ends what is done, as far as the workers' rings have room. False: not all of it. */
+/* Finishes completed works, as far as the workers' rings have room. False: some are left. */
 static bool finish_done(struct relay_thread *r)
 {
 	struct dnode *n;
@@ -348,7 +352,7 @@ static bool post_message(struct rdma_conn *c, const struct lr_rdma_event *e)
 	uint32_t i = 0;
 	uint8_t *at;
 	struct ibv_sge sge;
-	/* fenced: when the client hears of an end, no READ of its memory is under way any more */
+	/* fenced: when the client hears of an operation's end, no READ of its memory is under way any more */
 	struct ibv_send_wr *bad, wr = {.sg_list = &sge,
 	                               .num_sge = 1,
 	                               .opcode = IBV_WR_SEND,
@@ -421,7 +425,7 @@ static bool name_matches(const char *pattern, const char *name)
 	return n > 0 && pattern[n - 1] == '*' ? strncmp(pattern, name, n - 1) == 0 : strcmp(pattern, name) == 0;
 }
 
-/* What the config says that this host may do with that region of the other site. need 0: with any. */
+/* What RelayAllow= permits this host to do with that region of the other site. need 0: with any region. */
 static bool may_use(const struct link_config *c, const struct ip_addr *from, unsigned need, const char *name)
 {
 	for (uint32_t i = 0; i < c->nrelay_allow; i++) {
@@ -499,7 +503,7 @@ static bool post_receive(struct rdma_conn *c, uint32_t i)
 
 /* --- completions --- */
 
-/* What the client is told of its memory, by what the device says of a READ or WRITE of it. */
+/* The status for the client, from the device's status of a READ or WRITE of its memory. */
 static enum lr_status status_of(enum ibv_wc_status status)
 {
 	switch (status) {
@@ -548,13 +552,14 @@ static void on_completion(struct rdma_conn *c, const struct ibv_wc *wc)
 
 	if (kind == WR_RECV) {
 		if (wc->status != IBV_WC_SUCCESS || i >= RDMA_REQUESTS)
-			return; /* its end is told by others */
+			return; /* another completion tells its end */
 		request(c, c->buffers + (size_t)i * BUFFER_BYTES, wc->byte_len <= BUFFER_BYTES ? wc->byte_len : 0);
 		if (!c->broken && !post_receive(c, i))
 			break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no receives");
 		return;
 	}
-	c->progress_ns = clock_now_ns(); /* not for what it sends: who takes nothing would live by asking */
+	c->progress_ns = clock_now_ns(); /* receives do not count as progress: a client that takes no message must not
+	                                  * stay alive by requests */
 	c->posted -= c->posted > 0;
 	if (kind == WR_WORK) {
 		on_work(c, i, wc->status);
@@ -568,7 +573,7 @@ static void on_completion(struct rdma_conn *c, const struct ibv_wc *wc)
 		break_off(c, status_of(wc->status), 0, wc->status == IBV_WC_WR_FLUSH_ERR ? NULL : end_text(status_of(wc->status)));
 }
 
-/* A client that never stops asking has its part of a turn. */
+/* Polls a client's completions, a bounded number in a turn. */
 static void poll_conn(struct rdma_conn *c)
 {
 	struct ibv_wc wc[16];
@@ -602,7 +607,7 @@ static void take_completions(struct relay_rdma *d)
 		struct rdma_conn *c = context;
 
 		d->v.ack_cq_events(cq, 1);
-		d->v.req_notify_cq(cq, 0); /* before the look: what comes in between tells again */
+		d->v.req_notify_cq(cq, 0); /* before polling: a completion in between causes another event */
 		poll_conn(c);
 	}
 }
@@ -633,7 +638,7 @@ static void count_refused(struct relay_counting *n, int why)
 	            1);
 }
 
-/* All that a connection needs of the device. False: conn_free() takes back what it has. */
+/* Creates all device objects of a connection. False: conn_free() frees those that were made. */
 static bool equip(struct relay_rdma *d, struct rdma_conn *c)
 {
 	size_t bytes = (size_t)(RDMA_REQUESTS + RDMA_SENDS) * BUFFER_BYTES;
@@ -669,13 +674,13 @@ static bool accept_it(struct relay_rdma *d, struct rdma_conn *c, uint8_t peer_re
 
 	if (d->v.query_device(d->device, &attr) != 0)
 		return false;
-	/* the client's responder resources, which its REQ calls so; librdmacm has turned them about */
+	/* the client's responder resources; librdmacm has swapped the REQ's two fields */
 	p.initiator_depth = peer_reads < attr.max_qp_init_rd_atom ? peer_reads : (uint8_t)attr.max_qp_init_rd_atom;
 	lr_rdma_hello_put(hello, &(struct lr_rdma_hello){.value = RDMA_REQUESTS});
 	return d->v.accept(c->id, &p) == 0;
 }
 
-/* 0, or a negative errno that the client is told. */
+/* Decides about a REQ. 0, or a negative errno for the client. */
 static int judge(struct relay_thread *r, const struct rdma_cm_id *id, const struct ip_addr *from, bool is_sound,
                  uint8_t reads, uint32_t *place)
 {
@@ -693,14 +698,15 @@ static int judge(struct relay_thread *r, const struct rdma_cm_id *id, const stru
 	if (!is_sound)
 		return -EPROTONOSUPPORT;
 	if (reads == 0)
-		return -EINVAL; /* it could not be read from */
+		return -EINVAL; /* the edge could not READ the client's memory */
 	if (*place == RDMA_CLIENTS || of_host >= RDMA_CLIENTS_OF_HOST)
 		return -EMFILE;
 	return id->verbs != d->device || d->gone ? -ENODEV : 0;
 }
 
-/* The address of a REQ is written by who sends it, into its private data; the kernel makes sure of the port alone that it
- * leads to. The connection goes to the GID of the path: only if that is the address, it is who it says. */
+/* True if the client is the host that its REQ names. The sender writes the REQ's address into its private data, and the
+ * kernel checks only the local port. The connection goes to the GID of the path: only if this GID is the address, the
+ * address is genuine. */
 static bool is_who_it_says(const struct rdma_cm_id *id, const struct ip_addr *from)
 {
 	return id->route.num_paths > 0 && id->route.path_rec &&
@@ -781,14 +787,14 @@ static void on_cm_event(struct relay_thread *r, const struct rdma_cm_event *ev)
 		if (c)
 			break_off(c, LR_OK, 0, NULL);
 		return;
-	default: /* CONNECT_ERROR, UNREACHABLE, REJECTED: it never came to be */
+	default: /* CONNECT_ERROR, UNREACHABLE, REJECTED: the connection was never made */
 		if (c)
 			break_off(c, LR_OK, 0, NULL);
 		return;
 	}
 }
 
-/* An event is acknowledged before its id may be destroyed. */
+/* Acknowledges an event before its id may be destroyed. */
 static void take_cm_events(struct relay_thread *r)
 {
 	struct relay_rdma *d = r->rdma;
@@ -822,7 +828,7 @@ static void unwatch(struct relay_thread *r, int fd)
 	epoll_ctl(r->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
-/* The listener, its connections and its memory. */
+/* Releases the listener, its connections and its memory. */
 static void let_go(struct relay_thread *r)
 {
 	struct relay_rdma *d = r->rdma;
@@ -865,7 +871,7 @@ static int watch_fd(struct relay_thread *r, int fd)
 	return epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
 }
 
-/* NULL, or what could not be done; errno says why. */
+/* Makes the listener. NULL, or the step that failed; errno says why. */
 static const char *listen_on(struct relay_thread *r)
 {
 	struct relay_rdma *d = r->rdma;

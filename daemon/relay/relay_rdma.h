@@ -16,11 +16,11 @@ enum relay_rdma_limits {
 	RDMA_OPS_OF_CLIENT = 64, /* under way */
 	RDMA_REQUESTS = 32,      /* of a client, unanswered: receives that are posted */
 	RDMA_SENDS = 32,         /* messages to a client that it has not taken yet */
-	RDMA_UNSENT = 256,       /* and that wait behind those, before it is let go */
+	RDMA_UNSENT = 256,       /* messages that wait behind those before the client is disconnected */
 	RDMA_WORKS = 64,         /* READs and WRITEs of a client's memory under way */
-	RDMA_AHEAD = 48,         /* slots that READs from one client may hold */
-	RDMA_AHEAD_CHANNEL = 64, /* and those of all clients on one channel: half of what it can hold */
-	RDMA_ENDS = 64,          /* clients whose connection failed, and who may ask why */
+	RDMA_AHEAD = 48,         /* slots that READs of one client's memory may hold */
+	RDMA_AHEAD_CHANNEL = 64, /* slots that READs of all clients may hold on one channel: half of what it can hold */
+	RDMA_ENDS = 64,          /* clients whose connection failed, for which the reason is kept */
 };
 
 struct relay_thread;
@@ -39,9 +39,9 @@ struct relay_remote {
 /* The relay's start: the listener and its memory, if the config has a RelayListen=. What fails is logged and tried again:
  * other programs need no RDMA. verbs: of a test, NULL: the machine's. */
 void relay_rdma_open(struct relay_thread *r, const struct lr_verbs *verbs);
-/* Something of RDMA is ready, as the relay's epoll says. */
+/* Handles an RDMA event of the relay's epoll. */
 void relay_rdma_ready(struct relay_thread *r);
-/* One turn's dealings with clients. True: something waits for room in a worker's ring, or for the next turn. */
+/* One turn's work for RDMA clients. True: something waits for room in a worker's ring, or for the next turn. */
 bool relay_rdma_turn(struct relay_thread *r);
 /* The relay's end. */
 void relay_rdma_close(struct relay_thread *r);
@@ -53,7 +53,8 @@ bool relay_rdma_read(struct relay_thread *r, const struct relay_remote *m, uint6
 /* WRITEs a chunk's data into the memory. LR_OK: relay_execute_written() hears of the end, and finishes the chunk. */
 enum lr_status relay_rdma_write(struct relay_thread *r, const struct relay_remote *m, uint64_t offset,
                                 const struct relay_chunk *c, const uint8_t *data, uint32_t len, uint64_t op);
-/* Whether a stream of that client may ask for another slot; and that it has, or has given it back. */
+/* relay_rdma_may_take(): true if a stream of that client may ask for another slot. relay_rdma_took(): it has asked for
+ * one, or given it back. */
 bool relay_rdma_may_take(const struct relay_remote *m, const struct relay_channel_out *ch);
 void relay_rdma_took(const struct relay_remote *m, struct relay_channel_out *ch, int n);
 /* A message to the client, from relay_client_event(). */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relay_wire.h - what the relays of the two edges say to each other: the head of each chunk.
+/* relay_wire.h - messages between the relays of the two edges: the head of each chunk.
  *
  * Big-endian: flags(1, the core's) type(1) status(1) version(1) value(4) op(8) offset(8) length(8) name(32), then data.
- * A data chunk says all that is to be known about it, so that a receiver that starts again needs no memory of an
- * operation: region, offset, and the operation that an error belongs to. version is 1, and 2 of a RW_GET of pieces: who does
- * not know them does nothing, in place of something else. */
+ * A data chunk is self-contained, so that a receiver that starts again needs no memory of an operation: it names
+ * region, offset, and the operation that an error belongs to. version is 1, and 2 for an RW_GET of pieces: a relay that
+ * does not know pieces ignores it instead of misreading it. */
 #ifndef DAEMON_RELAY_WIRE_H
 #define DAEMON_RELAY_WIRE_H
 
@@ -19,8 +19,8 @@
 #define RELAY_DATA_MAX 4096 /* of a chunk: pages of files go as pages */
 _Static_assert(RELAY_HEAD_LEN + RELAY_DATA_MAX <= RELAY_CHUNK_MAX, "a chunk fits its slot");
 
-/* Requests go on even channels, and what answers them on the odd one behind: an answer never waits for room that only a
- * request of the other side could give back. */
+/* Requests go on even channels, their answers on the odd channel behind: an answer never waits for room that only a
+ * request of the other side could free. */
 enum relay_type {
 	RW_PUT = 1,  /* bytes for a region: name, offset */
 	RW_PUT_END,  /* fence: all bytes of the put are there. name, offset, length; data: its notice */
@@ -29,14 +29,14 @@ enum relay_type {
 	RW_CANCEL,   /* op */
 	RW_ANSWERS,  /* types from here on are answers */
 	RW_HELLO = RW_ANSWERS, /* value: of this start of the relay; length: RELAY_KNOWS_* */
-	RW_STATUS,   /* of a put that has ended, or a get or call that cannot be: status, length */
+	RW_STATUS,   /* of a put that has ended, or of a get or call that cannot be carried out: status, length */
 	RW_GET_DATA, /* offset: from the beginning of the get */
 	RW_GET_END,  /* fence: status, length */
 	RW_REPLY,    /* like RW_CALL; status */
 	RW_TYPES
 };
 
-/* What a relay understands beyond the first version's. */
+/* Features that a relay understands beyond the first version's. */
 #define RELAY_KNOWS_PIECES 1u
 
 #define RELAY_PIECE_LEN 16 /* of a piece in RW_GET */
@@ -52,7 +52,7 @@ struct relay_head {
 };
 
 void relay_head_put(uint8_t out[RELAY_HEAD_LEN], const struct relay_head *h);
-/* data, data_len: what is behind it. Returns false if no sane peer says this. */
+/* data, data_len: the bytes behind the head. Returns false if no correct peer sends this. */
 bool relay_head_get(const uint8_t *chunk, size_t len, struct relay_head *h, const uint8_t **data, size_t *data_len);
 
 #endif

@@ -8,10 +8,10 @@
  * A client sends one line and gets one. What it can cost is bounded: CLIENTS_MAX at a time, CONTROL_LINE_MAX bytes in,
  * and a client that neither asks nor reads is dropped after CLIENT_PATIENCE_S.
  *
- * A status takes time: gather.h collects it, and the client may be gone before it is there.
+ * A status takes time: gather.h collects it, and the client may be gone before it is complete.
  *
- * A trace has no end: the client gets more every STREAM_EVERY_MS until it closes, and nothing while it has not taken
- * what it was given. */
+ * A trace has no end: the client gets more rows every STREAM_EVERY_MS until it closes, but none while it has not read
+ * the earlier ones. */
 #define _GNU_SOURCE /* struct ucred */
 #include "control.h"
 
@@ -92,7 +92,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	struct client *c = arg;
 
 	(void)bev;
-	/* One that has shut down its writing side still waits for its answer. */
+	/* A client that has shut down its writing side still waits for its answer. */
 	if ((what & BEV_EVENT_EOF) && (c->asked != NULL || evbuffer_get_length(bufferevent_get_output(bev)) > 0))
 		return;
 	client_close(c);
@@ -279,7 +279,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	event_add(c->tick, &again);
 }
 
-/* What comes in from one that listens does not matter, but that it goes does. */
+/* Ignores input from a client that reads a trace; notices when it closes. */
 static void on_said_more(struct bufferevent *bev, void *arg)
 {
 	struct evbuffer *in = bufferevent_get_input(bev);
@@ -317,7 +317,7 @@ static void stream(struct client *c)
 	on_tick(-1, 0, c);
 }
 
-/* Of one flow: who asks whom, and the responder's queue pair. */
+/* Traces one flow, named by requester, responder and the responder's queue pair. */
 static void do_trace_flow(struct client *c, char **words, unsigned n)
 {
 	struct flow_filter f = {0};
@@ -380,7 +380,7 @@ static void do_trace(struct client *c, char **words, unsigned n)
 
 /* --- requests --- */
 
-/* Who asked, for the log: `stop` is somebody's wish, and the next one on duty wants to know whose. */
+/* Logs who asked: after a `stop` the next operator on duty must know who wanted it. */
 static void log_asked(const struct client *c, const char *what, const char *link)
 {
 	struct ucred who = {0};

@@ -15,7 +15,8 @@
  *                                    with another file than there is now
  *     start|stop|restart NAME        "report": what was done
  *
- * A second socket beside it, control_status_path(), is for those who may look: version, status, flow and failed. */
+ * A second socket beside it, control_status_path(), is for users who may only look: version, status, flow and
+ * failed. */
 #ifndef DAEMON_CONTROL_H
 #define DAEMON_CONTROL_H
 
@@ -29,7 +30,7 @@
 #define CONTROL_PATH_CAP 256
 #define CONTROL_LINE_MAX 256
 
-/* Where those who may only look ask: "status" beside a socket named "control", else the same name and ".status". */
+/* Path of the read-only socket: "status" beside a socket named "control", else the same name with ".status". */
 static inline const char *control_status_path(const char *path, char text[CONTROL_PATH_CAP])
 {
 	size_t len = strlen(path), tail = strlen("/control");
@@ -45,7 +46,7 @@ struct event_base;
 struct sites;
 struct control;
 
-/* What is done for clients that may change something. */
+/* Callbacks for clients that may change something. */
 struct control_user {
 	int (*reload)(void *arg, char *report); /* does what SIGHUP does; result and report as sites_reload() */
 	void (*changed)(void *arg);             /* a link runs with another file, or one more link runs */

@@ -3,17 +3,18 @@
  *
  * Theory of operation
  *
- * One request per connection, then it is closed. What strangers can cost is bounded: CLIENTS_MAX connections,
- * HTTP_HEAD_MAX bytes of each, PATIENCE_S from the first byte to the last, however slowly they come. A connection
- * that finds all places taken gets that of the oldest one that has not asked for anything yet. libevent's own
- * HTTP server bounds none of the first and last, and brings bodies, chunks and keep-alive, which nobody needs here.
+ * One request per connection, then it is closed. The cost of clients is bounded: CLIENTS_MAX connections, HTTP_HEAD_MAX
+ * bytes of each, PATIENCE_S from the first byte to the last, however slowly they come. A connection that finds all
+ * places taken gets the place of the oldest one that has not sent a request yet. libevent's own HTTP server bounds
+ * neither connections nor time, and brings bodies, chunks and keep-alive, which are not needed here.
  *
  * GET /events goes on: server-sent events (WHATWG HTML, section 9.2), one a second, made once for all readers, and none
- * while nobody reads. At most STREAMS_MAX of the connections are such. A reader that has not taken the event before
- * gets no new one, so that at most one waits for it; after UNREAD_MAX left out it is closed.
+ * without readers. At most STREAMS_MAX of the connections are streams. A reader that has not read the last event gets
+ * no new one, so that at most one event waits for it; after UNREAD_MAX skipped events its connection is closed.
  *
- * A page of another site cannot read what is here (there is no Access-Control-Allow-Origin), unless it has its own name
- * resolved to a loopback address: while listening on one, / and /events are answered only where Host is local. */
+ * A page of another web site cannot read these answers (there is no Access-Control-Allow-Origin), unless its host name
+ * resolves to a loopback address: while listening on such an address, / and /events are answered only if Host is
+ * local. */
 #include "exporter.h"
 
 #include <errno.h>
@@ -70,7 +71,7 @@ struct exporter {
 	struct live live;
 	struct event *tick;         /* pending while there are streams */
 	struct gather *live_asked;
-	bool live_flows;            /* they were asked for */
+	bool live_flows;            /* flows were requested */
 };
 
 static void client_close(struct client *c)
@@ -219,7 +220,7 @@ static void on_live(void *arg, const struct gathered *links, uint32_t n)
 	evbuffer_free(event);
 }
 
-/* The last reader that goes stops it. */
+/* Runs once a second until the last reader has gone. */
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	struct exporter *e = arg;
@@ -237,7 +238,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)gather_start(&e->live_asked, e->sites, NULL, e->live_flows, NULL, on_live, e);
 }
 
-/* What a reader says further on means nothing. */
+/* Ignores further input of a reader. */
 static void on_stream_read(struct bufferevent *bev, void *arg)
 {
 	struct evbuffer *in = bufferevent_get_input(bev);
@@ -246,7 +247,7 @@ static void on_stream_read(struct bufferevent *bev, void *arg)
 	evbuffer_drain(in, evbuffer_get_length(in));
 }
 
-/* One that has shut down its writing side may still read; one that has gone is an error of the next write. */
+/* A reader that has shut down its writing side may still read; a closed connection fails the next write. */
 static void on_stream_event(struct bufferevent *bev, short what, void *arg)
 {
 	(void)bev;

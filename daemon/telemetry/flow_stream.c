@@ -15,7 +15,7 @@ struct flow_stream {
 	uint64_t missed_said;
 };
 
-/* The link in the life in which the watch began, NULL: that is over, and the watch with it. */
+/* The link, if it still runs as when the watch began. NULL: it was stopped, which ended the watch. */
 static struct link *watched(const struct flow_stream *t)
 {
 	const struct site *s = sites_find(t->sites, t->link);

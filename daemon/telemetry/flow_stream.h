@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flow_stream.h - one client's view of a flow that is watched (flow_trace.h): lines of JSON, as long as it listens.
+/* flow_stream.h - one client's view of a watched flow (flow_trace.h): lines of JSON, as long as the client reads.
  *
  * First a line like every answer's: "protocol", "version", "ok", and "link", "now_ns" and "unix_ns" of the same moment.
  * Then a line for each row, or {"missed":N}: so many were lost, as this client took too few. */

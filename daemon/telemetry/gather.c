@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gather.c - each link asks its workers; the last answer calls back.
  *
- * Who asked may be gone by then, and a link may have been stopped: a gathering outlives both, and looks links up by
+ * The client may be gone by then, and a link may have been stopped: a gathering outlives both, and finds links by
  * name. */
 #include "gather.h"
 

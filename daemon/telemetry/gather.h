@@ -17,10 +17,11 @@ struct gathered {
 /* The links are valid during the call only. */
 typedef void (*gather_fn)(void *arg, const struct gathered *links, uint32_t n);
 
-/* name NULL: all links. views: which flows are wanted whole, NULL: none. *handle is set until fn is called, which may be before this returns. 0, -ENOMEM. */
+/* name NULL: all links. views: which flows are wanted with all facts, NULL: none. *handle is set until fn is called,
+ * which may be before this returns. 0, -ENOMEM. */
 int gather_start(struct gather **handle, struct sites *sites, const char *name, bool with_flows,
                  const struct flow_filter *views, gather_fn fn, void *arg);
-/* fn is not called any more. NULL is allowed. */
+/* Prevents the call of fn. *handle may be NULL. */
 void gather_forget(struct gather **handle);
 
 #endif

@@ -28,10 +28,11 @@ struct http_request {
 	char host[HTTP_HOST_MAX]; /* Host, empty if there is none */
 };
 
-/* From what has come so far. HTTP_OK: r is set. HTTP_INCOMPLETE: more is needed. Else what to answer. */
+/* Parses the bytes received so far. HTTP_OK: r is set. HTTP_INCOMPLETE: more bytes are needed. Else the status to
+ * answer. */
 enum http_status http_request_parse(const char *text, size_t len, struct http_request *r);
-/* Names this very machine: localhost or a loopback address, with or without a port; empty does, too. A page of another
- * site that has its own name point here (DNS rebinding) sends that name. */
+/* True if the host is this machine: localhost or a loopback address, with or without a port, or empty. A page of
+ * another web site whose name resolves to this machine (DNS rebinding) sends its own name. */
 bool http_host_is_local(const char *host);
 const char *http_status_text(enum http_status s);
 

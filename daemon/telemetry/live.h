@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* live.h - what the web page is told once a second: the status of all links and their busiest flows, one line of JSON. */
+/* live.h - the web page's event of each second: the status of all links and their busiest flows, one line of JSON. */
 #ifndef DAEMON_LIVE_H
 #define DAEMON_LIVE_H
 
@@ -7,7 +7,7 @@
 
 #define LIVE_FLOWS_MAX  20000u /* of which rates are worked out */
 #define LIVE_FLOWS_TOLD 12u
-#define LIVE_FLOWS_MANY 2000u /* with more, they are asked for once in LIVE_FLOWS_EVERY times only */
+#define LIVE_FLOWS_MANY 2000u /* with more flows, they are requested only every LIVE_FLOWS_EVERY events */
 #define LIVE_FLOWS_EVERY 10u
 
 struct evbuffer;
@@ -28,7 +28,7 @@ struct live {
 	uint64_t turn;
 };
 
-/* Whether the next call wants the flows, too. */
+/* True if the next live_write() needs the flows, too. */
 bool live_wants_flows(const struct live *l);
 /* with_flows: as it was asked; now_ns: CLOCK_MONOTONIC, wall_ns: CLOCK_REALTIME. */
 void live_write(struct live *l, struct evbuffer *out, const struct gathered *links, uint32_t n, bool with_flows,

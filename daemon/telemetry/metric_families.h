@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metric_families.h - the families of metrics that are no counters of the core: names and what an operator reads of them.
+/* metric_families.h - the families of metrics that are no counters of the core: names and help texts.
  * longreach-counters(7) is made from the same lists (etc/man/counters_page.c). */
 #ifndef DAEMON_METRIC_FAMILIES_H
 #define DAEMON_METRIC_FAMILIES_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics.c - counters, drops and events out of the same lists as status; what else there is, out of GAUGES
- * and PATH_FAMILIES.
+/* metrics.c - counters, drops and events from the same lists as status; all other metrics from GAUGES and
+ * PATH_FAMILIES.
  *
  * All samples of a family stand together, so the loops are turned inside out: family by family, and in each link by
  * link. A link that does not run has a state and nothing else. */
@@ -120,7 +120,7 @@ static void put_other_head(struct evbuffer *out, enum other_family f)
 	put_head(out, others[f].family, others[f].suffix, others[f].type, others[f].help);
 }
 
-/* A label's value in its quotes: what a link file or the other edge chose. */
+/* Writes a label's value in quotes: a link file or the other edge may have chosen it. */
 static void put_quoted(struct evbuffer *out, const char *text)
 {
 	evbuffer_add(out, "\"", 1);
@@ -305,7 +305,7 @@ static void put_burst_most(struct evbuffer *out, const struct view *v, uint32_t 
 	evbuffer_add_printf(out, "} %" PRIu64 "\n", most ? burst_bps(most->most_bytes[bin], (enum burst_bin)bin) : 0);
 }
 
-/* Only of priorities that frames have had since the link started: on most links one or two. */
+/* Writes only priorities that frames have had since the link started: on most links one or two. */
 static void put_priority_most(struct evbuffer *out, const struct view *v, uint32_t port, unsigned bin)
 {
 	const struct burst_series *s = &v->bursts->port[port];
@@ -420,7 +420,7 @@ void metrics_write_strays(struct evbuffer *out, const struct arena_stray *list, 
 
 void metrics_write(struct evbuffer *out, const struct gathered *links, uint32_t n)
 {
-	static struct view views[SITES_MAX]; /* of the main thread, the only one that comes here */
+	static struct view views[SITES_MAX]; /* only the main thread calls this */
 
 	for (uint32_t i = 0; i < n; i++)
 		look_at(&views[i], &links[i]);

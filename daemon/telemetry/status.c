@@ -17,7 +17,7 @@
 #include "daemon/link/path_counters.h"
 #include "headroom/headroom.h"
 
-/* Far more than anyone reads; a bound for what one client can make the daemon hold. */
+/* Bounds the memory that one client can make the daemon use. */
 #define STATUS_FLOWS_MAX 20000
 
 void status_write_address(struct json *j, const char *key, const struct ip_addr *a)
@@ -115,7 +115,7 @@ static void write_expiry(struct json *j, const char *key, int64_t expires_s)
 	json_object_end(j);
 }
 
-/* Not for a pre-shared key, and not while the link does not run. */
+/* Writes the certificates' expiry; nothing for a pre-shared key, or while the link does not run. */
 static void write_certificates(struct json *j, const struct tls_expiry *e)
 {
 	if (e->certificate_s != 0)
@@ -164,7 +164,7 @@ static void write_barrier(struct json *j, const struct proxy_link_status *s)
 	json_object_end(j);
 }
 
-/* What FEC is, path by path, and what it did; the numbers are among the counters too. */
+/* Writes the FEC plan of each path, and FEC's figures, which are among the counters, too. */
 static void write_fec(struct json *j, const struct link_config *c, const struct link_snapshot *snap)
 {
 	const uint64_t *n = snap->counters.ctr;
@@ -288,7 +288,8 @@ static void write_distance(struct json *j, const struct distance *d)
 	json_object_end(j);
 }
 
-/* One direction, at the distance in force: what there should be, and what the one that there is means. */
+/* Writes one direction of the buffer at the distance in force: the size that it should have, and what the present size
+ * means. */
 static void write_deep_buffer(struct json *j, const struct site *s, const struct link_snapshot *snap)
 {
 	struct headroom_deep d;

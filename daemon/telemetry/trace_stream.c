@@ -23,7 +23,7 @@ struct trace_stream {
 	char path[PATH_NAME_MAX];
 	bool all_paths;
 	uint64_t life; /* of the link that the cursors are of; 0: none yet */
-	bool past;     /* and a life that is met begins with its oldest samples */
+	bool past;     /* begin with the oldest samples of each life */
 	uint64_t missed, missed_said;
 	struct source source[WORKERS_MAX];
 };
@@ -43,7 +43,7 @@ static bool has_path(const struct link_config *c, const char *name)
 	return false;
 }
 
-/* Follows the link through its lives. Those after the first are wanted from their beginning. */
+/* Follows the link through restarts. After a restart the trace begins with the first sample. */
 static void meet(struct trace_stream *t, const struct link *l)
 {
 	if (l == NULL || link_life(l) == t->life)

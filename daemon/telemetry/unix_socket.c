@@ -37,7 +37,7 @@ static bool is_alive(const struct sockaddr_un *sun)
 	return alive;
 }
 
-/* What an earlier daemon left behind; anything but a socket is somebody's file. */
+/* Removes a socket that an earlier daemon left behind; refuses to remove any other file. */
 static int remove_stale(const char *path, const char *what, char err[CONFIG_ERR_MAX])
 {
 	struct stat st;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unix_socket.h - a Unix socket to listen on, with its directory, in place of one that nobody answers at. */
+/* unix_socket.h - makes a listening Unix socket, with its directory, and replaces one that nobody answers at. */
 #ifndef DAEMON_UNIX_SOCKET_H
 #define DAEMON_UNIX_SOCKET_H
 

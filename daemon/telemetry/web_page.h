@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* web_page.h - the page that shows the links in a browser: page.html, one file that asks for nothing else. */
+/* web_page.h - the page that shows the links in a browser: page.html, one file that loads nothing else. */
 #ifndef DAEMON_WEB_PAGE_H
 #define DAEMON_WEB_PAGE_H
 

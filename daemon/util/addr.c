@@ -28,7 +28,7 @@ int addr_read(const char *text, struct ip_addr *a)
 		set_ip4(a, in4);
 		return 0;
 	}
-	/* One address, one spelling: IPv4 in IPv6 clothes is not taken. */
+	/* One address has one spelling: refuses IPv4-mapped IPv6 addresses. */
 	if (inet_pton(AF_INET6, text, a->b) == 1 && !ip_addr_is4(a))
 		return 0;
 	return -EINVAL;

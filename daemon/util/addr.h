@@ -25,7 +25,7 @@ bool addr_is_link_local(const struct ip_addr *a);
 void addr_mask(struct ip_prefix *p);
 bool addr_prefixes_overlap(const struct ip_prefix *a, const struct ip_prefix *b);
 bool addr_prefix_eq(const struct ip_prefix *a, const struct ip_prefix *b);
-/* An IPv6 prefix so short that the range IPv4 addresses are stored in lies inside. */
+/* True for an IPv6 prefix that contains ::ffff:0:0/96, where IPv4 addresses are stored. */
 bool addr_prefix_swallows_ip4(const struct ip_prefix *p);
 
 socklen_t addr_to_sockaddr(const struct ip_addr *a, uint16_t port, struct sockaddr_storage *ss);

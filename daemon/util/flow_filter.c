@@ -133,7 +133,7 @@ static int parse_end(char *text, bool *has, struct ip_addr *a, bool *has_qpn, ui
 	return 0;
 }
 
-/* Where "from" ends and "to" begins; NULL: it is no such pair. */
+/* Splits SRC>DST at ">", "->" or "to"; NULL: the text is no such pair. */
 static char *split_pair(char *text)
 {
 	char *at = strchr(text, '>');

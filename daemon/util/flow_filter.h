@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flow_filter.h - which flows somebody asks for: by hosts, queue pairs, side and number, in words.
  *
- * What is not said is not asked for. The words, each followed by its value, are what goes over the control socket:
+ * Words that are not given match any flow. The words, each followed by its value, go over the control socket:
  *
  *     side near|far   flow N       as `longreach status --flows` numbers them
  *     host A          qpn N        of that host, as requester or as responder; qpn alone: of any host
@@ -28,14 +28,14 @@ struct flow_filter {
 
 /* One word and its value. 0; -ENOENT: no such word; -EINVAL: the value makes no sense. */
 int flow_filter_read(struct flow_filter *f, const char *word, const char *value);
-/* As words, of which flow_filter_read() makes the same filter. Returns text. */
+/* Writes the filter as words that flow_filter_read() reads back. Returns text. */
 const char *flow_filter_write(const struct flow_filter *f, char *text, size_t cap);
 
-/* What somebody types: HOST, HOST:QPN, [IPV6]:QPN, QPN, SRC[:QPN]>DST[:QPN] (-> or to in place of >), near:N or far:N. Numbers
- * are decimal, or hexadecimal with 0x. 0, or -EINVAL with *what the part that makes no sense. */
+/* Reads a user's text: HOST, HOST:QPN, [IPV6]:QPN, QPN, SRC[:QPN]>DST[:QPN] (-> or to in place of >), near:N or far:N.
+ * Numbers are decimal, or hexadecimal with 0x. 0, or -EINVAL with *what the part that makes no sense. */
 int flow_filter_parse(struct flow_filter *f, const char *text, const char **what);
 
-/* A flow without a pair has no requester's QPN that is known: it is not left out for that. */
+/* True if the filter fits the flow. A flow without a pair has no known requester's QPN: it fits any. */
 bool flow_filter_fits(const struct flow_filter *f, const struct proxy_flow_status *s);
 
 #endif

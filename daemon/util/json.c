@@ -30,7 +30,8 @@ static void put_line(struct json *j)
 		put(j, "  ", 2);
 }
 
-/* Bytes from 0x20 on stand for themselves, also those of UTF-8; what could break the line or the quotes does not. */
+/* Bytes from 0x20 on, UTF-8 included, are written as they are; bytes that would break the line or the quotes are
+ * escaped. */
 static void put_quoted(struct json *j, const char *text)
 {
 	char escape[8];

@@ -42,7 +42,7 @@ static const char *level_word(enum log_level level)
 	return "";
 }
 
-/* The journal puts the time and the name in front of a line by itself. */
+/* Puts time and name in front, unless the journal does that itself. */
 static int put_head(char *line, size_t cap, enum log_level level)
 {
 	struct timespec now;
@@ -64,7 +64,7 @@ static void write_all(const char *p, size_t len)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return; /* nobody can be told that nobody can be told */
+			return; /* a failure to log cannot be logged */
 		p += n;
 		len -= (size_t)n;
 	}

@@ -33,7 +33,7 @@ struct log_limit {
 	uint64_t begun_ns;   /* of the window; 0: none yet */
 };
 
-/* True if the line may go out. *missed (may be NULL) is how many were kept back before it, to be said with it. */
+/* True if the line may go out. *missed (may be NULL): how many lines were suppressed before this one, for its text. */
 bool log_limit_pass(struct log_limit *l, uint64_t now_ns, uint32_t *missed);
 
 #endif

@@ -12,7 +12,7 @@ static uint16_t tag_for(uint16_t vid, uint16_t tci)
 {
 	if (vid)
 		return (uint16_t)(vid | (tci & ~TCI_VID_MASK));
-	return tci & TCI_VID_MASK ? 0 : tci; /* a priority tag without a VLAN stays one */
+	return tci & TCI_VID_MASK ? 0 : tci; /* a priority tag without a VLAN id is kept */
 }
 
 size_t next_hop_eth(const struct next_hop *hop, bool ip6, uint16_t tci, uint8_t eth[NEXT_HOP_ETH_MAX])

@@ -13,8 +13,8 @@ struct next_hop {
 	uint8_t port; /* index into the names of LAN ports */
 };
 
-/* Ethernet header for a packet to that hop; tci is the tag that the packet carried on the other LAN: its priority is
- * kept, its VLAN id is not: that is this site's own matter. Returns the header's length. */
+/* Ethernet header for a packet to that hop; tci is the tag that the packet carried on the other site's LAN: keeps its
+ * priority, but not its VLAN id, which each site chooses itself. Returns the header's length. */
 #define NEXT_HOP_ETH_MAX 18
 size_t next_hop_eth(const struct next_hop *hop, bool ip6, uint16_t tci, uint8_t eth[NEXT_HOP_ETH_MAX]);
 

@@ -33,7 +33,7 @@ static bool read_address(const char *text, struct ip_addr *a)
 	return true;
 }
 
-/* A socket of :: takes the IPv4 port as well, unless it was told not to; which /proc does not say. */
+/* A socket bound to :: takes the IPv4 port as well, unless it is IPV6_V6ONLY, which /proc does not tell. */
 static bool is_any(const struct ip_addr *a)
 {
 	static const struct ip_addr any4 = {.b = {[10] = 0xff, [11] = 0xff}};

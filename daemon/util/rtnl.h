@@ -22,12 +22,12 @@ struct mnl_socket *rtnl_open(void);
 struct nlmsghdr *rtnl_begin(union rtnl_msg *msg, uint16_t type, uint16_t flags);
 /* Sends what rtnl_begin() began. 0, or negative errno as the kernel answers. */
 int rtnl_talk(struct mnl_socket *s, struct nlmsghdr *h);
-/* The same for a question that is answered by messages: each goes to fn. Begun with NLM_F_DUMP for all that there are,
- * with NLM_F_ACK for one. */
+/* The same for a request that is answered by messages: calls fn for each. Begin it with NLM_F_DUMP for a list, with
+ * NLM_F_ACK for one object. */
 int rtnl_ask(struct mnl_socket *s, struct nlmsghdr *h, mnl_cb_t fn, void *arg);
-/* An address as the kernel wants it, IPv4 in 4 bytes. */
+/* Adds an address attribute, IPv4 in 4 bytes. */
 void rtnl_put_addr(struct nlmsghdr *h, uint16_t type, const struct ip_addr *a);
-/* And back. False, and nothing, if it is of neither length. */
+/* Reads an address attribute. False if it has neither length. */
 bool rtnl_get_addr(struct ip_addr *a, const void *bytes, size_t len);
 
 #endif

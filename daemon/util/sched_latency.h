@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 /* Asks for a weight (nice, -20 to 19), for timers that are not rounded, and for the shortest slice that Linux grants
- * (6.12 and later): the scheduler runs that one first of those that wait, and interrupts longer slices for it. Not
- * SCHED_FIFO, which the kernel stops for tens of milliseconds each second once a thread is busy all the time. What is
- * not allowed is left out. For the calling thread. */
+ * (6.12 and later): the scheduler runs this thread before others that wait, and interrupts longer slices for it.
+ * SCHED_FIFO is not used, because the kernel stops such a thread for tens of milliseconds each second if it is busy all
+ * the time. Requests that are not permitted are skipped. For the calling thread. */
 static inline void sched_low_latency(int nice)
 {
 	/* as in sched_setattr(2); the kernel's header does not go with <sched.h> */

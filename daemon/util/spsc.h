@@ -57,7 +57,7 @@ static inline bool spsc_full(struct spsc *q)
 	       q->mask;
 }
 
-/* Items in it: what the producer sees does not fall short, what the consumer sees does not exceed. */
+/* Number of items: never too low for the producer, never too high for the consumer. */
 static inline uint32_t spsc_used(struct spsc *q)
 {
 	return atomic_load_explicit(&q->tail, memory_order_acquire) - atomic_load_explicit(&q->head, memory_order_acquire);

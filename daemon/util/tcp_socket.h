@@ -5,7 +5,7 @@
 
 #include "proxy/proxy.h"
 
-/* Ports below it are root's to give: who has one is no ordinary user of that machine. */
+/* Ports below it are privileged: no unprivileged user of that machine can have one. */
 #define TCP_RESERVED_PORTS 1024
 
 /* port 0: any. The descriptor, or negative errno. */

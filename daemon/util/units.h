@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* units.h - numbers with units: reading what people write, writing what people read.
  *
- * units_read_X() takes a whole string; -EINVAL if it is no such quantity, -ERANGE if it does not fit in 64 bits or is
- * finer than the base unit. Spaces between number and unit are allowed, signs and exponents are not.
- * units_write_X() is exact and can be read back; units_show_X() is rounded to three digits, for tables. */
+ * units_read_X() reads a whole string; -EINVAL if it is no such quantity, -ERANGE if it does not fit in 64 bits or is
+ * finer than the base unit. Spaces between number and unit are allowed, signs and exponents are not. units_write_X() is
+ * exact and can be read back; units_show_X() is rounded to three digits, for tables. */
 #ifndef DAEMON_UNITS_H
 #define DAEMON_UNITS_H
 

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * Nothing is copied on this side of the device. stage() gives room in memory of the device's own, where the core seals the
- * datagram; staged() writes UDP, IP and Ethernet headers in front of it, flush() hands the frames over. What comes is
- * opened where the device has put it. (net_af_packet itself copies between that memory and the rings of its packet socket.)
+ * Nothing is copied on this side of the device. stage() gives room in memory of the device's own, where the core seals
+ * the datagram; staged() writes UDP, IP and Ethernet headers in front of it, flush() hands the frames over. A received
+ * datagram is opened where the device has put it. (net_af_packet itself copies between that memory and the rings of its
+ * packet socket.)
  *
- * The kernel has its own copy of every frame. A socket without a reader holds each path's address and port, with a filter
- * that drops everything: no other program gets the port, and no ICMP message says that nobody has it. Each source port is
- * held by a socket in the same way. None of them asks for UDP_GRO: the kernel would join datagrams before the device sees
- * them.
+ * The kernel has its own copy of every frame. For each path a socket without a reader holds address and port, with a
+ * filter that drops everything: no other program gets the port, and the kernel sends no ICMP port unreachable. A socket
+ * holds each source port in the same way. None of these sockets sets UDP_GRO: otherwise the kernel would join datagrams
+ * before the device sees them.
  *
- * Next hops are the kernel's: a struct routes for each path, asked with the path's local address as the source, so that rules
- * about source addresses count. A datagram without a next hop is dropped and counted; to the transport it is a loss.
+ * Next hops come from the kernel: a struct routes for each path asks with the path's local address as the source, so
+ * that rules about source addresses count. A datagram without a next hop is dropped and counted; to the transport it is
+ * a loss.
  *
- * Datagrams that are not of this session are not sorted out beforehand, as the kernel does it for sockets (wan_filter.h): the
- * core drops them. Such a worker never sleeps for long, so they wake nobody; but a flood of them fills the device's ring.
+ * Nothing sorts out datagrams of other sessions beforehand, as the kernel does for sockets (wan_filter.h): the core
+ * drops them. Such a worker never sleeps for long, so these datagrams cause no wakeups; but a flood of them fills the
+ * device's ring.
  *
- * Blocking: what the device does not take stays, as in wan_port.c, and is dropped when that lasts, also where there is no
- * other path: so a device that is stuck is seen in the log and in tx_errors. */
+ * Blocking: datagrams that the device does not take stay, as in wan_port.c, and are dropped when that lasts, even
+ * without another path: so a stuck device shows in the log and in tx_errors. */
 #include "wan_engine.h"
 
 #include <errno.h>
@@ -41,9 +44,10 @@
 #include "wan_socket.h"
 
 #define RX_BURST        64
-#define TURN_DATAGRAMS  16   /* of a lane, from one source port before the next one's turn */
-#define BLOCKED_TRIES   40   /* flushes, 50 us apart, before a device that takes nothing loses what waits for it ... */
-#define BLOCKED_TRIES_1 2000 /* ... where there is no other path */
+#define TURN_DATAGRAMS  16   /* datagrams of a lane from one source port before the next source port's turn */
+#define BLOCKED_TRIES   40   /* flushes, 50 us apart, before datagrams for a device that takes nothing are dropped
+                              * ... */
+#define BLOCKED_TRIES_1 2000 /* ... and the same without another path */
 
 struct device {
 	char name[LAN_DEVICE_MAX];
@@ -129,7 +133,7 @@ static unsigned deliver_datagram(struct wan_port *p, uint8_t path, const struct 
 	return fn(arg, path, in->sport, in->payload, in->len, in->ecn);
 }
 
-/* Several paths may have one device. *path: whose it is, unless it is none's. */
+/* Finds the path of a received datagram, as several paths may have one device. */
 static enum wan_udp_kind find_path(const struct wan_port *p, const struct device *d, const struct nic_own *f,
                                       uint8_t *path, struct wan_udp_in *in)
 {
@@ -217,7 +221,7 @@ static int open_sport(struct engine_way *w, uint8_t lane, uint32_t turn)
 	return 0;
 }
 
-/* Other source ports from now on. The new one is taken before the old one is free. */
+/* Changes a lane's source ports. Takes the new port before closing the old one, so that they differ. */
 static void move_lane(struct engine_way *w, uint8_t lane, uint8_t moves)
 {
 	uint16_t before = w->sport_fd[lane][0] >= 0 ? w->sport[lane][0] : 0;
@@ -264,7 +268,7 @@ static bool engine_blocked(const struct wan_port *p)
 	return false;
 }
 
-/* Which device it goes to is not known yet: each takes what is in another one's memory. */
+/* The datagram's device is not known yet: each device sends frames in another one's memory, too. */
 static uint8_t *engine_stage(struct wan_port *p, size_t *cap)
 {
 	if (p->nstaged == NIC_TX_BATCH || engine_blocked(p))
@@ -275,7 +279,7 @@ static uint8_t *engine_stage(struct wan_port *p, size_t *cap)
 	return p->room.at + WAN_ENGINE_HEADROOM;
 }
 
-/* A neighbour that is being asked for is nothing to speak of. */
+/* Logs a missing next hop, but not while the neighbour is being resolved. */
 static void say_no_route(struct engine_way *w, enum route_answer answer)
 {
 	char here[ADDR_TEXT_MAX], there[ADDR_TEXT_MAX];
@@ -288,7 +292,7 @@ static void say_no_route(struct engine_way *w, enum route_answer answer)
 	        w->params.port, w->device->ifname, there, here);
 }
 
-/* Headers in front of the payload. False if there is no way now. */
+/* Writes the headers in front of the payload. False if there is no next hop now. */
 static bool address_datagram(struct wan_port *p, struct engine_way *w, const struct wan_tx *tx, uint8_t *payload,
                              size_t len, struct nic_own *frame)
 {
@@ -416,7 +420,7 @@ static int find_device(struct wan_port *p, struct engine_way *w, char *err, size
 	return 0;
 }
 
-/* The port is this link's, and what the kernel has for it goes nowhere. */
+/* Holds the path's port for this link; the kernel's copies of its datagrams are dropped. */
 static int hold_port(struct engine_way *w, char *err, size_t errlen)
 {
 	struct sock_filter none[] = {{.code = BPF_RET | BPF_K, .k = 0}};
@@ -424,7 +428,7 @@ static int hold_port(struct engine_way *w, char *err, size_t errlen)
 	union sock_addr own;
 	socklen_t len = wan_sock_addr(&own, &w->params.local, w->params.port);
 
-	wan_socket_let_go(&w->params); /* sockets of a process before this one, which had no WanDevice= */
+	wan_socket_let_go(&w->params); /* sockets that an earlier process without WanDevice= left with the parent */
 	w->port_fd = wan_socket(&own);
 	if (w->port_fd < 0 || setsockopt(w->port_fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) < 0 ||
 	    bind(w->port_fd, &own.sa, len) < 0)
@@ -489,7 +493,7 @@ static void engine_close(struct wan_port *p)
 	free(p);
 }
 
-/* Every room is as long as this one. */
+/* Checks the length of one room: all rooms are equally long. */
 static int check_room(struct wan_port *p, char *err, size_t errlen)
 {
 	for (uint32_t i = 0; i < p->npaths; i++) {

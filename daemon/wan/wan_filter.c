@@ -6,8 +6,8 @@
 
 /* Theory of operation
  *
- * A load behind the end of the datagram ends the program with 0, the first worker's socket: so the length comes first.
- * Every test is a jump that goes on if it holds; where it goes if not, to the strays, is filled in at the end. */
+ * A load beyond the end of the datagram ends the program with 0, the first worker's socket: so the length is tested
+ * first. Every test is a jump that goes on if it holds; its other target, the strays, is filled in at the end. */
 
 #define LEN_MIN (WAN_HDR_LEN + WAN_TAG_LEN)
 #define SRC4    ((uint32_t)SKF_NET_OFF + 12)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wan_filter.h - which of the sockets on a WAN port takes a datagram, as a classic BPF program.
  *
- * Each worker has two, bound one after the other: one for datagrams that can be of this session, one for strays, which
- * by their source address, their length or their header (version, path, epoch) cannot. The worker is that of the lane.
+ * Each worker has two, bound one after the other: one for datagrams that may be of this session, one for strays, which
+ * cannot be because of their source address, their length or their header (version, path, epoch). The lane decides the
+ * worker.
  *
- * The program sees the first of the datagrams that the kernel has joined (UDP_GRO), which may not be of the same make
- * as those behind it. So strays are not lost, they come later. */
+ * The program sees only the first of the datagrams that the kernel has joined (UDP_GRO), and the others may differ. So
+ * strays are not lost: they are delivered later. */
 #ifndef DAEMON_WAN_FILTER_H
 #define DAEMON_WAN_FILTER_H
 
@@ -24,11 +25,11 @@
 struct wan_filter_spec {
 	struct ip_addr remote;
 	uint32_t nshards;
-	uint32_t epoch; /* of what comes */
+	uint32_t epoch; /* epoch of received datagrams */
 	uint8_t path;
 };
 
-/* Where in the order of binding a shard's sockets are. */
+/* Index of a shard's sockets in the order of binding. */
 static inline uint32_t wan_filter_ours(uint32_t shard)
 {
 	return shard * 2;

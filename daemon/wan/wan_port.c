@@ -6,14 +6,14 @@
  * shorter one may end it. The staging buffer holds several batches one behind another, each datagram where
  * proxy_wan_tx() built it: nothing is copied before the kernel does.
  *
- * Blocking: when a socket is full what is staged for its path simply stays. The core is not asked for more meanwhile,
- * so nothing is lost and nothing grows. Where there are other paths, they must not wait for long: then it is dropped,
- * and goes again like any loss.
+ * Blocking: when a socket is full, the datagrams staged for its path stay. The core is not asked for more meanwhile, so
+ * nothing is lost and nothing grows. With other paths, which must not wait for long, the staged datagrams are dropped
+ * after a while, and repaired like any loss.
  *
  * Strays: a datagram that cannot be of this session, by its header, is sorted out by the kernel (wan_filter.h) into a
  * socket of its own that wakes nobody: a flood of garbage costs no wakeups, and does not fill the buffer in which ours
- * wait. It is looked at all the same, later and many at a time, for the reason that it is dropped for; and because the
- * kernel judges only the first of those that it has joined, and knows a new session a little late.
+ * wait. Strays are delivered all the same, later and many at a time: to count why they are dropped, and because the
+ * kernel judges only the first of joined datagrams, and learns of a new session a little late.
  *
  * Errors: a datagram that the kernel refuses is counted and dropped; to the transport it is one more loss. An error
  * left on the socket by an ICMP message is reported by the next send instead of sending, so a failed send is tried
@@ -49,14 +49,15 @@
 #define STAGE_LEN       (256 << 10)
 #define BATCHES_MAX     64
 #define BATCH_BYTES_MAX 65000 /* an IP packet's 64 KiB less headers */
-#define BATCH_SEGS_MAX  16    /* back-to-back burst that a shallow switch queue has to take */
+#define BATCH_SEGS_MAX  16    /* largest back-to-back burst: a shallow switch queue must hold it */
 #define RX_MSGS         8
 #define RX_BUF_LEN      65536
 #define RX_BYTES        ((size_t)RX_MSGS * RX_BUF_LEN)
 #define RCV_BUFFER      (32 << 20) /* milliseconds of a fast line while a worker is held up */
 #define STRAY_BUFFER    (8 << 20)  /* 200,000 datagrams a second, when they begin after a rest; then millions */
 #define SND_BUFFER      (4 << 20)  /* the pacer keeps it nearly empty */
-#define BLOCKED_TRIES   40         /* flushes, 50 us apart, before a path that takes nothing loses what waits for it */
+#define BLOCKED_TRIES   40         /* flushes, 50 us apart, before datagrams for a path that takes nothing are
+                                    * dropped */
 
 struct wan_batch {
 	uint32_t off, len;
@@ -92,7 +93,7 @@ struct way {
 	uint8_t lane_moves[LANES_MAX];            /* struct wan_tx: of its sockets */
 	bool lane_ect[LANES_MAX][WAN_SPORTS_MAX]; /* it sends ECT(0) */
 	bool gso;
-	unsigned blocked; /* flushes in a row in which it took nothing */
+	unsigned blocked; /* flushes in a row in which the path took nothing */
 	uint8_t *rx_buf;
 	struct rx_batch rx;
 	uint32_t rx_drops, stray_drops; /* of the kernel */
@@ -139,8 +140,8 @@ static int fail(char *err, size_t errlen, const struct way *w, const char *what)
 
 /* --- receiving --- */
 
-/* Sockets that share a port join it unasked, also those of another link or program of ours, and then datagrams go
- * astray. So the first one makes sure that it is alone. */
+/* Any socket with SO_REUSEPORT of the same user may join the port, also one of another link or daemon, and then takes
+ * some of the datagrams. So the first socket checks that it is alone. */
 static int check_port_free(const struct way *w)
 {
 	int fd = wan_socket(&w->local);
@@ -164,7 +165,7 @@ static int attach_filter(struct way *w, uint32_t nshards, uint8_t path, uint32_t
 
 enum receiver { OF_SHARD, OF_STRAYS };
 
-/* To the parent, which holds it (privileged_hold()). */
+/* The name under which the parent holds the socket (privileged_hold()). */
 static void name_receiver(const struct wan_port *p, const struct way *w, enum receiver of, char name[HELD_NAME_MAX])
 {
 	char way[HELD_NAME_MAX];
@@ -173,8 +174,8 @@ static void name_receiver(const struct wan_port *p, const struct way *w, enum re
 	         p->params.shard, p->params.nshards, of == OF_SHARD ? "lanes" : "strays");
 }
 
-/* One that outlived a process before this one, which had as many workers: it is as it was, and in its place among those
- * that share the port. -ENOENT: there is none. */
+/* A socket that the parent kept from an earlier process with as many workers: it is unchanged, and in its place among
+ * those that share the port. -ENOENT: there is none. */
 static int held_receiver(const struct wan_port *p, const struct way *w, enum receiver of)
 {
 	char name[HELD_NAME_MAX];
@@ -183,7 +184,8 @@ static int held_receiver(const struct wan_port *p, const struct way *w, enum rec
 	return privileged_held(name);
 }
 
-/* All that share the port take joined datagrams: the kernel joins before it sorts. *fd not negative: it is open. */
+/* Sets up a receiving socket. All sockets that share the port set UDP_GRO, because the kernel joins datagrams before it
+ * picks the socket. *fd not negative: the socket is open already. */
 static int open_rx(const struct wan_port *p, const struct way *w, enum receiver of, int *fd, int buffer)
 {
 	bool v4 = is4(&w->params.remote);
@@ -207,7 +209,7 @@ static int open_rx(const struct wan_port *p, const struct way *w, enum receiver 
 	return 0;
 }
 
-/* In the order that the filter counts them in. */
+/* Opens the receivers in the order in which the filter counts them. */
 static int open_receivers(const struct wan_port *p, uint8_t path, struct way *w, char *err, size_t errlen)
 {
 	w->rx_fd = held_receiver(p, w, OF_SHARD);
@@ -300,7 +302,7 @@ static unsigned deliver_message(struct wan_port *p, uint8_t path, unsigned i, wa
 	return taken;
 }
 
-/* Into the places of the batch that are left. */
+/* Receives into the free places of the batch. */
 static enum wan_port_batch receive(struct way *w, int fd)
 {
 	int n = w->rx.n < RX_MSGS ? recvmmsg(fd, w->rx.msgs + w->rx.n, RX_MSGS - w->rx.n, MSG_DONTWAIT, NULL) : 0;
@@ -377,7 +379,7 @@ static int open_lane(struct way *w, uint8_t lane, uint32_t turn)
 	privileged_send_buffer(fd, SND_BUFFER);
 	set_tos(w, fd, false);
 	w->lane_ect[lane][turn] = false;
-	/* never fragment, and take the configured MTU's word over what ICMP says */
+	/* never fragment, and trust the configured MTU, not ICMP messages */
 	if (set_int(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER,
 	            v4 ? IP_PMTUDISC_PROBE : IPV6_PMTUDISC_PROBE) < 0 ||
 	    bind(fd, &own.sa, w->addr_len) < 0 || connect(fd, &w->remote.sa, w->addr_len) < 0) {
@@ -443,7 +445,7 @@ static int send_singly(struct wan_port *p, int fd, struct wan_batch *b)
 	return 0;
 }
 
-/* Other source ports from now on: the next socket of the lane gets a new one. */
+/* Changes a lane's source ports: closes its sockets, so that the next one gets a new port. */
 static void move_lane(struct way *w, uint8_t lane, uint8_t moves)
 {
 	uint16_t before = w->lane_sport[lane];
@@ -459,7 +461,7 @@ static void move_lane(struct way *w, uint8_t lane, uint8_t moves)
 		         w->params.port, lane, w->lane_sport[lane], before);
 }
 
-/* 0 when the batch is done with (sent or counted), -EAGAIN if it must wait. */
+/* Sends a batch. 0: sent, or dropped and counted; -EAGAIN: it must wait. */
 static int send_batch(struct wan_port *p, struct wan_batch *b)
 {
 	struct way *w = &p->way[b->path];
@@ -591,7 +593,7 @@ static void init_way(struct way *w, const struct wan_port_path *params)
 	wan_sock_addr(&w->remote, &params->remote, params->port);
 }
 
-/* What hosts send passes through it. Its pages are there from the start: a flood finds them. */
+/* A buffer for received datagrams, excluded from core dumps, with all its pages taken from the start. */
 static uint8_t *make_buffer(size_t len)
 {
 	uint8_t *b = secret_map(len);

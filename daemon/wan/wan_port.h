@@ -62,7 +62,8 @@ struct wan_port;
 int wan_port_open(struct wan_port **port, const struct wan_port_params *params, char *err, size_t errlen);
 void wan_port_close(struct wan_port *p);
 
-/* Another session has begun: until it is said, its datagrams are strays. Before the first one all are. */
+/* Another session has begun: before this call its datagrams are strays. Before the first session all datagrams are
+ * strays. */
 void wan_port_session(struct wan_port *p, uint32_t epoch);
 
 /* Readable when datagrams wait that are no strays. */
@@ -73,19 +74,20 @@ enum wan_port_batch {
 	WAN_BATCH_PART,
 	WAN_BATCH_FULL, /* more may wait */
 };
-/* Takes a bounded batch of waiting datagrams from the kernel. A call of its own so that the clock can be read in
- * between: a datagram must never be given a time before it came. */
+/* Takes a bounded batch of waiting datagrams from the kernel. A call of its own so that the clock can be read before
+ * wan_port_deliver(): a datagram's time must never be before its arrival. */
 enum wan_port_batch wan_port_receive(struct wan_port *p);
-/* Has strays take the places of the batch that are left. */
+/* Takes strays into the free places of the batch. */
 enum wan_port_batch wan_port_receive_unmatched(struct wan_port *p);
-/* Hands over what was taken since the last call. Returns how many datagrams were not dropped. */
+/* Hands over the datagrams taken since the last call. Returns how many were not dropped. */
 unsigned wan_port_deliver(struct wan_port *p, wan_rx_fn fn, void *arg);
 
 /* Where to build the next datagram; NULL if a flush must come first or the port is blocked. */
 uint8_t *wan_port_stage(struct wan_port *p, size_t *cap);
 void wan_port_staged(struct wan_port *p, const struct wan_tx *tx, size_t len);
-/* Sends what is staged. What the kernel does not take now stays, and the port is blocked until a later flush gets rid
- * of it. If there are several paths, one that takes nothing for long loses it instead: the others must not wait. */
+/* Sends what is staged. Datagrams that the kernel does not take now stay, and the port is blocked until a later flush
+ * sends them. With several paths, those of a path that takes nothing for long are dropped: the other paths must not
+ * wait. */
 void wan_port_flush(struct wan_port *p);
 bool wan_port_blocked(const struct wan_port *p);
 
@@ -98,7 +100,7 @@ struct wan_port_ops {
 	int (*open)(struct wan_port **port, const struct wan_port_params *params, char *err, size_t errlen);
 	void (*close)(struct wan_port *p);
 	void (*session)(struct wan_port *p, uint32_t epoch);
-	/* Negative: there is none, and the worker looks every POLL_NS. */
+	/* Negative: there is no descriptor, and the worker polls every POLL_NS. */
 	int (*rx_fd)(const struct wan_port *p, uint32_t path);
 	enum wan_port_batch (*receive)(struct wan_port *p);
 	enum wan_port_batch (*receive_unmatched)(struct wan_port *p);

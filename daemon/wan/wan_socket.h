@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_socket.h - what WAN ports of either kind ask the kernel about a path's addresses: sockets on them, its MTU. */
+/* wan_socket.h - sockets on a path's addresses, and its MTU, for both kinds of WAN ports. */
 #ifndef DAEMON_WAN_SOCKET_H
 #define DAEMON_WAN_SOCKET_H
 
@@ -25,8 +25,8 @@ int wan_socket(const union sock_addr *a);
 /* The port that it is bound to; 0: none. */
 uint16_t wan_socket_port(int fd);
 
-/* Writes why the first socket of a path does not get its port, by errno: of EADDRINUSE with whose it is, if that can be
- * seen. Returns negative errno. */
+/* Writes why the first socket of a path cannot bind its port, by errno: for EADDRINUSE with the port's owner, if known.
+ * Returns negative errno. */
 int wan_socket_bind_failed(const struct wan_port_path *path, char *err, size_t errlen);
 
 /* A path MTU above the interface's would make every full datagram fail. 0, or -EMSGSIZE with err a sentence; 0 also if

@@ -143,19 +143,19 @@ size_t wan_udp_put(const struct wan_udp_ends *ends, uint16_t sport, uint8_t tos,
 
 /* --- reading --- */
 
-/* What both families come to. */
+/* The common part of both families. */
 struct ip_packet {
 	const uint8_t *addrs; /* source, then destination */
 	size_t addr_len;      /* of one */
 	uint8_t *udp;
 	size_t have;   /* bytes of the frame from `udp` on */
-	size_t says;   /* that there are, by the IP header */
+	size_t says;   /* bytes from `udp` on, by the IP header */
 	uint8_t ecn;
 	bool fragment; /* the first of several */
 	bool bad_sum;  /* of the IPv4 header */
 };
 
-/* Both return false if the packet cannot be UDP for anybody here. */
+/* read_ip4(), read_ip6(): false if the packet cannot be UDP for this machine. */
 static bool read_ip4(uint8_t *ip, size_t len, struct ip_packet *p)
 {
 	size_t hdr_len, total;

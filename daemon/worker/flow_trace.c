@@ -75,7 +75,7 @@ static uint32_t differences(const struct proxy_flow_view *a, const struct proxy_
 	return m;
 }
 
-/* The marks since the last look at that side, and that look is now. v: NULL if the flow is not there. */
+/* Returns the marks since the last look at that side, and takes a new look. v: NULL if the flow is not there. */
 static uint32_t renew(struct flow_watch *w, enum flow_side side, const struct proxy_flow_view *v)
 {
 	bool was = w->here[side], same = was && v != NULL && w->last[side].status.inc == v->status.inc;
@@ -102,8 +102,8 @@ void flow_watch_look(struct flow_watch *w, struct proxy *p, uint64_t now_ns)
 
 /* --- packets --- */
 
-/* Which side of the flow it concerns: a request is the near edge's when it comes and the far edge's when it leaves, an answer
- * the other way round. False: it is none of the flow. */
+/* Which side of the flow a packet concerns: a request concerns the near side when it comes and the far side when it
+ * leaves, an answer the other way round. False: the packet does not belong to the flow. */
 static bool is_of_flow(const struct flow_watch *w, const struct roce_pkt *pkt, bool out, enum flow_side *side)
 {
 	bool request = pkt->class == ROCE_RC_REQUEST || pkt->class == ROCE_RC_UNKNOWN;
@@ -148,7 +148,7 @@ void flow_watch_in(struct flow_watch *w, struct proxy *p, uint64_t now_ns, const
 	put_packet(w, p, &row, &pkt);
 }
 
-/* A request below what was sent already. */
+/* The mark of a request below the highest PSN sent already. */
 static uint32_t resent(struct flow_watch *w, const struct roce_pkt *pkt, enum flow_side side)
 {
 	bool again = w->sent[side] && ((pkt->psn - w->sent_psn[side]) & ROCE_PSN_MASK) >= ROCE_PSN_MASK / 2;

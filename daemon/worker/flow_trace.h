@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flow_trace.h - the time line of one flow, while somebody watches: its packets at the hosts' side, and what else became of
- * it.
+/* flow_trace.h - the time line of one flow, while a client watches: its packets at the hosts' side, and changes of its
+ * state.
  *
  * Theory of operation
  *
- * The worker shows each packet from and to hosts to a watch, if it has one; else it looks at one pointer. The watch picks the
- * packets of its flow, and writes a row with what the core made of them and where the flow stands then. What comes over the WAN
- * or by a timer shows as a difference between two looks at the flow (flow_watch_look()), of which there is one in each turn
- * of the worker.
+ * The worker shows each packet from and to hosts to a watch, if it has one; else it looks at one pointer. The watch
+ * picks the packets of its flow, and writes a row with the core's verdict and the flow's positions afterwards. Effects
+ * of the WAN or of timers show as differences between two looks at the flow (flow_watch_look()), of which there is one
+ * in each turn of the worker.
  *
- * A row has no byte of a payload. Rows go to the main thread through a ring; when it is full rows are counted and lost, and
- * the worker never waits. The main thread makes a watch, hands it to the worker by a command and frees it when the worker
- * has given it back. */
+ * A row has no byte of a payload. Rows go to the main thread through a ring; when the ring is full, rows are dropped
+ * and counted, and the worker never waits. The main thread makes a watch, hands it to the worker by a command and frees
+ * it when the worker has given it back. */
 #ifndef DAEMON_FLOW_TRACE_H
 #define DAEMON_FLOW_TRACE_H
 
@@ -82,12 +82,12 @@ struct flow_watch {
 struct flow_watch *flow_watch_new(const struct flow_key *key);
 void flow_watch_free(struct flow_watch *w);
 
-/* Worker. A packet from a host: what the core said to it. */
+/* Worker. A packet from a host, and the core's verdict. */
 void flow_watch_in(struct flow_watch *w, struct proxy *p, uint64_t now_ns, const uint8_t *l3, size_t len,
                    enum proxy_drop d);
 /* Worker. A packet for a host, before it is sent. */
 void flow_watch_out(struct flow_watch *w, struct proxy *p, uint64_t now_ns, const struct lan_tx *tx);
-/* Worker. What else has happened. */
+/* Worker. Notes changes of the flow that no packet of a host has caused. */
 void flow_watch_look(struct flow_watch *w, struct proxy *p, uint64_t now_ns);
 
 #endif

@@ -2,7 +2,8 @@
 /* latency.c - one request of a host, and one packet for a host, followed by looks at their flows. */
 #include "latency.h"
 
-#define ARRIVES_WITHIN_NS 100000000ull /* a flow that the far side follows sends nothing more: another one */
+#define ARRIVES_WITHIN_NS 100000000ull /* if the far side's followed flow has no further packet within this time,
+                                        * another flow is followed */
 #define LOOK_PART         64u
 
 const uint64_t latency_bounds_ns[] = {
@@ -85,7 +86,7 @@ bool latency_request(struct latency_sampler *s, struct proxy *p, uint64_t now_ns
 	if (roce_parse(l3, len, &pkt) != DROP_NONE || !is_request(&pkt) || !pkt.ack_req)
 		return false;
 	*b = (struct latency_probe){.key = key_of(&pkt, vlan_tci), .began_ns = now_ns};
-	/* the one that was expected, and no repetition */
+	/* only the packet that was expected, not a repetition */
 	if (!find(b, p, FLOW_NEAR, &v) || ((v.status.pos_next - 1) & ROCE_PSN_MASK) != pkt.psn ||
 	    v.status.pos_acked >= v.status.pos_next)
 		return false;
@@ -117,7 +118,7 @@ void latency_outgoing(struct latency_sampler *s, struct proxy *p, uint64_t now_n
 	b->pos = v.status.pos_next;
 }
 
-/* Far: the next packet of the flow is here since the last turn. */
+/* Far: begins to follow the flow's next packet once it has arrived. */
 static void look_for_arrival(struct latency_sampler *s, struct latency_probe *b, const struct proxy_flow_view *v,
                              uint64_t now_ns)
 {

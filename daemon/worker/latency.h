@@ -3,13 +3,14 @@
  *
  * Theory of operation
  *
- * One request at a time is followed at each side of a worker: at the near side a SEND or WRITE with AckReq from a host, at
- * the far side a packet that came over the WAN. The flow it belongs to is looked at again until the request is acknowledged
- * and delivered; a look costs a lookup of the flow. The longer a request has taken the rarer the looks, so that an error is
- * a 64th at most. A new one is begun a millisecond after the last one at the earliest.
+ * One request at a time is followed at each side of a worker: at the near side a SEND or WRITE with AckReq from a host,
+ * at the far side a packet that came over the WAN. The flow it belongs to is looked at again until the request is
+ * acknowledged and delivered; a look costs a lookup of the flow. The longer a request has taken, the rarer the looks,
+ * so that the error is at most 1/64. A new request is followed a millisecond after the last one at the earliest.
  *
- * Which request is followed is chosen by chance alone, as that which comes when none is followed: flows count by what they
- * send. A flow that ends meanwhile leaves no sample; what takes longer than LATENCY_MOST_NS is above all bounds. */
+ * The next request that comes while none is followed is chosen, so a flow's share of the samples is its share of the
+ * requests. A flow that ends meanwhile leaves no sample; a request that takes longer than LATENCY_MOST_NS counts above
+ * all bounds. */
 #ifndef DAEMON_LATENCY_H
 #define DAEMON_LATENCY_H
 
@@ -17,7 +18,7 @@
 
 #define LATENCY_MOST_NS  10000000000ull
 #define LATENCY_EVERY_NS 1000000ull
-#define LATENCY_AGAIN_NS 20000ull /* a packet was none to follow: not each one is looked at */
+#define LATENCY_AGAIN_NS 20000ull /* wait after a packet that cannot be followed: not each packet is parsed */
 
 /* X(enumerator, printed name, what ends then; all of them begin as the frame came, or the packet was whole) */
 #define LATENCIES(X)                                                                                                   \
@@ -83,13 +84,13 @@ static inline bool latency_follows(const struct latency_sampler *s)
 	return s->side[FLOW_NEAR].on || s->side[FLOW_FAR].on;
 }
 
-/* The core has taken a packet of a host. Where latency_wants(FLOW_NEAR). True: it is followed, as one that came now; who
- * knows when it came says so in side[FLOW_NEAR].began_ns. */
+/* The core has taken a packet of a host. Call only if latency_wants(FLOW_NEAR). True: the packet is followed, with now
+ * as its arrival; a caller that knows the arrival sets side[FLOW_NEAR].began_ns. */
 bool latency_request(struct latency_sampler *s, struct proxy *p, uint64_t now_ns, const uint8_t *l3, size_t len,
                      uint16_t vlan_tci);
-/* A packet leaves for a host. Where latency_wants(FLOW_FAR). */
+/* A packet leaves for a host. Call only if latency_wants(FLOW_FAR). */
 void latency_outgoing(struct latency_sampler *s, struct proxy *p, uint64_t now_ns, const struct lan_tx *tx);
-/* Once a turn, behind what left, where latency_follows(). */
+/* Call once a turn, after sending, if latency_follows(). */
 void latency_look(struct latency_sampler *s, struct proxy *p, uint64_t now_ns);
 
 #endif

@@ -28,7 +28,8 @@ bool trace_init(struct trace *t, uint32_t npaths)
 	t->mask = slots - 1;
 	t->cells = calloc(slots, sizeof(*t->cells));
 	for (uint64_t i = 0; t->cells && i < slots; i++)
-		atomic_store(&t->cells[i].word[0], 0); /* has its memory now, and does not grow while it fills */
+		atomic_store(&t->cells[i].word[0], 0); /* touches the page now, so that the ring does not take memory
+		                                        * later */
 	return t->cells != NULL;
 }
 
@@ -38,7 +39,7 @@ void trace_free(struct trace *t)
 	t->cells = NULL;
 }
 
-/* Who sees a word of sample n sees head n as well, and so knows that sample n - slots is gone. */
+/* A reader that sees a word of sample n also sees head n, and so knows that sample n - slots is overwritten. */
 void trace_put(struct trace *t, const struct trace_sample *s)
 {
 	uint64_t head = atomic_load_explicit(&t->head, memory_order_relaxed), word[TRACE_WORDS];
@@ -83,7 +84,7 @@ static uint32_t bit(enum trace_mark m, bool set)
 	return set ? 1u << m : 0;
 }
 
-/* What has grown. */
+/* Marks of sums that have grown. */
 static uint32_t marks_of_stats(const struct trace_sample *last, const struct wan_path_stats *st)
 {
 	return bit(TRACE_LOST, st->lost != last->lost) | bit(TRACE_RESENT, st->repairs != last->resent) |
@@ -91,7 +92,7 @@ static uint32_t marks_of_stats(const struct trace_sample *last, const struct wan
 	       bit(TRACE_PROBE, st->probes != last->probes);
 }
 
-/* What is otherwise than before. */
+/* Marks of states that have changed. */
 static uint32_t marks_of_state(const struct trace_sample *last, const struct trace_sample *s)
 {
 	uint64_t apart = s->pace_bps > last->pace_bps ? s->pace_bps - last->pace_bps : last->pace_bps - s->pace_bps;

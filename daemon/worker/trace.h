@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace.h - what the paths of a shard did over time: the last seconds of it, always.
+/* trace.h - what the paths of a shard did in the last seconds, always recorded.
  *
  * Theory of operation
  *
@@ -9,10 +9,10 @@
  *
  * Samples go into a ring that never stops the writer: the oldest are overwritten. Readers (the main thread, as many as
  * it likes, each with a cursor of its own) take what they find and are told how many they missed. A sample is copied
- * word by word between two looks at `head`; one that the writer may have touched meanwhile does not count. So neither
+ * word by word between two looks at `head`; a copy that the writer may have touched meanwhile is discarded. So neither
  * side waits, and there is no lock.
  *
- * Most of a sample are sums since the shard began: a sample that was missed or left out takes nothing away. */
+ * Most of a sample are sums since the shard began: a missed sample loses no sums. */
 #ifndef DAEMON_TRACE_H
 #define DAEMON_TRACE_H
 

@@ -5,14 +5,15 @@
  * bounded batches from the LAN ports, lets the core's timers run, and sends what the core has to send. Batches are
  * small enough that no source waits long for another, large enough to make system calls cheap.
  *
- * After a turn that did something comes the next one at once: polling while busy. After one that did nothing, or had
- * only datagrams to drop, the worker sleeps in epoll until input comes or until the core's next deadline; with cores to
- * spare it spins over waits of a few microseconds instead. epoll is only the alarm clock: each turn looks at every
- * source anyway, except for strays (wan_port.h). These wake nobody. They are looked at every other millisecond while
- * the worker is awake, and it gets up for them: the more there are, the more often.
+ * After a turn that did something the next one follows at once: the worker polls while busy. After a turn that did
+ * nothing, or only dropped datagrams, the worker sleeps in epoll until input comes or until the core's next deadline;
+ * with cores to spare it spins over waits of a few microseconds instead. epoll only wakes the worker: each turn looks
+ * at every source anyway, except for strays (wan_port.h). Strays do not wake the worker. They are taken every other
+ * millisecond while the worker is awake, and a timer wakes the worker for them: the more strays there are, the more
+ * often.
  *
- * Files: worker.c the loop, worker_lan.c packets for hosts, worker_command.c the main thread's wishes,
- * worker_open.c life and death. */
+ * Files: worker.c the loop, worker_lan.c packets for hosts, worker_command.c commands of the main thread, worker_open.c
+ * open and close. */
 #define _GNU_SOURCE /* epoll_pwait2, CPU affinity */
 #include "worker_priv.h"
 
@@ -26,7 +27,7 @@
 #include "daemon/util/sched_latency.h"
 #include "daemon/util/log.h"
 
-#define NICE (-10) /* who wakes late sends late: nine times the usual weight */
+#define NICE (-10) /* a thread that wakes late sends late: nine times the usual weight */
 
 /* --- packets in --- */
 
@@ -44,8 +45,8 @@ static enum proxy_drop tapped_lan_packet(struct worker *w, const uint8_t *l3, si
 	return d;
 }
 
-/* By the kernel's receive time, when the frame came that the port gives now. A wall clock that was set in between says
- * nothing. */
+/* When the current frame came, by the kernel's receive time. If the wall clock was set in between, the time is not
+ * usable. */
 static uint64_t lan_came_ns(const struct worker *w)
 {
 	const struct burst_ring *r = w->lan_ops[w->lan_rx]->bursts(w->lan[w->lan_rx]);
@@ -79,7 +80,7 @@ void worker_lan_landed(void *arg, uint32_t *slot, uint16_t off, size_t len, uint
 	if (w->watch)
 		flow_watch_look(w->watch, w->core, w->now_ns);
 	d = proxy_lan_rx_slot(w->core, w->now_ns, slot, off, len, vlan_tci);
-	/* the bytes stay where they are, whosever they are by now */
+	/* the bytes are still valid, whether core or port owns the slot now */
 	if (w->watch)
 		flow_watch_in(w->watch, w->core, w->now_ns, whole.iov_base, len, d);
 }
@@ -145,7 +146,7 @@ static void drain_fd(int fd)
 		return;
 }
 
-/* An interface that went down leaves an error on its socket, and epoll reports that until somebody has read it. */
+/* Reads the error that an interface which went down leaves on its socket: epoll reports it until it is read. */
 static void clear_error(int fd)
 {
 	int e;
@@ -172,7 +173,7 @@ static bool blocked(struct worker *w)
 	return w->wan_ops->blocked(w->wan) || worker_lan_blocked(w);
 }
 
-/* How long there is nothing to do, unless something comes in. */
+/* How long the worker may sleep unless input comes. */
 static uint64_t time_to_sleep(struct worker *w)
 {
 	uint64_t next = proxy_next_wake(w->core, w->now_ns);
@@ -200,7 +201,7 @@ static void sleep_until_work(struct worker *w)
 	w->now_ns = worker_clock_ns(CLOCK_MONOTONIC); /* strays may have become due */
 }
 
-/* The fewer strays there were, the longer the next ones may wait. */
+/* Plans the next look at strays: the fewer there were, the later. */
 static void plan_strays(struct worker *w, enum wan_port_batch got)
 {
 	if (got == WAN_BATCH_FULL) {
@@ -213,7 +214,7 @@ static void plan_strays(struct worker *w, enum wan_port_batch got)
 	w->unmatched_latest_ns = w->now_ns + w->unmatched_gap_ns;
 }
 
-/* Behind what came in, before any of it is acknowledged. */
+/* Called after the packets of a turn came in, before any of them is acknowledged. */
 void worker_say_owed(struct worker *w)
 {
 	bool owed = proxy_holds(w->core), early = w->acks_early || (owed && w->early_said);
@@ -228,7 +229,8 @@ void worker_say_owed(struct worker *w)
 
 static unsigned take_turn(struct worker *w)
 {
-	/* before the clock: a round trip that began in this turn must not seem to end before it began */
+	/* received before the clock is read: a round trip that began in this turn must not seem to end before it
+	 * began */
 	bool look = w->now_ns >= w->unmatched_at_ns, more = w->wan_ops->receive(w->wan) == WAN_BATCH_FULL;
 	enum wan_port_batch strays = look ? w->wan_ops->receive_unmatched(w->wan) : WAN_BATCH_EMPTY;
 	unsigned n = more || strays == WAN_BATCH_FULL;

@@ -21,16 +21,17 @@ struct worker_params {
 	const char *pcap_dir;    /* NULL: no capture */
 	uint64_t new_epoch;      /* for an arena that begins anew */
 	int notify_fd;           /* eventfd of the main thread */
-	bool may_spin;           /* cores enough to poll instead of sleeping a few microseconds */
+	bool may_spin;           /* there are enough cores to poll instead of sleeping a few microseconds */
 	int cpu;                 /* -1: anywhere */
 };
 
-/* Flows whole, and what else is known of what was asked for. In a snapshot of a worker, and of a link: the sum. */
+/* Flows with all facts, and other facts that the request asks for; of a worker, and in a link's snapshot of all
+ * workers. */
 struct flow_views {
 	struct proxy_flow_view *list; /* those that have ended have facts.ended_ns */
 	uint32_t n;
 	uint32_t left_out; /* beyond FLOW_VIEWS_MAX */
-	uint64_t running_ns; /* how long the worker has been running: before that nothing is known */
+	uint64_t running_ns; /* how long the worker has been running: it knows nothing of the time before */
 	uint64_t heard_ns[3]; /* proxy_host_heard() of the filter's host, src and dst */
 };
 #define FLOW_VIEWS_MAX 4096u /* of a worker: 2 MiB */
@@ -75,8 +76,9 @@ struct worker_cmd {
 	uint32_t serial;                  /* RX_KEYS: the asker's */
 	struct proxy_config *config;      /* RECONFIGURE: comes back in the answer */
 	struct worker_snapshot *snapshot; /* SNAPSHOT: comes back in the answer */
-	uint32_t lan_port;                /* REBIND: its interface is another one now */
-	struct flow_watch *watch; /* WATCH: from now on, NULL: none. In the answer the one before, which is the asker's again */
+	uint32_t lan_port;                /* REBIND: the port whose interface is another one now */
+	struct flow_watch *watch; /* WATCH: the watch from now on, NULL: none. In the answer the former watch, which
+	                           * belongs to the caller again */
 	int result;                       /* REBIND: 0 or negative errno, in the answer */
 };
 
@@ -92,37 +94,40 @@ void worker_port_name(const struct link_config *c, uint32_t port, char ifname[IF
 int worker_open_arena(struct worker **w, const struct worker_params *p, char *err, size_t errlen);
 /* In the order of the shards (wan_port.h). */
 int worker_open_wan(struct worker *w, char *err, size_t errlen);
-/* Behind worker_open_wan(). Packets of hosts wait for it from now on: the kernel must have been told not to forward them.
- * routes: its end of the link's. */
+/* Call after worker_open_wan(). From now on packets of hosts wait in the ports: the caller must have set the rules that
+ * keep the kernel from forwarding them. routes: the worker's end of the link's struct routes. */
 int worker_open_lan(struct worker *w, struct route_worker *routes, char *err, size_t errlen);
 int worker_run(struct worker *w, char *err, size_t errlen);
 
 /* False if the worker has not taken up earlier commands for long. */
 bool worker_command(struct worker *w, const struct worker_cmd *cmd);
-/* A command that was carried out. */
+/* Takes a command that was carried out. False: there is none. */
 bool worker_answer(struct worker *w, struct worker_cmd *cmd);
 bool worker_event(struct worker *w, struct proxy_event *ev);
-/* Events but for those of failed flows that were too many to be kept, ever. */
+/* Events ever lost for lack of room, without those of failed flows. */
 uint64_t worker_events_lost(const struct worker *w);
 
-/* What its paths did over time; to be read from any thread while the worker is. */
+/* The trace of its paths; any thread may read it as long as the worker exists. */
 const struct trace *worker_trace(const struct worker *w);
 
-/* What came in at a LAN port over time, NULL: it is not open; to be read from any thread while the worker is. */
+/* Received bytes of a LAN port over time, NULL: the port is not open; any thread may read it as long as the worker
+ * exists. */
 const struct burst_ring *worker_bursts(const struct worker *w, uint32_t lan_port);
 
-/* It has made a turn since the last call, which also asked for one: an idle worker is woken for it. Main thread. */
+/* True if the worker has made a turn since the last call. Asks for another turn, and wakes an idle worker for it. Main
+ * thread. */
 bool worker_alive(struct worker *w);
 /* Index of the interface that a port takes packets from, 0: that port is not open; from any thread. */
 int worker_lan_ifindex(const struct worker *w, uint32_t lan_port);
 
 /* Ends and joins the thread. Commands that it did not carry out any more come out of worker_answer(). */
 void worker_stop(struct worker *w);
-/* comes_back: the link is started again at once, and what is known of its flows is kept though no packet is left. */
+/* comes_back: the link is started again at once: keeps the flows' descriptors even if no packet is left. */
 void worker_close(struct worker *w, bool comes_back);
 
 uint64_t worker_epoch(const struct worker *w);
-/* It took up an arena of an earlier run, or that had drained. False: if there was one it is lost. */
+/* True if the worker took up an arena of an earlier run, or that arena had drained. False: an earlier arena, if any, is
+ * lost. */
 bool worker_arena_kept(const struct worker *w);
 
 #endif

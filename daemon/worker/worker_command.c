@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_command.c - what the main thread wants of a worker. */
+/* worker_command.c - commands of the main thread to a worker. */
 #include "worker_priv.h"
 
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 
 /* --- flows whole --- */
 
-/* Somebody may want to know why: these come first where there are too many. */
+/* True for flows with trouble: they come first if there are too many flows. */
 static bool is_troubled(const struct proxy_flow_status *f)
 {
 	return f->stalled || f->rnr || f->rnr_back_pressure || f->pairing == PAIR_LEARNING || f->pos_delivered < f->pos_next;
 }
 
-/* A place for one more; NULL: there are enough, or no memory. */
+/* A place for one more view; NULL: FLOW_VIEWS_MAX are reached, or no memory. */
 static struct proxy_flow_view *add_view(struct worker_snapshot *s, uint32_t *room)
 {
 	struct flow_views *v = &s->views;
@@ -139,7 +139,7 @@ static void take_snapshot(struct worker *w, struct worker_snapshot *s)
 	}
 }
 
-/* What only sizes tables or was drawn at start stays as it was, whatever the new file says. */
+/* Takes up a new configuration. Settings that size tables, or values drawn at the start, stay as they were. */
 static void reconfigure(struct worker *w, struct proxy_config *pc)
 {
 	pc->random_seed = w->core_config.random_seed;
@@ -153,14 +153,14 @@ static void reconfigure(struct worker *w, struct proxy_config *pc)
 		log_err("link %s: the core refused the new configuration and keeps the old one", w->label);
 }
 
-/* The keys go with it: numbers begin again, and no two sessions share a key. */
+/* Begins a session together with its keys: packet numbers begin again, and no two sessions share a key. */
 static void begin_session(struct worker *w, const struct worker_cmd *cmd)
 {
 	if (w->seal)
 		seal_take_tx(w->seal, cmd->keys);
 	w->epoch_rx = cmd->session.epoch_rx;
 	w->wan_ops->session(w->wan, w->epoch_rx);
-	w->unmatched_at_ns = 0; /* some are of this session */
+	w->unmatched_at_ns = 0; /* some strays may belong to this session */
 	proxy_session_start(w->core, &cmd->session, w->now_ns);
 }
 
@@ -193,7 +193,7 @@ static void carry_out(struct worker *w, struct worker_cmd *cmd)
 		return;
 	case WORKER_RX_KEYS:
 		seal_take_rx(w->seal, cmd->keys, w->epoch_rx);
-		cmd->keys = NULL; /* not the asker's any more */
+		cmd->keys = NULL; /* the seal owns the keys now */
 		break;
 	case WORKER_RECONFIGURE:
 		reconfigure(w, cmd->config);
@@ -208,7 +208,7 @@ static void carry_out(struct worker *w, struct worker_cmd *cmd)
 		watch(w, cmd);
 		break;
 	}
-	/* as many answers as commands fit: the main thread sends no more than it has taken answers for */
+	/* never full: the main thread does not send more commands than there is room for answers */
 	spsc_put(&w->answers, cmd);
 	w->tell_main = true;
 }
@@ -236,7 +236,7 @@ static void notify_main(struct worker *w)
 		return; /* the counter is full: the main thread has been told already */
 }
 
-/* What the ring to the main thread has no room for stays with the core. */
+/* Events for which the ring to the main thread has no room stay in the core. */
 unsigned worker_pass_events(struct worker *w)
 {
 	struct proxy_event ev;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_lan.c - packets for hosts: next hops, and what waits for one.
+/* worker_lan.c - packets for hosts: next hops, and packets that wait for one.
  *
  * Theory of operation
  *
  * Packet bodies lie in the arena and are valid only until the core is called for something else. So a batch is
  * fetched, addressed, and sent or copied before anything else happens but proxy_lan_unsent().
  *
- * IP that is not RoCEv2 goes to the kernel, which decides whether it is forwarded and how; but only where the kernel's
- * own route leads out of a LAN port, or ends here.
+ * Other IP goes to the kernel, which decides whether and how to forward it; but only if the kernel's own route leads
+ * out of a LAN port, or ends at this machine.
  *
  * A device that takes nothing more makes its port "blocked": the core is then not asked for packets for hosts, and the
  * send is tried again after a short sleep. There is no event to wait for: a full device queue has none. */
@@ -33,7 +33,7 @@ static void show_lan_tx(struct worker *w, const struct lan_tx *t)
 		flow_watch_out(w->watch, w->core, w->now_ns, t);
 }
 
-/* Probes do not wait for a next hop: the core asks again, and knows then what is on its way. */
+/* A packet without a next hop waits or is dropped. Probes do not wait: the core sends them again. */
 static void no_way(struct worker *w, const struct lan_tx *t, enum route_answer answer)
 {
 	if (t->probe)
@@ -124,7 +124,7 @@ static unsigned send_lan_batch(struct worker *w)
 	return got;
 }
 
-/* A packet that waited, as a frame if its host is known now. */
+/* Makes a frame of a packet that waited, if its next hop is known now. */
 static enum route_answer address_waiting(struct worker *w, const struct waiting_packet *p, struct lan_frame *f)
 {
 	struct next_hop hop;
@@ -140,7 +140,7 @@ static enum route_answer address_waiting(struct worker *w, const struct waiting_
 	return ROUTE_OK;
 }
 
-/* Sends those whose host has answered, forgets those that there is no way for, or that waited too long. */
+/* Sends waiting packets whose next hop is known now, drops those without a route, or that waited too long. */
 static void send_waiting(struct worker *w)
 {
 	unsigned n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_open.c - a worker's life as the main thread sees it: arena, core, sockets, thread. */
+/* worker_open.c - opening and closing a worker, on the main thread: arena, core, sockets, thread. */
 #define _GNU_SOURCE
 #include "worker_priv.h"
 
@@ -31,7 +31,7 @@ static int open_rings(struct worker *w)
 	           : -ENOMEM;
 }
 
-/* Whose NUMA node the memory is wanted on. */
+/* The interface on whose NUMA node the memory is placed. */
 static const char *lan_ifname(const struct link_config *c)
 {
 	return c->nlan_ports ? c->lan_ports[0] : NULL;
@@ -95,7 +95,8 @@ static int open_file(struct worker *w, const struct arena_file_params *fp, char 
 	return r;
 }
 
-/* The trailer says that something is in the file, and the core does not find its arena there. */
+/* The trailer says that the file holds packets, but the core does not find its arena: sets the file aside and begins
+ * anew. */
 static int begin_anew(struct worker *w, const struct arena_file_params *fp, char *err, size_t errlen)
 {
 	int r = arena_file_set_aside(&w->arena, "the arena's superblock is damaged", err, errlen);
@@ -204,7 +205,7 @@ void worker_port_name(const struct link_config *c, uint32_t port, char ifname[IF
 		ip_port_worker_name(ifname, c->name);
 }
 
-/* The ring that the pauses need, if there are to be any. */
+/* Plans the ring size that Pfc= needs, if it is on. */
 static int plan_pause(struct worker *w, const char *ifname, struct pfc_plan *plan, char *err, size_t errlen)
 {
 	if (!w->pause)
@@ -229,7 +230,7 @@ static int open_pause(struct worker *w, char *err, size_t errlen)
 	return lan_pause_open(&w->pause, &params, err, errlen);
 }
 
-/* The IP port is the kernel's, whatever the others are. */
+/* Opens a port. The IP port always uses AF_PACKET. */
 static int open_port(struct worker *w, const struct lan_port_ops *ops, struct lan_port_params *lp, char *err,
                      size_t errlen)
 {
@@ -240,13 +241,13 @@ static int open_port(struct worker *w, const struct lan_port_ops *ops, struct la
 	return r;
 }
 
-/* How the link's ports reach the wire. */
+/* The functions of the link's LAN ports. */
 static const struct lan_port_ops *lan_engine(const struct link_config *c)
 {
 	return c->engine == ENGINE_DPDK ? &lan_engine_ops : &lan_packet_ops;
 }
 
-/* A port that cannot have the arena copies. */
+/* Lends the arena to a port. A port that cannot use the arena copies. */
 static void lend_arena(struct worker *w, uint32_t port, const char *ifname)
 {
 	const struct lan_lend lend = {.core = w->core, .fn = worker_lan_landed};
@@ -272,8 +273,8 @@ static int open_lan_port(struct worker *w, struct lan_port_params *lp, char *err
 	return w->pause ? lan_pause_watch(w->pause, w->lan[w->nlan - 1], lp->ifname, &plan, err, errlen) : 0;
 }
 
-/* Frames there are for the MAC of the kernel's end: that of the other interface. Without a barrier none come, and the
- * link does without the port if need be. */
+/* Opens the IP port. Its frames are for the MAC of the other interface, the kernel's end. Without a barrier no frames
+ * come, and the link can run without the port. */
 static int open_ip_port(struct worker *w, struct lan_port_params *lp, char *err, size_t errlen)
 {
 	bool barrier = config_barrier(&w->config) != BARRIER_OFF;
@@ -412,7 +413,7 @@ static void wake(const struct worker *w)
 	uint64_t one = 1;
 
 	if (write(w->command_fd, &one, sizeof(one)) < 0)
-		return; /* full counter: it is awake */
+		return; /* the counter is full: the worker is awake */
 }
 
 bool worker_command(struct worker *w, const struct worker_cmd *cmd)
@@ -436,13 +437,13 @@ bool worker_answer(struct worker *w, struct worker_cmd *cmd)
 {
 	if (spsc_take(&w->answers, cmd))
 		return true;
-	/* the thread has ended: what it left behind comes back as it is */
+	/* after the thread has ended: commands that it did not carry out come back unchanged */
 	return !w->running && spsc_take(&w->commands, cmd);
 }
 
 bool worker_event(struct worker *w, struct proxy_event *ev)
 {
-	/* the thread has ended: what it left behind is still with the core */
+	/* after the thread has ended: its last events are still in the core */
 	return spsc_take(&w->events, ev) || (!w->running && w->core && proxy_event_next(w->core, ev));
 }
 
@@ -461,7 +462,7 @@ void worker_stop(struct worker *w)
 	w->running = false;
 }
 
-/* Some host has been told that bytes arrived which its responder does not have yet. */
+/* True if some host's bytes were acknowledged before its responder had them. */
 static bool worker_owes(const struct worker *w)
 {
 	struct proxy_flow_status f;
@@ -473,7 +474,7 @@ static bool worker_owes(const struct worker *w)
 	return false;
 }
 
-/* Nothing at all in the arena that a rebuild would want. */
+/* True if the arena holds nothing that a rebuild needs. */
 static bool drained(const struct worker *w)
 {
 	struct proxy_link_status s;

@@ -30,7 +30,7 @@ enum worker_limits {
 	SPIN_NS = 50000,                 /* waits shorter than this are spun over, if at all */
 	STRAYS_NS = 2000000,             /* strays are looked at once in so long, at most ... */
 	STRAYS_IDLE_NS = STRAYS_NS * 16, /* ... and at least */
-	IDLE_TURNS_MAX = 16,             /* turns without work although the core says "at once", before a short sleep */
+	IDLE_TURNS_MAX = 16,             /* turns without work while the core's deadline is now, before a short sleep */
 	LOOK_EVERY = 256,    /* turns between looks at epoll while busy, for errors that an interface left */
 };
 
@@ -42,7 +42,7 @@ struct worker {
 	struct proxy *core;
 	struct proxy_config core_config; /* as started with */
 	struct arena_file arena;
-	bool acks_early; /* for some pair of hosts, as configured now */
+	bool acks_early; /* early ACKs are configured for some pair of hosts */
 	bool owed_said; /* what arena_file_say_owed() was told last */
 	bool early_said; /* what arena_file_say_early() was told last */
 	struct seal *seal;       /* NULL: Encryption=none */
@@ -72,8 +72,8 @@ struct worker {
 	uint64_t wall_ns;          /* CLOCK_REALTIME of this turn, for captures */
 	uint64_t now_ns;           /* of this turn */
 	uint64_t started_ns;       /* the core is from then on */
-	uint64_t unmatched_at_ns;  /* strays may be looked at from then on ... */
-	uint64_t unmatched_latest_ns; /* ... and are, if nothing else wakes the worker */
+	uint64_t unmatched_at_ns;  /* from this time on strays may be taken ... */
+	uint64_t unmatched_latest_ns; /* ... and at this time the worker wakes for them */
 	uint64_t unmatched_gap_ns;    /* between the last look and the latest */
 	uint32_t turn, idle_turns;
 	/* main thread */
@@ -103,7 +103,7 @@ static inline uint32_t worker_ip_port(const struct worker *w)
 	return w->config.nlan_ports;
 }
 
-/* Whether a worker with that configuration acknowledges anything early. */
+/* True if a worker with that configuration acknowledges anything early. */
 static inline bool worker_acks_early(const struct proxy_config *c)
 {
 	bool early = c->mode != ACK_MODE_HOST;
@@ -121,14 +121,14 @@ void worker_say_owed(struct worker *w);
 /* arg: the worker. A packet that a device wrote into a blank: lan_rx_slot_fn. */
 void worker_lan_landed(void *arg, uint32_t *slot, uint16_t off, size_t len, uint16_t vlan_tci);
 
-/* worker_command.c: one turn's dealings with the main thread. Returns how many commands there were. */
+/* worker_command.c: carries out the main thread's commands of a turn. Returns how many there were. */
 unsigned worker_run_commands(struct worker *w);
 /* Returns how many went to the main thread. */
 unsigned worker_pass_events(struct worker *w);
 
 /* worker_lan.c: sends at most one batch to hosts. Returns how many packets the core gave. */
 unsigned worker_send_lan(struct worker *w);
-/* Tries again what a port did not take; true if something is still left. */
+/* Sends again frames that a port did not take; true if some are still left. */
 bool worker_lan_blocked(struct worker *w);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker_relay.c - what the relay's thread wants of a worker.
+/* worker_relay.c - commands of the relay's thread to a worker.
  *
- * A slot that cannot be had now is asked for again each turn, in the order of the requests of its channel. Chunks that
- * came are handed over as long as the ring has room: in the core they wait in the buffer. */
+ * A slot request that cannot be served now is tried again each turn, in the order of the channel's requests. Chunks
+ * that came are handed over as long as the ring has room: in the core they wait in the buffer. */
 #include "worker_relay.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ struct take_queue {
 	struct relay_command take[RELAY_TAKES_MAX];
 };
 
-#define LINE_NS 250000000ull /* the line is told of so often */
+#define LINE_NS 250000000ull /* interval of RELAY_LINE notes */
 
 struct relay_port {
 	struct spsc commands, notes;
@@ -97,14 +97,14 @@ void worker_relay_open(struct worker *w, struct relay_port *r)
 	w->relay = r;
 }
 
-/* Room in the ring was looked for before. */
+/* Puts a note into the ring; the caller has checked its room. */
 static void note(struct relay_port *r, const struct relay_note *n)
 {
 	spsc_put(&r->notes, n);
 	r->tell = true;
 }
 
-/* Half of the ring is for what answers commands. */
+/* True if notes that answer no command have room: half of the ring is for answers. */
 static bool room_for_notes(struct relay_port *r, uint32_t n)
 {
 	return spsc_used(&r->notes) + n <= RELAY_NOTES;
@@ -194,7 +194,7 @@ static void tell_status(struct worker *w, struct relay_port *r, uint32_t channel
 	note(r, &moved);
 }
 
-/* What the paths may send now, and what of that nobody took. */
+/* Tells the relay the rate that the paths may send now, and the unused part of it. */
 static void tell_line(struct worker *w, struct relay_port *r)
 {
 	struct relay_note n = {.type = RELAY_LINE};
@@ -227,7 +227,7 @@ unsigned worker_run_relay(struct worker *w)
 	n = run_commands(w, r);
 	if (room_for_notes(r, RELAY_CHANNELS_MAX + 1)) {
 		for (uint32_t i = 0; i < w->core_config.relay_channels; i++)
-			tell_status(w, r, i); /* before its slots: of which life they are */
+			tell_status(w, r, i); /* before its slots, so that the relay knows their life */
 		tell_line(w, r);
 	}
 	for (uint32_t i = 0; i < w->core_config.relay_channels; i++)

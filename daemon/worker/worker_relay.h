@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker_relay.h - the rings between the relay's thread and a worker, which alone calls the core.
  *
- * The relay's thread asks for slots, fills and commits them, and says which chunks are done; the worker tells what came
- * of it. A slot is the relay thread's from its note until its command. */
+ * The relay's thread asks for slots, fills and commits them, and tells which chunks are done; the worker answers by
+ * notes. The relay's thread owns a slot from its note until its command. */
 #ifndef DAEMON_WORKER_RELAY_H
 #define DAEMON_WORKER_RELAY_H
 
@@ -15,7 +15,7 @@
 struct worker;
 struct relay_port;
 
-#define RELAY_TAKES_MAX 128 /* slots asked for on a channel and not had */
+#define RELAY_TAKES_MAX 128 /* slots asked for on a channel and not received yet */
 
 enum relay_command_type { RELAY_TAKE, RELAY_COMMIT, RELAY_GIVE_UP, RELAY_FINISH };
 
@@ -57,14 +57,16 @@ void relay_port_free(struct relay_port *r);
 /* Relay's thread. Returns false if the ring is full: after relay_port_wake() there is room soon. */
 bool relay_port_command(struct relay_port *r, const struct relay_command *c);
 bool relay_port_note(struct relay_port *r, struct relay_note *n);
-/* Relay's thread: what comes of one note, and slots asked for on all channels, fit into the ring of commands. */
+/* Relay's thread: true if the ring of commands has room for the commands that follow from one note, and for slot
+ * requests on all channels. */
 bool relay_port_has_room(struct relay_port *r);
 /* Relay's thread: the worker looks at the commands. */
 void relay_port_wake(struct worker *w);
 
 /* The memory that chunks are in, for a device that is to reach it. */
 void *worker_relay_arena(const struct worker *w, size_t *len);
-/* The worker's port, before it runs; and one turn's dealings with it. Returns how many there were. */
+/* worker_relay_open(): gives the worker its port, before it runs. worker_relay_turn(): a turn's work for it. Returns
+ * how many commands and notes there were. */
 void worker_relay_open(struct worker *w, struct relay_port *r);
 unsigned worker_run_relay(struct worker *w);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* longreach.c - liblongreach: messages over a socket, and the events that come between answers. */
+/* longreach.c - liblongreach: messages over a socket, and events that come between answers. */
 #define _GNU_SOURCE /* SOCK_CLOEXEC */
 #include "longreach.h"
 
@@ -19,7 +19,7 @@
 
 #define RUN_DIR "/run/longreach"
 
-/* An event that came while an answer was waited for. */
+/* An event that came before an awaited answer. */
 struct kept {
 	struct kept *next;
 	size_t len;
@@ -31,7 +31,7 @@ struct lr {
 	struct lr_rdma *rdma; /* NULL: the handle is of a socket */
 	uint32_t serial;
 	struct kept *first, **last;
-	struct kept *out; /* the one that the caller has */
+	struct kept *out; /* the event that the caller has */
 	uint8_t buf[LR_MSG_MAX];
 };
 
@@ -103,7 +103,7 @@ static int keep(struct lr *h, size_t len)
 	return 0;
 }
 
-/* The answer to the request that was sent last, in buf. Its result, or negative errno. */
+/* Receives the answer to the last request into buf. Returns its result, or negative errno. */
 static int answer(struct lr *h, size_t *len)
 {
 	struct lr_msg m;
@@ -122,7 +122,7 @@ static int answer(struct lr *h, size_t *len)
 	return r < 0 ? r : -EPROTO;
 }
 
-/* Sends a request and takes its answer; op: where the answer's id goes. */
+/* Sends a request and takes its answer; *op: the answer's id. */
 static int ask(struct lr *h, struct lr_msg *m, const void *data, size_t len, int fd, uint64_t *op)
 {
 	struct lr_msg a;
@@ -179,7 +179,7 @@ static int open_rdma(const char *address, struct lr **out)
 	return 0;
 }
 
-/* No relay of this link is on this machine: the site's edge has it, if a file says which that is. */
+/* Opens the relay at the site's edge, if LR_EDGES names the edge: this machine has no relay of this link. */
 static int open_edge(const char *link, struct lr **out)
 {
 	const char *file = getenv("LONGREACH_EDGES"), *rdma = getenv("LONGREACH_RDMA");

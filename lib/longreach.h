@@ -13,12 +13,12 @@
  *     while (lr_wait(h, &ev, -1) == 1 && !(ev.type == LR_EV_DONE && ev.id == op))
  *             ;
  *
- * Operations are asynchronous. Their ends and everything else come as events, in lr_wait() or, with poll(2) on lr_fd(),
- * without waiting. Operations of one program are carried out in any order; one whose `after` names another one begins
- * when that one has ended well.
+ * Operations are asynchronous. Their ends and all notices come as events, in lr_wait() or, with poll(2) on lr_fd(),
+ * without waiting. Operations of one program are carried out in any order; an operation whose `after` names another one
+ * begins when the other has ended well.
  *
- * Promises. An operation ends with LR_OK when what its `promise` asks for is true (enum lr_promise). What was promised
- * early and fails later comes as LR_EV_LATE: after the loss of a buffer, or if the region's owner has gone.
+ * Promises. An operation ends with LR_OK when its `promise` is fulfilled (enum lr_promise). If an operation that ended
+ * early fails later, LR_EV_LATE tells it: after the loss of a buffer, or if the region's owner is gone.
  *
  * Not thread-safe: one handle belongs to one thread at a time. Functions return 0 or what their comment says, and a
  * negative errno. */
@@ -42,17 +42,18 @@ struct lr;
 /* How an operation ended. */
 enum lr_status {
 	LR_OK = 0,
-	LR_NO_REGION = 1,      /* nobody exports a region of that name there */
-	LR_OUT_OF_BOUNDS = 2,  /* offset and length leave the region */
+	LR_NO_REGION = 1,      /* no program exports a region of that name there */
+	LR_OUT_OF_BOUNDS = 2,  /* offset and length exceed the region */
 	LR_PERMISSION = 3,     /* the region may not be read, or not be written, from here */
-	LR_NO_SERVICE = 4,     /* nobody serves it there */
+	LR_NO_SERVICE = 4,     /* no program serves it there */
 	LR_NO_RELAY = 5,       /* the other edge has no relay */
 	LR_PEER_RESTARTED = 6, /* the other edge started again, or a buffer was lost: the operation may have happened in part */
-	LR_IO_LOCAL = 7,       /* this site's descriptor could not be read or written: it is shorter, say */
-	LR_IO_REMOTE = 8,      /* the same of the region */
+	LR_IO_LOCAL = 7,       /* this site's descriptor could not be read or written, for example because it is
+	                        * shorter */
+	LR_IO_REMOTE = 8,      /* the region could not be read or written */
 	LR_CANCELLED = 9,
-	LR_PROVIDER_GONE = 10, /* who serves a call has gone before it replied */
-	LR_NO_ROOM = 11,       /* too many calls at once there */
+	LR_PROVIDER_GONE = 10, /* the program that serves the call is gone, without a reply */
+	LR_NO_ROOM = 11,       /* too many calls at the other site at once */
 	LR_BEFORE_FAILED = 12, /* the operation named by `after` did not end well */
 	LR_GPU_LOST = 13,      /* the GPU of one of the ends: CUDA has broken the daemon's context, or the GPU has gone */
 	LR_GPU_CONTEXT = 14,   /* the daemon's context on the GPU was destroyed */
@@ -73,7 +74,7 @@ enum lr_promise {
 	LR_DONE = 3, /* and written to the region, and the notice is delivered */
 };
 
-/* What the other site may do with a region. */
+/* Access of the other site to a region. */
 enum lr_access {
 	LR_PEER_READ = 1,
 	LR_PEER_WRITE = 2,
@@ -83,28 +84,32 @@ enum lr_access {
 struct lr_transfer {
 	int fd;                /* of a file or a memfd: read for a put, written for a get. It may be closed at once */
 	uint64_t offset;       /* in it */
-	uint64_t length;       /* of the bytes; 0: a put of its notice alone, a get of all to the region's end */
+	uint64_t length;       /* number of bytes; 0: a put only delivers its notice, a get reads to the region's end */
 	const char *region;    /* at the other site */
 	uint64_t region_offset;
 	enum lr_promise promise; /* of a put */
-	const void *notice;    /* of a put: what the region's owner is told when all bytes are there */
-	size_t notice_len;     /* at most LR_NOTICE_MAX; 0: it is told nothing */
+	const void *notice;    /* of a put: delivered to the region's owner when all bytes are there */
+	size_t notice_len;     /* at most LR_NOTICE_MAX; 0: no notice */
 	uint64_t after;        /* an operation of this handle; 0: begins at once */
-	const char *local;     /* a region that this handle exports, in place of fd: GPU memory, say. offset is in it. NULL: fd */
-	void *memory;          /* of this program, in place of fd; offset is in it. Its bytes are left alone until LR_EV_DONE */
+	const char *local;     /* a region that this handle exports, in place of fd, for example GPU memory; offset
+	                        * counts in the region. NULL: fd */
+	void *memory;          /* memory of this program, in place of fd; offset counts in it. The program must not
+	                        * change its bytes until LR_EV_DONE */
 };
 
-/* Bytes of a vector: so many, from offset on of what the transfer names, and from region_offset on of the region. */
+/* A piece of a vector: length bytes, from offset on in the transfer's descriptor or memory, and from region_offset on
+ * in the region. */
 struct lr_piece {
 	uint64_t offset, region_offset, length;
 };
 
 enum lr_event_type {
 	LR_EV_DONE,   /* operation id has ended: status, promise, bytes; data: the reply of a call */
-	LR_EV_LATE,   /* operation id had ended well early, and has failed since: status */
+	LR_EV_LATE,   /* operation id had ended well early, and has failed later: status */
 	LR_EV_NOTICE, /* a put into region `name` is complete: data is its notice, offset and bytes where */
 	LR_EV_CALL,   /* service `name` is called: id is for lr_reply(), data the request */
-	LR_EV_LOST,   /* region `name`, which is GPU memory, is given up: status. Its operations fail until it is unexported */
+	LR_EV_LOST,   /* region `name`, which is GPU memory, is broken: status. Its operations fail until it is
+	               * unexported */
 };
 
 /* Valid until the next call with the handle. */
@@ -120,30 +125,31 @@ struct lr_event {
 	size_t len;
 };
 
-/* Connects to the relay of a link. path: its socket, NULL: $LONGREACH_RELAY, or /run/longreach/LINK.relay. -EACCES: not
- * root and not of the link's [Relay] Group=.
+/* Connects to the relay of a link. path: its socket, NULL: $LONGREACH_RELAY, or /run/longreach/LINK.relay. -EACCES: the
+ * caller is neither root nor in the link's [Relay] Group=.
  *
- * With neither path nor $LONGREACH_RELAY, on a machine without that socket, the edge that /etc/longreach/edges names for the
- * link is connected to by RDMA, as below; $LONGREACH_RDMA=no keeps it from that. -ENOENT: there is neither; -EINVAL: the line
- * of the link in the file makes no sense. Nothing is tried in place of something else that is there and fails.
+ * With neither path nor $LONGREACH_RELAY, on a machine without that socket, lr_open() connects by RDMA, as below, to
+ * the edge that /etc/longreach/edges names for the link, unless $LONGREACH_RDMA=no. -ENOENT: neither the socket nor a
+ * line for the link exists; -EINVAL: the link's line in the file is malformed. If the first existing choice fails, no
+ * other is tried.
  *
- * A path of rdma:ADDRESS[:PORT] connects by RDMA to the edge with that RelayListen=, from this host or another: the edge
- * reads and writes this program's memory itself. Such a handle puts, gets, cancels and waits; all else is -EOPNOTSUPP. The
- * length of a get must be given. -EACCES: RelayAllow= does not name this host (or, of lr_put() and lr_get(), not for that
- * region); -ENODEV: no RDMA here, or none there; -ECONNREFUSED: nobody listens; -EPROTONOSUPPORT: another version;
- * -EMFILE: too many clients. */
+ * A path of rdma:ADDRESS[:PORT] connects by RDMA to the edge with that RelayListen=, from this host or another: the
+ * edge reads and writes this program's memory itself. Such a handle can put, get, cancel and wait; all other calls
+ * return -EOPNOTSUPP. The length of a get must be given. -EACCES: RelayAllow= does not name this host (or, of lr_put()
+ * and lr_get(), not for that region); -ENODEV: no RDMA here, or none there; -ECONNREFUSED: no edge listens there;
+ * -EPROTONOSUPPORT: another version; -EMFILE: too many clients. */
 int lr_open(const char *link, const char *path, struct lr **h);
-/* Ends all: what was exported is gone, operations that are not in the buffer are given up. */
+/* Closes the handle: its exports are removed, operations whose bytes are not all in the buffer are given up. */
 void lr_close(struct lr *h);
-/* For poll(2): readable when events come. Those that came during another call are not seen there: take events with
- * timeout 0 until there are none, then poll. */
+/* For poll(2): readable when events come. Events that came during another call do not make it readable: take events
+ * with timeout 0 until there are none, then poll. */
 int lr_fd(const struct lr *h);
 
 /* Exports size bytes of fd, from offset on. The daemon reads and writes it by pread(2) and pwrite(2) on its own
  * copy of the descriptor, which must be open for what access allows. access: enum lr_access. -EEXIST: the name is
  * taken; -EINVAL; -ENOSPC: too many. */
 int lr_export(struct lr *h, const char *name, int fd, uint64_t offset, uint64_t size, unsigned access);
-/* When it returns, the daemon has let go of GPU memory: the program may free it. */
+/* When lr_unexport() returns, the daemon has released GPU memory: the program may free it. */
 int lr_unexport(struct lr *h, const char *name);
 
 /* GPU memory of this program, as CUDA's driver shares it with another process. */
@@ -152,46 +158,47 @@ struct lr_gpu {
 	char pci_bus_id[16];   /* of its GPU: cuDeviceGetPCIBusId() */
 	uint64_t offset, size; /* of the part that is exported, in the allocation: cuMemGetAddressRange() tells its base */
 };
-/* Exports GPU memory. The daemon copies it by CUDA, in a process of its own: what the program's kernels and copies write must
- * be there (cuCtxSynchronize()) before a put of it begins, and what is written there is visible to kernels that begin after the
- * notice. access may be 0: the region is for this handle's own operations (lr_transfer.local). -EOPNOTSUPP: the link has no
- * [Relay] GPU=yes; -ENODEV: no CUDA or no such GPU there; -ENOMEM; -EINVAL: no such memory; -EIO: another error of CUDA, which
- * the daemon's log names. */
+/* Exports GPU memory. The daemon copies the memory by CUDA, in another process: writes of the program's kernels and
+ * copies must be complete (cuCtxSynchronize()) before a put from it begins, and bytes written by a put are visible to
+ * kernels that begin after the notice. access may be 0: the region is for this handle's own operations
+ * (lr_transfer.local). -EOPNOTSUPP: the link has no [Relay] GPU=yes; -ENODEV: no CUDA or no such GPU there; -ENOMEM;
+ * -EINVAL: no such memory; -EIO: another error of CUDA, which the daemon's log names. */
 int lr_export_gpu(struct lr *h, const char *name, const struct lr_gpu *memory, unsigned access);
 
-/* The same of memory of cuMemCreate(), which has no such handle: fd is what cuMemExportToShareableHandle() gave
- * (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), and may be closed at once; allocation: the size that was created. memory->handle is
- * not looked at; its offset is in the allocation. */
+/* The same for memory of cuMemCreate(), which has no such handle: fd is what cuMemExportToShareableHandle() gave
+ * (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), and may be closed at once; allocation: the size that was created.
+ * memory->handle is ignored; memory->offset counts in the allocation. */
 int lr_export_gpu_fd(struct lr *h, const char *name, int fd, uint64_t allocation, const struct lr_gpu *memory, unsigned access);
 
 /* Begin an operation; *op names it in events. -EAGAIN: too many are under way; -EINVAL. */
 int lr_put(struct lr *h, const struct lr_transfer *t, uint64_t *op);
 int lr_get(struct lr *h, const struct lr_transfer *t, uint64_t *op);
-/* The same with n pieces, 1 to LR_PIECES_MAX, as one operation: its end, promise and notice are of all of them. offset, length
- * and region_offset of t are 0; no piece is of 0 bytes. Pieces may lie in any order; where two overlap in what is written,
- * the bytes of either may be there. A put's notice names the range that encloses the pieces. Not over RDMA: -EOPNOTSUPP. */
+/* The same with n pieces, 1 to LR_PIECES_MAX, as one operation: its end, promise and notice are of all of them. offset,
+ * length and region_offset of t are 0; no piece is of 0 bytes. Pieces may lie in any order; if two overlap where they
+ * are written, the bytes of either may be there. A put's notice names the range that encloses the pieces. Not over
+ * RDMA: -EOPNOTSUPP. */
 int lr_putv(struct lr *h, const struct lr_transfer *t, const struct lr_piece *piece, size_t n, uint64_t *op);
 int lr_getv(struct lr *h, const struct lr_transfer *t, const struct lr_piece *piece, size_t n, uint64_t *op);
-/* Ends it with LR_CANCELLED, unless it ends first. Bytes that are on their way are still written. */
+/* Ends the operation with LR_CANCELLED, unless it ends first. Bytes under way are still written. */
 int lr_cancel(struct lr *h, uint64_t op);
 
-/* Serves calls by that name. -EEXIST: somebody does. */
+/* Serves calls of that name. -EEXIST: another program serves it. */
 int lr_serve(struct lr *h, const char *service);
 /* Calls a service at the other site. len: at most LR_CALL_MAX. A call that ends with LR_PEER_RESTARTED may have been
  * carried out. */
 int lr_call(struct lr *h, const char *service, const void *request, size_t len, uint64_t *op);
-/* Answers LR_EV_CALL. status: LR_OK, or what the caller is told. */
+/* Answers LR_EV_CALL. status: LR_OK, or the status for the caller. */
 int lr_reply(struct lr *h, uint64_t call, enum lr_status status, const void *reply, size_t len);
 
-/* Takes the next event. 1: *ev is filled in; 0: none came in timeout_ms (-1: however long it takes); -EPIPE: the daemon
- * has gone, and with it all operations of the handle that it did not keep. */
+/* Takes the next event. 1: *ev is filled in; 0: none came in timeout_ms (-1: waits for ever); -EPIPE: the daemon is
+ * gone, and with it all operations of the handle that are not in its buffer. */
 int lr_wait(struct lr *h, struct lr_event *ev, int timeout_ms);
 
-/* What the link could take now. */
+/* The rates of the link now. */
 struct lr_rate {
-	uint64_t line_bps;     /* what is sent at most now, of all workers */
-	uint64_t free_bps;     /* of this what RDMA and the relay left free in the last second */
-	uint64_t queued_bytes; /* of the relay, in this edge's buffer and in front of it */
+	uint64_t line_bps;     /* the most that all workers may send now */
+	uint64_t free_bps;     /* the part of it that RDMA and the relay left free in the last second */
+	uint64_t queued_bytes; /* bytes of the relay that wait in this edge's buffer and in front of it */
 	uint64_t rtt_ns;
 };
 int lr_rate(struct lr *h, struct lr_rate *r);
@@ -203,7 +210,7 @@ struct lr_region {
 	unsigned access;
 	uint64_t bytes_in, bytes_out; /* written to it and read from it by the other site */
 };
-/* Fills in up to n. Returns how many there are. */
+/* Fills in up to n regions. Returns how many regions there are. */
 int lr_regions(struct lr *h, struct lr_region *list, size_t n);
 
 const char *lr_strerror(enum lr_status status);

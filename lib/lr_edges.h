@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lr_edges.h - /etc/longreach/edges: which edge of this site has a link's relay, for hosts that have none of their own.
+/* lr_edges.h - /etc/longreach/edges: names the edge of this site that has a link's relay, for hosts without a relay.
  *
  * Each line is LINK ADDRESS[:PORT], as of RelayListen=; # begins a comment. The first line of a link counts. */
 #ifndef LR_EDGES_H

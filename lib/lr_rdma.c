@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lr_rdma.c - the relay of a link over RDMA: a queue pair to the edge, and memory that the edge reads and writes itself.
  *
- * Memory of a transfer is registered for its time: from the request to LR_EV_DONE, before which the edge has posted nothing
- * that it has not ended. A descriptor is mapped for it. When the connection breaks, the edge is asked why by another
- * REQ with the same number, which it refuses with the reason. */
+ * A transfer's memory is registered from the request to LR_EV_DONE; by then the edge has ended all work that it had
+ * posted. A descriptor is mapped for the transfer. When the connection breaks, the library asks the edge for the reason
+ * by another REQ with the same number, which the edge rejects with the reason. */
 #define _GNU_SOURCE
 #include "lr_rdma.h"
 
@@ -29,7 +29,7 @@
 #define BUFFER     512
 #define CONNECT_MS 5000
 #define ANSWER_MS  30000
-#define WHY_TRIES  10 /* the edge may see the end a little later than its client */
+#define WHY_TRIES  10 /* the edge may notice the end a little later than its client */
 #define WHY_MS     100
 #define WR_REQUEST RECEIVES /* wr_id; receives: the buffer's number */
 
@@ -159,7 +159,7 @@ static int resolve(const struct lr_verbs *v, struct rdma_event_channel *ch, stru
 	return next_event(v, ch, &type, &hello);
 }
 
-/* Sends a REQ with the number. 0: it was accepted. A negative errno: what the edge says of it, in *hello as well. */
+/* Sends a REQ with the number. 0: it was accepted. A negative errno: the edge's reason, also in *hello. */
 static int connect_id(const struct lr_verbs *v, struct rdma_event_channel *ch, struct rdma_cm_id *id, uint32_t number,
                       struct lr_rdma_hello *hello)
 {
@@ -305,7 +305,7 @@ static void transfer_over(struct lr_rdma *c, uint64_t op)
 	}
 }
 
-/* Where the bytes are: the program's memory, or its descriptor's, mapped. */
+/* Finds the transfer's memory: the program's, or the mapped descriptor's. */
 static int find_memory(struct transfer *t, const struct lr_transfer *what, bool put, uint8_t **at)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), skip = what->offset % page;
@@ -325,7 +325,8 @@ static int find_memory(struct transfer *t, const struct lr_transfer *what, bool 
 	    (put || ftruncate(what->fd, (off_t)(what->offset + what->length)) < 0))
 		return -ERANGE;
 	t->map_len = (size_t)(what->length + skip);
-	/* a mapping that may only be read cannot be registered by kernels up to 6.1: of a private one they make a copy */
+	/* kernels up to 6.1 cannot register a read-only mapping; a private writable mapping is copied on
+	 * registration */
 	t->map = mmap(NULL, t->map_len, PROT_READ | PROT_WRITE, put && !writable ? MAP_PRIVATE : MAP_SHARED, what->fd,
 	              (off_t)(what->offset - skip));
 	if (t->map == MAP_FAILED) {
@@ -401,7 +402,7 @@ static void take_completions(struct lr_rdma *c)
 	}
 }
 
-/* Takes what has come. */
+/* Takes all completions. */
 static void look(struct lr_rdma *c)
 {
 	struct rdma_cm_event *ev;
@@ -420,7 +421,7 @@ static void look(struct lr_rdma *c)
 	}
 }
 
-/* Until something may have come. */
+/* Waits until completions may have come. */
 static int wait_ready(struct lr_rdma *c, int timeout_ms)
 {
 	struct pollfd p = {.fd = c->epoll_fd, .events = POLLIN};
@@ -445,7 +446,7 @@ static int ask(struct lr_rdma *c, struct lr_rdma_request *q, uint64_t *id)
 	if (c->v.post_send(c->id->qp, &wr, &bad) != 0)
 		return -EPIPE;
 	c->sending = true;
-	/* its buffer is the next request's: that it is sent is waited for as well */
+	/* waits until the request is sent, too: the next request uses the same buffer */
 	while (!c->over && (c->sending || c->answer.type != LRM_ANSWER || c->answer.serial != q->serial)) {
 		int64_t left = end_ms - now_ms();
 
@@ -494,7 +495,7 @@ int lr_rdma_transfer(struct lr_rdma *c, uint32_t type, const struct lr_transfer 
 	t->op = id;
 	t->next = c->transfers;
 	c->transfers = t;
-	/* it may have ended before its answer was taken */
+	/* the transfer may have ended before its answer was taken */
 	for (const struct waiting *w = c->first; w; w = w->next)
 		if (w->event.kind == LR_EV_DONE && w->event.id == id) {
 			transfer_over(c, id);
@@ -511,7 +512,8 @@ int lr_rdma_cancel(struct lr_rdma *c, uint64_t op)
 
 /* --- the end --- */
 
-/* Asks the edge once. 1: *hello says; 0: it has nothing to say yet; a negative errno: it cannot be asked. */
+/* Asks the edge once. 1: *hello has the reason; 0: the edge knows none yet; a negative errno: the edge does not
+ * answer. */
 static int ask_why(struct lr_rdma *c, struct lr_rdma_hello *hello)
 {
 	struct rdma_event_channel *events = c->v.create_event_channel();
@@ -540,7 +542,7 @@ static int ask_why(struct lr_rdma *c, struct lr_rdma_hello *hello)
 	return told;
 }
 
-/* What is under way ends, with the edge's reason if it has one. */
+/* Ends all transfers under way, with the edge's reason if there is one. */
 static void end_transfers(struct lr_rdma *c)
 {
 	struct lr_rdma_hello hello = {0};
@@ -612,7 +614,7 @@ int lr_rdma_wait(struct lr_rdma *c, struct lr_event *ev, int timeout_ms)
 	}
 }
 
-/* The queue pair first: afterwards the edge reaches no memory. */
+/* Destroys the queue pair first: afterwards the edge cannot access the memory. */
 void lr_rdma_close(struct lr_rdma *c)
 {
 	struct lr_event ev;

@@ -6,7 +6,7 @@
 
 #define MAGIC 0x6c727264u /* lrrd */
 
-/* The library includes no header of the daemon's. */
+/* Own functions: the library includes no header of the daemon. */
 static uint64_t get(const uint8_t *p, unsigned n)
 {
 	uint64_t v = 0;
@@ -35,7 +35,7 @@ void lr_rdma_hello_put(uint8_t out[LR_RDMA_HELLO_LEN], const struct lr_rdma_hell
 	put(out + 16, 8, h->op);
 }
 
-/* A device pads private data with zeros. A later version may say more than this one. */
+/* Devices pad private data with zeros, and a later version may send more fields: len may exceed the hello. */
 bool lr_rdma_hello_get(const void *data, size_t len, struct lr_rdma_hello *h)
 {
 	const uint8_t *p = data;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lr_rdma_wire.h - what a client and the edge say to each other over an RDMA connection.
+/* lr_rdma_wire.h - messages between a client and the edge over an RDMA connection.
  *
- * The client connects by rdma_cm; private data of its REQ is a hello, that of the edge's REP says how many requests it may
- * have unanswered, that of a REJ why it was refused. Then each SEND is one message: a request of the client, or an answer or
- * event of the edge. Bytes of memory go by neither: the edge READs and WRITEs the client's memory itself.
+ * The client connects by rdma_cm; the private data of its REQ is a hello; the REP's tells how many requests may be
+ * unanswered, the REJ's why the client was refused. Then each SEND is one message: a request of the client, or an
+ * answer or event of the edge. Messages carry no bytes of memory: the edge READs and WRITEs the client's memory itself.
  *
- * Big-endian, since the two are two machines. A message begins with its type and says its own length. */
+ * Big-endian, since both ends may be different machines. A message begins with its type and has its own length. */
 #ifndef LR_RDMA_WIRE_H
 #define LR_RDMA_WIRE_H
 
@@ -58,7 +58,8 @@ struct lr_rdma_event {
 	uint64_t id, bytes;
 };
 
-/* The get functions return false for what no sane end says. Neither range of a request wraps when they return true. */
+/* The get functions return false for messages that no correct end sends. If they return true, neither range of a
+ * request wraps. */
 void lr_rdma_hello_put(uint8_t out[LR_RDMA_HELLO_LEN], const struct lr_rdma_hello *h);
 bool lr_rdma_hello_get(const void *data, size_t len, struct lr_rdma_hello *h);
 /* Returns the length; notice_len is at most LR_NOTICE_MAX. */

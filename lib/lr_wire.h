@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lr_wire.h - what a program and the daemon say to each other over the relay's socket (SOCK_SEQPACKET).
+/* lr_wire.h - messages between a program and the daemon over the relay's socket (SOCK_SEQPACKET).
  *
  * One message is a struct lr_msg and the bytes behind it, in this machine's byte order. Each request has one answer,
- * LRM_ANSWER with its serial number, in the order of the requests but for those of GPU memory; all else comes unasked. A descriptor goes with
- * LRM_EXPORT, LRM_PUT, LRM_GET and their vectors. */
+ * LRM_ANSWER with its serial number, in the order of the requests except those about GPU memory; events come unasked. A
+ * descriptor goes with LRM_EXPORT, LRM_PUT, LRM_GET and their vectors. */
 #ifndef LR_WIRE_H
 #define LR_WIRE_H
 
@@ -29,7 +29,7 @@ enum lr_msg_type {
 	LRM_EXPORT_GPU, /* name, flags: enum lr_access; data: struct lr_gpu; with a descriptor, length: of the allocation. Answered when it is open */
 	LRM_PUTV, /* as LRM_PUT, offset and region_offset 0, length: of all pieces, id: how many; data: struct lr_piece..., the notice */
 	LRM_GETV, /* as LRM_GET, likewise */
-	LRM_REQUESTS, /* of these there are no more */
+	LRM_REQUESTS, /* end of the requests */
 	/* of the daemon */
 	LRM_ANSWER = 64, /* result; id: of the operation; data: struct lr_rate, or struct lr_region... */
 	LRM_EVENT,       /* flags: enum lr_event_type; id, status, promise, offset, length: bytes, name; data */

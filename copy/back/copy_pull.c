@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* copy_pull.c - a copy from the other site to here: this program serves the place, and the sender of the export fills it.
  *
- * Theory of operation. The place is an export of this program's own for the time of the copy, under a name that nobody can
- * guess, and everything that a server of exports checks is checked here: nothing that the other site says leads out of it.
- * The sender is asked by one call, which it answers when it is through. Whatever ends that call early - the sender's process,
- * either daemon - has it asked once more, with the same number: what has arrived is in the journals. */
+ * Theory of operation. During the copy the place is an export of this program, under a name that nobody can guess, with
+ * all checks of an export's server: no message of the other site leads out of it. One call asks the sender, which
+ * answers when it has finished. If the call ends early, because the sender's process or a daemon has ended, it is
+ * repeated with the same number: the arrived pieces are in the journals. */
 #define _GNU_SOURCE /* O_PATH */
 #include "copy_pull.h"
 
@@ -26,7 +26,7 @@
 #include "copy/wire/copy_wire.h"
 
 #define AGAIN_S 0.3 /* between two tries */
-#define FIRST_S 2.0 /* nobody serves the export: so long its server may be about to come */
+#define FIRST_S 2.0 /* how long to wait for the export's server to come */
 
 struct pull {
 	const struct copy_options *o;
@@ -41,7 +41,7 @@ struct pull {
 	double alive_s;        /* when something came last */
 	uint64_t seen_bytes, seen_files;
 	bool answered;         /* the sender has been there */
-	const char *waiting;   /* for whom */
+	const char *waiting;   /* who is waited for */
 	int code;
 	bool over;
 };
@@ -104,7 +104,7 @@ static bool serving(void *arg, struct lr *h)
 	return r >= 0 || r == -EPIPE || give_up(p, COPY_EXIT_SOCKET, strerror(-r));
 }
 
-/* What ended the call. True: it is asked once more. */
+/* Judges the status that ended the call. True: asks once more. */
 static bool passes(struct pull *p, enum lr_status status)
 {
 	char text[256];
@@ -140,7 +140,7 @@ static bool on_event(void *arg, struct lr *h, const struct lr_event *ev)
 
 	(void)h;
 	if (ev->type != LR_EV_DONE || ev->status == LR_OK || ev->status == LR_NO_ROOM)
-		p->alive_s = progress_seconds(); /* a sender says something several times a second */
+		p->alive_s = progress_seconds(); /* a living sender calls several times a second */
 	if (ev->type != LR_EV_DONE || ev->id != p->op)
 		return true;
 	p->op = 0;
@@ -174,11 +174,11 @@ static bool tick(void *arg, struct lr *h)
 	if (now - p->alive_s > p->o->timeout_s)
 		return give_up(p, COPY_EXIT_TIMEOUT, "nothing from the other end for so long: the same command goes on later");
 	if (p->op == 0 && now - p->asked_s >= AGAIN_S && ask(p, h) < 0)
-		return true; /* the daemon has gone: the serving ends of itself */
+		return true; /* the daemon is gone: copy_serve() ends by itself */
 	return true;
 }
 
-/* Text of the other site goes to a terminal perhaps: no control characters but ends of lines. */
+/* Prints text of the other site, perhaps on a terminal: without control characters except newlines. */
 static void on_say(void *arg, uint8_t stream, const uint8_t *text, size_t len)
 {
 	struct pull *p = arg;
@@ -192,7 +192,8 @@ static void on_say(void *arg, uint8_t stream, const uint8_t *text, size_t len)
 
 /* --- the place --- */
 
-/* Its directory is the export, and its name the path: so that one file may get another name. */
+/* Opens the place: its parent directory is the export, its name is the path, so that a single file may get another
+ * name. */
 static int open_place(struct pull *p)
 {
 	const char *place = p->o->place;
@@ -232,7 +233,7 @@ static void hear_signals(void)
 	sigaction(SIGHUP, &sa, NULL);
 }
 
-/* The relay, for as long as it takes. */
+/* Runs the copy; connects to the relay again whenever needed. */
 static void run(struct pull *p)
 {
 	static const struct timespec pause = {.tv_nsec = 100000000};
@@ -260,7 +261,7 @@ static void run(struct pull *p)
 			if (r < 0 && r != -EPIPE)
 				give_up(p, COPY_EXIT_SOCKET, r == -EOPNOTSUPP ? COPY_NEEDS_RELAY : strerror(-r));
 			p->progress.interruptions += r < 0;
-			p->answered = true; /* what went away comes back, perhaps later than at first */
+			p->answered = true; /* a lost server may need longer to come back than a first one */
 		}
 		p->waiting = "this edge";
 		progress_show(&p->progress, p->waiting);

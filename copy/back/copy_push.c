@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* copy_push.c - the sender of an export.
  *
- * What the sender prints goes into two memfds, and from there to who asked, since nobody is here to read it. They have a
- * bound (TEXT_MAX): what a copy has to say beyond it is left out. */
+ * The sender's output goes into two memfds, and from there to the requesting program, as this process has no terminal.
+ * Text beyond TEXT_MAX is dropped. */
 #define _GNU_SOURCE /* memfd_create */
 #include "copy_push.h"
 
@@ -26,7 +26,7 @@ struct push {
 	struct lr *lr;
 	const char *export;
 	int text[2], own[2]; /* memfds in place of standard output and error; those */
-	uint64_t last;       /* request that was carried out, 0: none */
+	uint64_t last;       /* last request that was carried out, 0: none */
 	uint8_t last_code;
 	struct copy_push ask;
 	char source[COPY_SOURCES_MAX][COPY_PATH_MAX + 3]; /* "./" in front, so that none is empty */
@@ -54,7 +54,7 @@ static void restore(const struct push *p)
 		dup2(p->own[i], 1 + i);
 }
 
-/* One call, until it is answered. False: nobody hears it. */
+/* Makes one call and waits for its answer. False: the requester is gone. */
 static bool say(struct push *p, uint64_t session, uint8_t stream, const uint8_t *text, size_t len)
 {
 	struct copy_out o = {.buf = p->message, .cap = sizeof(p->message)};

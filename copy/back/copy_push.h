@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy_push.h - the sender of an export: sends what is there to a program of the other site that asks for it.
+/* copy_push.h - the sender of an export: sends the export's files to a program of the other site that asks for them.
  *
- * One copy at a time: whoever asks meanwhile is told LR_NO_ROOM, and asks again. A request that comes twice, as its reply was
- * lost, is carried out once, if none came in between. */
+ * One copy at a time: another request meanwhile gets LR_NO_ROOM, and is repeated. A request that comes twice, because
+ * its reply was lost, is carried out once, unless another came in between. */
 #ifndef COPY_PUSH_H
 #define COPY_PUSH_H
 

@@ -13,7 +13,7 @@
 
 /* --- encoding --- */
 
-/* Opens the source, which must be what it was. -1: it is not, and the item is gone or waits anew. */
+/* Opens the source, which must be unchanged. -1: it has changed, and the item has ended or waits anew. */
 static int open_source(struct sender *s, struct item *it)
 {
 	struct stat st;
@@ -51,7 +51,7 @@ static int encode_file(struct sender *s, struct item *it, struct copy_out *o, st
 {
 	int fd, r;
 
-	/* before it is read: most batches end here */
+	/* checked before reading: most batches end here */
 	if (o->cap - o->len < (size_t)it->st.st_size + strlen(it->dst) + 64)
 		return 0;
 	fd = open_source(s, it);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy_item.c - one thing to be done: how it waits, and how it ends. */
+/* copy_item.c - items (struct item): how they wait, and how they end. */
 #define _GNU_SOURCE /* strdup */
 #include <errno.h>
 #include <stdio.h>
@@ -119,7 +119,7 @@ void sender_no_memory(struct sender *s)
 	sender_give_up(s, COPY_EXIT_MEMORY, "no memory");
 }
 
-/* To be done: `opens` if it needs a place among the open files. */
+/* Queues an item: in `opens` if it needs a place among the open files, else in `todo`. */
 void item_wait(struct sender *s, struct item *it)
 {
 	if (it->stage == STAGE_OPEN) {
@@ -143,7 +143,8 @@ void item_done(struct sender *s, struct item *it, bool copied)
 		s->progress.bytes += (uint64_t)it->st.st_size - (it->large ? it->large->counted : 0);
 		if (it->large)
 			it->large->counted = 0; /* it stays counted */
-		copied |= it->given > 0;        /* looked at once more after a loss, and it is there */
+		copied |= it->given > 0;        /* the file was found complete when checked again after a lost
+		                                 * session */
 		s->progress.copied += copied;
 		s->progress.unchanged += !copied;
 		s->progress.again += it->given > it->once ? it->given - it->once : 0;
@@ -163,7 +164,7 @@ void item_failed(struct sender *s, struct item *it, const char *what, int error)
 	item_free(s, it);
 }
 
-/* Here. What is gone is no error of the copy. */
+/* The source could not be read here. A source that has vanished is no error of the copy. */
 void source_failed(struct sender *s, struct item *it, int error)
 {
 	if (error != ENOENT) {
@@ -177,7 +178,7 @@ void source_failed(struct sender *s, struct item *it, int error)
 	item_free(s, it);
 }
 
-/* From the beginning, or as before: what an item needs that was under way when the session was lost. */
+/* Queues an item that was under way when the session was lost: from its first stage, or from the same one. */
 void item_again(struct sender *s, struct item *it)
 {
 	large_free(s, it);
@@ -186,7 +187,7 @@ void item_again(struct sender *s, struct item *it)
 	item_wait(s, it);
 }
 
-/* The file is another one than before, or did not arrive as it is. */
+/* Queues the file from the beginning: it has changed, or its digest at the other end differs. */
 void item_anew(struct sender *s, struct item *it, const struct stat *st)
 {
 	large_free(s, it);

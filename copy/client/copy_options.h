@@ -22,7 +22,7 @@ enum copy_exit {
 	COPY_EXIT_TIMEOUT = 30,
 };
 
-/* What a handle by RDMA says of calls and services. */
+/* Message for a handle by RDMA, which has no calls and services. */
 #define COPY_NEEDS_RELAY "a copy needs a relay on this machine: RDMA clients put and get alone"
 
 struct copy_options {

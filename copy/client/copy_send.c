@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy_send.c - items on their way: what is to be done, in batches and pieces, over as many losses as there are.
+/* copy_send.c - sends items in batches and pieces, and goes on after lost sessions.
  *
  * Theory of operation
  *
- * An item is one thing to be done at the other end: a file to be looked at, then written; a link; a directory's mode.
- * It has a stage, and each reply of the server moves it to the next or ends it. Items wait in `todo`; next_batch() puts
- * as many as fit into a message, and as many messages are under way as the server's window says: so a round trip costs
+ * An item is one task at the other end: a file to be checked, then written; a link; a directory's mode. An item has a
+ * stage, and each reply of the server moves it to the next stage or ends it. Items wait in `todo`; next_batch() puts as
+ * many as fit into a message, and as many messages are under way as the server's window says: so a round trip costs
  * nothing but at the end of a phase. Large files that are open are in `sending`; their pieces are puts of the relay.
  *
- * Phases follow one another, each when nothing of the one before is under way: the trees; hard links; what is to be
- * removed (listed, files, directories); the modes and times of directories, which everything before would change.
- * Directories are made by whatever needs them first, as batches overtake each other.
+ * Phases follow one another, each when nothing of the one before is under way: the trees; hard links; removals (lists,
+ * files, directories); the modes and times of directories, which all earlier phases would change. The first entry that
+ * needs a directory makes it, as batches overtake each other.
  *
  * When the session is lost (a daemon or the server started again, a link that was down for long), the connection is
  * closed and opened again, and every item that was under way begins once more: a file is looked at again, and the
@@ -49,7 +49,7 @@ static bool timed_out(const struct sender *s)
 	return progress_seconds() - s->alive_s > s->o->timeout_s;
 }
 
-/* By a connection that is lent: its owner sends one copy at a time. */
+/* Refuses calls on a lent connection: its owner sends one copy at a time. */
 static void refuse_call(struct sender *s, const struct lr_event *ev)
 {
 	if (ev->type == LR_EV_CALL)
@@ -150,7 +150,7 @@ static bool cannot_start(struct sender *s, int r, const struct copy_session *a)
 	return false;
 }
 
-/* Whether it is worth asking again: something there has started anew. */
+/* True if asking again may help: something at the other end has started anew. */
 static bool is_passing(int r)
 {
 	return r == 1 + LR_PEER_RESTARTED || r == 1 + LR_PROVIDER_GONE || r == 1 + LR_NO_ROOM || r == -EPIPE;
@@ -193,7 +193,7 @@ static void split_base(struct sender *s)
 	*(slash ? slash : s->base) = '\0';
 }
 
-/* What the place is decides what the sources are called there, as with cp and rsync. */
+/* Begins the session. The kind of the place decides the sources' names there, as with cp and rsync. */
 static bool begin_session(struct sender *s)
 {
 	struct copy_session a = {0};
@@ -219,7 +219,7 @@ static bool begin_session(struct sender *s)
 	return a.error == 0 || s->nothing || cannot_start(s, 0, &a);
 }
 
-/* All that was under way waits again. */
+/* Queues everything that was under way again. */
 static void take_apart(struct sender *s)
 {
 	struct dnode *n;
@@ -244,7 +244,7 @@ static void take_apart(struct sender *s)
 	s->put_bytes = 0;
 }
 
-/* Until there is a session again, or it has taken too long. */
+/* Tries until there is a session again, or too much time has passed. */
 static void begin_again(struct sender *s)
 {
 	struct copy_session a = {0};
@@ -289,7 +289,7 @@ static bool is_idle(const struct sender *s)
 	return dlist_empty(&s->todo) && dlist_empty(&s->opens) && dlist_empty(&s->sending) && s->nbatches == 0;
 }
 
-/* A dry run into nothing: all of it is absent. */
+/* A dry run to a place that does not exist: counts everything as absent. */
 static void count_only(struct sender *s)
 {
 	struct item *it;
@@ -347,7 +347,7 @@ static void run(struct sender *s)
 			struct item *it = phase_next(s);
 
 			if (it)
-				item_wait(s, it); /* the window is closed: never so when nothing is under way */
+				item_wait(s, it); /* the window is closed; it never is when nothing is under way */
 			else
 				next_phase(s);
 			continue;

@@ -144,38 +144,37 @@ void sender_no_memory(struct sender *s);
 /* NULL: no memory. */
 struct item *item_new(enum stage stage, const char *src, const char *dst, const struct stat *st);
 void item_free(struct sender *s, struct item *it);
-/* The file is closed here; its puts are nobody's. */
+/* Closes the file; the results of its puts are ignored. */
 void large_free(struct sender *s, struct item *it);
 /* False: no memory, or there is no item. */
 bool items_add(struct items *v, struct item *it);
-/* To be done: in `opens` if it needs a place among the open files, else in `todo`. */
+/* Queues an item: in `opens` if it needs a place among the open files, else in `todo`. */
 void item_wait(struct sender *s, struct item *it);
-/* These end an item: it is so there now; it could not be; its source could not be read (error: errno). */
+/* These end an item: the other end is as wanted; the task failed; the source could not be read (error: errno). */
 void item_done(struct sender *s, struct item *it, bool copied);
 void item_failed(struct sender *s, struct item *it, const char *what, int error);
 void source_failed(struct sender *s, struct item *it, int error);
-/* These let it wait once more: the session was lost; the file is another one than before (st), or did not arrive as it
- * is. */
+/* These queue an item again: the session was lost; the file has changed (st), or its digest differs there. */
 void item_again(struct sender *s, struct item *it);
 void item_anew(struct sender *s, struct item *it, const struct stat *st);
 
 /* copy_encode.c: 1: it is in the message; 0: no room in this one; -1: the item has ended, or waits anew. */
 int item_encode(struct sender *s, struct item *it, struct copy_out *o);
 
-/* copy_trees.c: where items come from. NULL: there is no more, of the trees, of the phase, of all that could go now. */
+/* copy_trees.c: the next item of the trees, of the phase, of all that can go now. NULL: there is none. */
 struct item *trees_next(struct sender *s);
 struct item *phase_next(struct sender *s);
 struct item *sender_next_item(struct sender *s);
 
-/* copy_transfer.c: batches and pieces on their way, and what becomes of them. */
+/* copy_transfer.c: batches and pieces under way, and their results. */
 void transfer_batches(struct sender *s);
 void transfer_sign_of_life(struct sender *s);
-/* Returns whether there is more that could go at once. */
+/* Returns true if more pieces could go at once. */
 bool transfer_pieces(struct sender *s);
 void transfer_work_out_window(struct sender *s);
 void transfer_on_done(struct sender *s, const struct lr_event *ev);
 void transfer_batch_again(struct sender *s, struct batch *b);
-/* What is not, or not so, at the other end. */
+/* Starts the transfer of an item that is absent or different at the other end. */
 void item_transfer(struct sender *s, struct item *it);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy_transfer.c - batches and pieces on their way, and what becomes of them. */
+/* copy_transfer.c - batches and pieces under way, and their results. */
 #define _GNU_SOURCE /* strdup */
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 static uint32_t window(const struct sender *s)
 {
-	/* what must be in order goes one by one */
+	/* batches that must be in order go one by one */
 	return s->phase == PHASE_RMDIR || s->phase == PHASE_DIRS ? 1
 	       : s->window < BATCHES_MAX                         ? s->window
 	                                                         : BATCHES_MAX;
@@ -37,7 +37,7 @@ static uint8_t type_of(const struct item *it)
 static void item_first(struct sender *s, struct item *it)
 {
 	if (it->stage == STAGE_OPEN && it->large) {
-		large_free(s, it); /* it was opened, and had no room */
+		large_free(s, it); /* the file had been opened, but the message had no room */
 	}
 	dlist_insert_before(it->stage == STAGE_OPEN ? s->opens.next : s->todo.next, &it->node);
 	s->nopens += it->stage == STAGE_OPEN;
@@ -56,7 +56,7 @@ static bool fill_batch(struct sender *s, struct batch *b, struct copy_out *o)
 	       (it = sender_next_item(s))) {
 		int r;
 
-		if (it->stage == STAGE_EXTRAS && b->n > 0) { /* its answer may be as large as a message */
+		if (it->stage == STAGE_EXTRAS && b->n > 0) { /* its answer may fill a message */
 			item_first(s, it);
 			break;
 		}
@@ -101,8 +101,9 @@ void transfer_batches(struct sender *s)
 	}
 }
 
-/* Puts alone would not tell that the server has gone: after a start of its daemon they wait for their region to come
- * back. A batch of nothing is answered, or fails at once; and the server sees that the session lives. */
+/* Sends an empty batch while only puts are under way: puts do not show that the server is gone, as after a start of its
+ * daemon they wait for their region to come back. An empty batch is answered, or fails at once; and the server sees
+ * that the session is alive. */
 void transfer_sign_of_life(struct sender *s)
 {
 	struct copy_out o = {.buf = s->message, .cap = sizeof(s->message)};
@@ -150,7 +151,7 @@ static void item_all_sent(struct sender *s, struct item *it)
 	item_wait(s, it);
 }
 
-/* False: no more can be given now, or the item is gone. */
+/* False: no more pieces can be given to the relay now, or the item has ended. */
 static bool put_piece(struct sender *s, struct item *it, uint32_t i)
 {
 	struct source_piece *p = &it->large->piece[i];
@@ -295,7 +296,7 @@ static void on_commit(struct sender *s, struct item *it, const struct copy_resul
 			dlist_append(&s->sending, &it->node);
 			return;
 		}
-	item_anew(s, it, NULL); /* all is there, and is not it */
+	item_anew(s, it, NULL); /* all pieces are there, but the digest differs */
 }
 
 /* What is not, or not so, at the other end. */
@@ -329,7 +330,7 @@ static void on_check(struct sender *s, struct item *it, const struct copy_result
 	}
 }
 
-/* One entry there that is not here: to be removed, a directory with all that is in it. */
+/* Queues the removal of an entry that exists only there; a directory with everything in it. */
 static void on_extra(struct sender *s, const char *dir, uint8_t kind, const char *name)
 {
 	char path[COPY_PATH_MAX + COPY_NAME_MAX + 2];
@@ -372,8 +373,8 @@ static void on_extras(struct sender *s, struct item *it, const struct copy_resul
 	item_wait(s, it);
 }
 
-/* What may be otherwise the next time: a directory that is made by a batch that came later, a file whose region has
- * gone, a server that has many files open. */
+/* True for errors that a repetition may cure: a directory that a later batch makes, a file whose region is gone, a
+ * server with too many open files. */
 static bool may_pass(int error)
 {
 	return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ESTALE || error == EMFILE ||
@@ -449,7 +450,7 @@ static void on_reply(struct sender *s, struct batch *b, const struct lr_event *e
 	uint32_t i = 0;
 
 	if (ev->status == LR_OK && ev->len <= sizeof(reply))
-		memcpy(reply, ev->data, ev->len); /* results ask the library for more */
+		memcpy(reply, ev->data, ev->len); /* copied, as handling the results calls the library again */
 	if (ev->status == LR_NO_ROOM) {
 		transfer_batch_again(s, b);
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy_trees.c - where items come from: the source trees, and what the phases behind them have been left. */
+/* copy_trees.c - the source of items: the source trees, and the tasks that they leave for later phases. */
 #define _GNU_SOURCE /* strdup */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 /* --- where items come from --- */
 
-/* The first name of a file with several; NULL: this is it, and is remembered. */
+/* The first name of a file with several links; NULL: this is the first name, and is remembered. */
 static const char *first_name(struct sender *s, const struct stat *st, const char *dst)
 {
 	size_t at;
@@ -91,7 +91,8 @@ static void list_add(struct sender *s, const struct walked *d, size_t from, size
 		sender_no_memory(s);
 }
 
-/* The directory is through: what else is there is asked for, as many names at a time as a message holds. */
+/* A directory is complete: asks for all other entries there (EXTRAS), with as many names at a time as a message
+ * holds. */
 static void walked_pop(struct sender *s)
 {
 	struct walked *d = s->walked;
@@ -224,13 +225,13 @@ static struct item *from_list(struct items *v)
 	return it;
 }
 
-/* The last one first: a directory behind what is in it. */
+/* Takes items from the end, so that a directory comes after its contents. */
 static struct item *from_end(struct items *v)
 {
 	return v->n > 0 ? v->v[--v->n] : NULL;
 }
 
-/* Something that the phase has not begun with yet. */
+/* The next item of the phase that was not begun yet. */
 struct item *phase_next(struct sender *s)
 {
 	switch (s->phase) {

@@ -37,7 +37,7 @@ const char *walk_name_of(const char *source, size_t *len)
 
 /* --- --exclude --- */
 
-/* A pattern with a slash inside is of paths: of whole ones if it begins with a slash, else of their ends too. */
+/* A pattern with a slash inside matches paths: whole ones if it begins with a slash, else the ends of paths, too. */
 static bool fits(const char *pattern, const char *path, bool is_directory)
 {
 	char text[COPY_PATH_MAX + 1];
@@ -76,7 +76,7 @@ bool walk_excludes(const struct copy_options *o, const char *path, bool is_direc
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
-	/* what a copy to here has left: it is no file of a user */
+	/* temporary files of another copy are no user files */
 	if (strncmp(name, ".longreach-", 11) == 0)
 		return true;
 	for (int i = 0; i < o->nexcludes; i++)

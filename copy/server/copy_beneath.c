@@ -26,7 +26,7 @@ static int open_beneath(int dir, const char *path, int flags, uint64_t resolve)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* Opens the directory, or makes what is missing of the way to it. */
+/* Opens the directory; makes missing directories of its path. */
 static int open_making(int dir, const char *path, bool make, uint64_t resolve)
 {
 	char part[COPY_PATH_MAX + 1];
@@ -163,7 +163,7 @@ static int set_xattrs(int fd, struct copy_bytes list)
 
 	while (copy_xattr_next(&in, name, &value)) {
 		if (strncmp(name, "user.", 5) != 0)
-			continue; /* those of other kinds give rights, or are of this machine */
+			continue; /* xattrs of other kinds grant rights, or belong to this machine */
 		if (fsetxattr(fd, name, value.p, value.len, 0) < 0 && errno != ENOTSUP && errno != EPERM)
 			return -errno;
 	}
@@ -174,7 +174,7 @@ int beneath_set_meta(int fd, const struct copy_meta *m)
 {
 	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = m->mtime_s, .tv_nsec = (long)m->mtime_ns}};
 	bool owner = geteuid() == 0 && fchown(fd, m->uid, m->gid) == 0;
-	/* who is somebody else's right to be does not come along without the owner */
+	/* setuid and setgid are not copied without the owner */
 	mode_t mode = m->mode & (owner ? 07777u : 01777u);
 	int r = set_xattrs(fd, m->xattrs);
 

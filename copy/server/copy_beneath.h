@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy_beneath.h - names beneath a directory, and what is done with them: nothing of it leads out.
+/* copy_beneath.h - operations on names beneath a directory that cannot leave it.
  *
  * Directories are opened with openat2(2): RESOLVE_BENEATH keeps a path from leading out of the directory that it begins
  * at, and RESOLVE_NO_MAGICLINKS from going through /proc. Beneath a session's directory no symbolic link is followed at
- * all (RESOLVE_NO_SYMLINKS): what stands there may have been put there by the other site. Everything else is done with
- * (directory, one component), and never follows a link. */
+ * all (RESOLVE_NO_SYMLINKS): the other site may have put a link there. Everything else is done with (directory, one
+ * component), and never follows a link. */
 #ifndef COPY_BENEATH_H
 #define COPY_BENEATH_H
 
@@ -16,7 +16,8 @@
 #define TEMPORARY_PREFIX ".longreach-" /* names that are not of users */
 #define TEMPORARY_MAX    40
 
-/* A directory of a session. One that was looked up is kept: the entries of a batch are mostly of the same. */
+/* A directory of a session. Caches the last directory looked up, as the entries of a batch are mostly in the same
+ * one. */
 struct beneath {
 	int base;
 	int last; /* -1: none */
@@ -42,8 +43,8 @@ int beneath_place(struct beneath *b, struct copy_bytes path, bool make, struct p
 int beneath_open_dir(struct beneath *b, struct copy_bytes path);
 /* A name for what is not yet whole, made from the name that it will have. */
 void beneath_temporary(const char *name, const char *kind, char temporary[TEMPORARY_MAX]);
-/* Gives what is there under a temporary name its own. What stands in the way is replaced, a directory only if it is
- * empty. 0 or -errno. */
+/* Renames a temporary name to its final one. Replaces what has that name, a directory only if it is empty. 0 or
+ * -errno. */
 int beneath_rename(const struct place *p, const char *temporary);
 
 int beneath_check(const struct place *p, const struct copy_entry *e, uint8_t *state);

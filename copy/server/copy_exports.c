@@ -51,7 +51,7 @@ static void pause_ns(uint64_t ns)
 	nanosleep(&ts, NULL);
 }
 
-/* The relay looks at who connects: that is done before becoming somebody whom it does not know. */
+/* Connects to the relay before changing the user, because the relay checks the connecting user. */
 static struct lr *connect_relay(const struct server *s, pid_t parent)
 {
 	struct lr *h = NULL;
@@ -67,7 +67,7 @@ static struct lr *connect_relay(const struct server *s, pid_t parent)
 	return h;
 }
 
-/* Of the directory that the user can open, whatever root can. */
+/* Makes the directory this process's root, opened with the user's rights, not root's. */
 static int confine(const struct passwd *pw, const char *path)
 {
 	int fd = -1, r = 0;
@@ -102,7 +102,7 @@ static int become(const char *name, const char *root)
 		return r;
 	}
 	if (pw->pw_uid == geteuid() && geteuid() != 0)
-		return 0; /* it is that user already, and could become no other */
+		return 0; /* the process has that user already, and could not change to another */
 	if (initgroups(name, pw->pw_gid) < 0 || setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) < 0 ||
 	    setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) < 0)
 		return -errno;
@@ -147,7 +147,7 @@ static void serve(const struct server *s, pid_t parent)
 		        s->offers ? " in " : "", s->offers ? s->export.path : "", strerror(-r));
 		_exit(EXIT_FAILURE);
 	}
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* becoming another user undoes it */
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* changing the user has cleared it */
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (getppid() != parent)
 		_exit(EXIT_SUCCESS);
@@ -173,7 +173,7 @@ static void start(struct server *s, const sigset_t *before)
 	s->start_ns = s->started_ns + s->retry_ns;
 }
 
-/* The daemon's end ends a server as well: so the first time it is started again at once. */
+/* A server has ended. The daemon's end ends a server as well, so the first restart is immediate. */
 static void ended(struct server *s)
 {
 	uint64_t now = clock_now_ns();
@@ -220,7 +220,7 @@ static void want(const struct link_config *c, const struct export_config *e, boo
 		servers[nservers++] = s;
 }
 
-/* What is no more in a file is ended. A file that makes no sense leaves all as it was. */
+/* Ends servers whose export is in no file any more. A malformed file leaves all servers as they are. */
 static int read_links(const struct site_sources *sources)
 {
 	static struct link_config links[SITES_MAX];
@@ -243,7 +243,7 @@ static int read_links(const struct site_sources *sources)
 	for (uint32_t i = 0; i < paths.n; i++)
 		for (uint32_t j = 0; j < links[i].nexports; j++) {
 			want(&links[i], &links[i].exports[j], false);
-			if (geteuid() == 0) /* nobody else may confine a process */
+			if (geteuid() == 0) /* only root may confine a process */
 				want(&links[i], &links[i].exports[j], true);
 		}
 	for (uint32_t i = 0; i < nservers; i++)
@@ -279,7 +279,7 @@ static void end_all(void)
 
 static void on_child(int sig)
 {
-	(void)sig; /* so that the signal is not ignored, and can be waited for */
+	(void)sig; /* a handler, so that the signal is not ignored and can be waited for */
 }
 
 int copy_exports_run(const struct site_sources *sources, copy_offer_fn offer)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* copy_exports.h - longreachd --exports: a server for each [Export] of the link files, each as its own user.
  *
- * This process keeps the right to become another user, and hears nobody. It starts a process per export, which connects
- * to the relay, becomes the user for good, and only then opens a file or hears the other site. SIGHUP reads the link
- * files again: what has changed is started anew.
+ * This process keeps the right to change its user, and reads no input of others. It starts a process per export, which
+ * connects to the relay, changes to the user for good, and only then opens a file or reads messages of the other site.
+ * SIGHUP reads the link files again: what has changed is started anew.
  *
  * An export has two processes: one writes and looks (copy_serve.h), the other sends what is there to the other site. */
 #ifndef COPY_EXPORTS_H

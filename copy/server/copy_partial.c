@@ -18,7 +18,7 @@
 
 /* --- pieces --- */
 
-/* As many as a sender makes: each is full, or has a hole behind it. */
+/* The most pieces that a sender makes: each is full, or has a hole behind it. */
 static uint64_t pieces_max(const struct partial *f)
 {
 	return 2 * (f->size / COPY_HOLE_MIN) + 16;
@@ -93,7 +93,7 @@ static void put_journal_head(const struct partial *f, uint8_t head[JOURNAL_HEAD]
 	put_be64(head + 24, f->mtime_ns);
 }
 
-/* What an earlier process has entered, and still is so. A record that was not written whole ends it. */
+/* Reads the pieces that an earlier process has entered and that are still right. Stops at an incomplete record. */
 static void read_journal(struct partial *f)
 {
 	uint8_t record[JOURNAL_RECORD];
@@ -136,7 +136,7 @@ static int begin_anew(struct partial *f)
 
 /* --- life --- */
 
-/* A file of this user's alone: what somebody has put there under that name is not written to. */
+/* Opens a file that belongs to this user alone: does not write to a file that somebody else has put there. */
 static int open_own(int dir, const char *name)
 {
 	int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
@@ -240,7 +240,7 @@ int partial_commit(struct partial *f, const struct copy_entry *e)
 		return 1;
 	memcpy(p.name, f->name, sizeof(p.name));
 	r = beneath_set_meta(f->fd, &e->meta);
-	/* The name, size and time are what the next copy goes by: no power loss leaves them without the bytes. */
+	/* The next copy trusts name, size and time: no power loss may leave them without the bytes. */
 	if (r == 0 && fdatasync(f->fd) < 0)
 		r = -errno;
 	if (r == 0)

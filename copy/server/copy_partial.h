@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* copy_partial.h - a file that has not all arrived: its bytes under a temporary name, and the journal of its pieces.
  *
- * A piece is entered when its bytes, read back, have the hash that the sender found. The journal lies beside the file
- * and outlives this process and the machine. It may be ahead of the bytes then, as nothing is synced: so what an
- * earlier process has entered is read back once more before it counts. A journal of another size or time of the source
- * counts for nothing. */
+ * A piece is entered when its bytes, read back, have the sender's hash. The journal lies beside the file and outlives
+ * this process and the machine. The journal may be ahead of the bytes then, as nothing is synced: so pieces entered by
+ * an earlier process are read back once more before they count. A journal with another size or time of the source is
+ * ignored. */
 #ifndef COPY_PARTIAL_H
 #define COPY_PARTIAL_H
 
@@ -26,15 +26,15 @@ struct partial {
 	uint32_t npieces, room;
 };
 
-/* Opens or makes both files. anew: what an earlier try has left is given up. 0 or -errno. */
+/* Opens or makes both files. anew: discards what an earlier try has left. 0 or -errno. */
 int partial_open(struct partial *f, const struct place *p, const struct copy_entry *e);
 /* Closes it; what is there stays for a later try. */
 void partial_close(struct partial *f);
-/* Reads the piece back. True: it is as it should be, and entered. */
+/* Reads the piece back. True: its hash is right, and it is entered. */
 bool partial_enter(struct partial *f, const struct piece *p);
 /* What is there, adjacent pieces as one range: at most COPY_RANGES_MAX. */
 uint32_t partial_ranges(const struct partial *f, struct copy_range range[COPY_RANGES_MAX]);
-/* Gives the file its name. 1: the digest is another one, and the file stays partial. 0 or -errno. */
+/* Gives the file its name. 1: the digest differs, and the file stays partial. 0 or -errno. */
 int partial_commit(struct partial *f, const struct copy_entry *e);
 
 #endif

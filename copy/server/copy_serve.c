@@ -19,7 +19,7 @@
 enum serve_limits {
 	SESSIONS = 32,
 	FILES = 512,     /* open, of all sessions */
-	WINDOW_ALL = 48, /* calls under way: the daemon keeps 4 MiB for a program that is busy */
+	WINDOW_ALL = 48, /* calls under way: the daemon buffers 4 MiB for a busy program */
 	WINDOW_LEAST = 2,
 	LIST_MAX = 48 << 10, /* bytes of names in a result */
 };
@@ -39,9 +39,9 @@ struct session {
 struct file {
 	bool used;
 	char region[COPY_REGION_MAX];
-	uint64_t session; /* the last that has opened it */
+	uint64_t session; /* the last session that has opened the file */
 	uint64_t used_ns;
-	struct stat dir; /* whose name it will have: this directory's */
+	struct stat dir; /* the directory that the file will be in */
 	struct partial partial;
 };
 
@@ -51,7 +51,7 @@ struct server {
 	uint32_t instance, nanew;
 	struct session session[SESSIONS];
 	struct file file[FILES];
-	uint64_t malformed, spoiled; /* requests that no sane sender makes; pieces with another hash */
+	uint64_t malformed, spoiled; /* requests that no correct sender makes; pieces with a wrong hash */
 	uint8_t request[COPY_MSG_MAX], reply[COPY_MSG_MAX], list[LIST_MAX];
 };
 
@@ -112,9 +112,9 @@ static void sweep(struct server *s)
 		}
 }
 
-/* The name of a region follows from the file and its source: what is on its way to it still arrives when this server
- * has started anew, and the daemon does not hold on to it for nobody. What is opened anew has a name that was never
- * there: the bytes of before are not wanted. */
+/* Names a region. The name follows from the file and its source, so that puts under way still arrive after this server
+ * has started anew, instead of waiting for a region that never returns. A file that is opened anew gets an unused name,
+ * so that puts of the former try are not written. */
 static void name_region(struct server *s, struct file *f, const struct stat *dir, bool anew)
 {
 	uint8_t text[COPY_EXPORT_MAX + COPY_NAME_MAX + 1 + 6 * 8] = {0};
@@ -135,7 +135,7 @@ static int export_file(struct server *s, struct file *f)
 	return lr_export(s->lr, f->region, f->partial.fd, 0, f->partial.size, LR_PEER_WRITE);
 }
 
-/* The same file of the same source, opened again, keeps its region: what is still on its way into it arrives. */
+/* True if the same file of the same source is opened again: it keeps its region, so that puts under way arrive. */
 static bool is_the_same(const struct file *f, const struct copy_entry *e)
 {
 	return f->partial.size == e->size && f->partial.mtime_s == e->meta.mtime_s &&
@@ -270,7 +270,7 @@ static void names_free(struct names *v)
 	free(v->name);
 }
 
-/* Files that are open have temporary names: they are nobody's extras. */
+/* True for the temporary name of an open file: such names are not listed as extras. */
 static bool is_open_here(struct server *s, const struct stat *dir, const char *name)
 {
 	for (uint32_t i = 0; i < FILES && strncmp(name, TEMPORARY_PREFIX, strlen(TEMPORARY_PREFIX)) == 0; i++) {
@@ -401,7 +401,7 @@ static int serve_meta(struct session *n, const struct copy_entry *e)
 	return rc;
 }
 
-/* What has a place of its own, and needs no more than that. */
+/* Carries out entries that need only their place. */
 static int serve_at_place(struct server *s, struct session *n, const struct copy_entry *e, struct copy_result *r)
 {
 	struct place p;
@@ -453,7 +453,7 @@ static int serve_entry(struct server *s, struct session *n, const struct copy_en
 	}
 }
 
-/* False: the sender is not sane. */
+/* False: no correct sender makes this request. */
 static bool serve_batch(struct server *s, struct session *n, struct copy_in *in, struct copy_out *out)
 {
 	static struct copy_result r;
@@ -470,7 +470,7 @@ static bool serve_batch(struct server *s, struct session *n, struct copy_in *in,
 		rc = serve_entry(s, n, &e, &r);
 		if (rc < 0) {
 			r.error = (uint16_t)-rc;
-			beneath_forget(&n->at); /* its directory may be another one by now */
+			beneath_forget(&n->at); /* the cached directory may have been replaced by now */
 		} else if (e.type == COPY_REMOVE || e.type == COPY_DIR) {
 			beneath_forget(&n->at);
 		}
@@ -603,7 +603,7 @@ static void on_call(struct server *s, const struct lr_event *ev)
 	size_t len = 0;
 
 	if (ev->len <= sizeof(s->request)) {
-		memcpy(s->request, ev->data, ev->len); /* the event is gone with the next call of the library */
+		memcpy(s->request, ev->data, ev->len); /* the event is valid only until the next call of the library */
 		len = serve_request(s, &in);
 	}
 	if (len == 0 && s->malformed++ == 0)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy_serve.h - the server of one export: carries out what senders of the other site ask for, as the user that it is.
+/* copy_serve.h - the server of one export: carries out requests of the other site's senders, with the rights of its
+ * user.
  *
  * One process, one thread, one connection to the relay. What it keeps is bounded: sessions, open files, and the pieces
- * of each by the file's size. Nothing of a session is needed for going on with it: a sender that finds another server
- * opens another session, and what had arrived is in the journals (copy_partial.h). */
+ * of each by the file's size. A session's state is not needed to go on: a sender that finds a new server opens a new
+ * session, and arrived pieces are in the journals (copy_partial.h). */
 #ifndef COPY_SERVE_H
 #define COPY_SERVE_H
 
@@ -11,11 +12,12 @@
 
 #include "lib/longreach.h"
 
-/* What a program that serves and does other things at the same time hears. Each returns false to end the serving. */
+/* Callbacks for a program that does other work while it serves. Each returns false to end the serving. */
 struct copy_hooks {
 	void *arg;
 	bool (*serving)(void *arg, struct lr *h);                           /* the service is there */
-	bool (*event)(void *arg, struct lr *h, const struct lr_event *ev);  /* behind what the server does with it */
+	bool (*event)(void *arg, struct lr *h, const struct lr_event *ev);  /* called after the server has handled the
+	                                                                     * event */
 	bool (*tick)(void *arg, struct lr *h);                              /* at least five times a second */
 	void (*say)(void *arg, uint8_t stream, const uint8_t *text, size_t len); /* COPY_SAY */
 };
@@ -25,7 +27,7 @@ struct copy_export {
 	int root; /* the directory */
 	bool writable;
 	const struct copy_hooks *hooks; /* NULL: none */
-	uint64_t files, bytes;          /* that have come, for who shows it */
+	uint64_t files, bytes;          /* received so far, for display */
 };
 
 /* Serves until the daemon has gone: -EPIPE; or a hook says so: 0. -EEXIST: somebody else serves this export. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* copy_hash.h - the hash of a piece, and the digest of a file: XXH3 of libxxhash.
  *
- * They find what went wrong on the way, or a source that changed while it was read. They are no signature: who may
- * write to an export is the link's matter. */
+ * They detect transfer errors, and a source that changed while it was read. They are no signature: the link decides who
+ * may write to an export. */
 #ifndef COPY_HASH_H
 #define COPY_HASH_H
 

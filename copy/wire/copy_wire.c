@@ -339,7 +339,7 @@ static struct copy_bytes get_path(struct copy_in *in)
 	return path;
 }
 
-/* Text of a symbolic link: anything but a NUL, and not nothing. */
+/* Text of a symbolic link: not empty, without NUL. */
 static struct copy_bytes get_target(struct copy_in *in, bool optional)
 {
 	struct copy_bytes t = get_bytes(in, COPY_PATH_MAX);
@@ -516,7 +516,7 @@ bool copy_entry_get(struct copy_in *in, struct copy_entry *e)
 		refuse(in);
 		break;
 	}
-	/* What has a name of its own in a directory; the others may speak of the session's directory itself. */
+	/* Only META and EXTRAS may name the session's directory itself, by an empty path. */
 	if (e->path.len == 0 && e->type != COPY_META && e->type != COPY_EXTRAS && e->type != COPY_CHECK &&
 	    e->type != COPY_DIR)
 		refuse(in);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy_wire.h - what `longreach copy` and the server of an export say to each other.
+/* copy_wire.h - messages between `longreach copy` and the server of an export.
  *
  * Theory of operation
  *
  * The sender calls the service "copy:EXPORT" of the other site through the relay (longreach.h). A request opens a
- * session at a directory of the export, or is a batch of entries: each entry is one thing to be looked at or done, and
- * the reply has one result for each, in their order. Batches of one sender are carried out in any order, and after a
- * restart perhaps twice: so each entry stands for itself and can be repeated.
+ * session at a directory of the export, or is a batch of entries: each entry is one check or action, and the reply has
+ * one result for each, in their order. Batches of one sender are carried out in any order, and after a restart perhaps
+ * twice: so each entry is independent of others and can be repeated.
  *
  * A small file goes whole, in a COPY_FILE. A large one is opened (COPY_OPEN): the result names a region of the relay,
  * and says which ranges are there from an earlier try. The sender puts the pieces that are missing into the region. The
- * notice of each put carries the piece's XXH3, and the server enters the piece in the file's journal if what it reads
- * back has the same. COPY_COMMIT gives the file its name when all pieces are there and their hashes, in order, have the
- * digest that the sender found.
+ * notice of each put carries the piece's XXH3, and the server enters the piece in the file's journal if the bytes that
+ * it reads back have the same hash. COPY_COMMIT gives the file its name when all pieces are there and their hashes, in
+ * order, have the digest that the sender found.
  *
- * A copy from there to here is the same with the ends turned about. The program here serves "copy:pull.NUMBER", at the
- * directory that it wants filled, and calls "push:EXPORT" of the other site (COPY_PUSH): the process that serves it is a
- * sender whose sources are beneath the export, and replies when it is through, with its exit code. What it prints comes as
- * calls of COPY_SAY before.
+ * A copy from the other site to this one is the same with the ends swapped. The program here serves "copy:pull.NUMBER",
+ * at the directory that it wants filled, and calls "push:EXPORT" of the other site (COPY_PUSH): the process that serves
+ * it is a sender whose sources are beneath the export, and replies with its exit code when it has finished. Its output
+ * comes before as calls of COPY_SAY.
  *
  * Fields are big-endian. Text and bytes have their length in front. Paths are relative to the session's directory, and
  * have no component that is empty, "." or "..": copy_entry_get() refuses all others. */
@@ -130,7 +130,7 @@ struct copy_meta {
 struct copy_entry {
 	uint8_t type; /* enum copy_type */
 	uint8_t kind; /* CHECK */
-	bool anew;    /* OPEN: what is there from an earlier try is not wanted */
+	bool anew;    /* OPEN: discard what is there from an earlier try */
 	struct copy_bytes path, target, data;
 	char region[COPY_REGION_MAX];
 	struct copy_meta meta; /* OPEN: mtime alone */
@@ -204,14 +204,15 @@ bool copy_pushed_get(struct copy_in *in, uint8_t *code);
 bool copy_say_get(struct copy_in *in, uint8_t *stream, struct copy_bytes *text);
 bool copy_entry_get(struct copy_in *in, struct copy_entry *e);
 bool copy_result_get(struct copy_in *in, struct copy_result *r);
-/* True while there is another one; what is malformed ends it and sets in->p to NULL. name: a component. */
+/* True while there is another element; a malformed one ends the list and sets in->p to NULL. name: a component. */
 bool copy_name_next(struct copy_in *in, uint8_t *kind, char name[COPY_NAME_MAX + 1]);
 bool copy_xattr_next(struct copy_in *in, char name[COPY_NAME_MAX + 1], struct copy_bytes *value);
 bool copy_notice_get(const void *data, size_t len, uint64_t *hash);
 
 /* The same with a slash behind it, or none. */
 bool copy_source_is_sound(struct copy_bytes source);
-/* Relative, and nothing in it leads out or is said in two ways. The empty path is the session's directory. */
+/* True for a relative path without components that are empty, "." or "..". The empty path is the session's
+ * directory. */
 bool copy_path_is_sound(struct copy_bytes path);
 
 static inline struct copy_bytes copy_text(const char *s)

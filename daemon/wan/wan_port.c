@@ -593,7 +593,7 @@ static void init_way(struct way *w, const struct wan_port_path *params)
 	wan_sock_addr(&w->remote, &params->remote, params->port);
 }
 
-/* A buffer for received datagrams, excluded from core dumps, with all its pages taken from the start. */
+/* A buffer that the hosts' packets pass through: excluded from core dumps, with all its pages taken from the start. */
 static uint8_t *make_buffer(size_t len)
 {
 	uint8_t *b = secret_map(len);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apply.c - read, compare, write, read back, put back.
  *
- * Buffers go before PFC: the mlx5 driver refuses to make a buffer lossless that is too small for its threshold. They
- * together must not be larger than the port's: the lossy priorities' buffer 0, which has all of it at first, gives way.
- * Sizes are asked for in multiples of 2304 bytes, which the known cells (96, 128, 144, 192, 256) divide, because that
- * driver rounds down to whole cells and would leave less than was worked out. */
+ * Buffers go before PFC: the mlx5 driver refuses to make a buffer lossless that is too small for its threshold. All
+ * buffers together must not exceed the port's memory: the lossy priorities' buffer 0, which has all of it at first,
+ * shrinks. Sizes are asked for in multiples of 2304 bytes, which the known cells (96, 128, 144, 192, 256) divide,
+ * because that driver rounds down to whole cells and would give less than computed. */
 #include "headroom/apply.h"
 
 #include <errno.h>
@@ -90,8 +90,8 @@ static void want_delay(const struct report *rep, struct dcb_settings *want, FILE
 		                 want->delay, bits);
 }
 
-/* Buffer 0 gives way where all of them would be larger than the port's. A driver that does not tell it checks by
- * itself. */
+/* Shrinks buffer 0 if all buffers together would exceed the port's memory. A driver that does not tell this size checks
+ * it itself. */
 static int make_room(const struct report *rep, unsigned mask, struct dcb_settings *want, FILE *err)
 {
 	uint64_t others = 0,
@@ -232,7 +232,7 @@ static bool is_as_before(const struct dcb_settings *before, const struct dcb_set
 	       memcmp(before->buffer_size, now->buffer_size, sizeof(now->buffer_size)) == 0;
 }
 
-/* In the opposite order: PFC ends before the buffers under it shrink. */
+/* Restores in the opposite order: PFC ends before its buffers shrink. */
 static enum apply_result put_back(struct job *j, const struct dcb_settings *before)
 {
 	struct dcb_settings now;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* apply.h - `longreach headroom apply`: brings a port's PFC and buffers to what was worked out. For headroom/ alone.
+/* apply.h - `longreach headroom apply`: sets a port's PFC and buffers as computed. For headroom/ alone.
  *
- * Read, show the difference, write, read back: a driver rounds, and may ignore. What is not as wanted afterwards is put
- * back as it was. */
+ * Read, show the difference, write, read back: a driver rounds, and may ignore. Settings that are not as wanted
+ * afterwards are restored. */
 #ifndef HEADROOM_APPLY_H
 #define HEADROOM_APPLY_H
 
@@ -25,14 +25,14 @@ enum apply_result {
 	APPLY_HALF,        /* it did not become as wanted, and could not be put back */
 };
 
-/* What the port is to be: what it `is`, with the lossless priorities' PFC, delay and buffers changed. 0, or -1 after
- * having said on `err` why the port cannot be that. */
+/* The wanted settings: `is`, with the lossless priorities' PFC, delay and buffers changed. 0, or -1 after a message on
+ * `err` why the port cannot have them. */
 int apply_want(const struct report *rep, const struct dcb_settings *is, struct dcb_settings *want, FILE *err);
 
-/* What the port is. 0, or negative errno. */
+/* Reads the port's settings. 0, or negative errno. */
 int apply_read(const struct dcb_talk *talk, const char *dev, struct dcb_settings *is);
 
-/* All of it, on interface rep->o->dev. */
+/* Reads, compares, writes and restores, on interface rep->o->dev. */
 enum apply_result apply(const struct report *rep, const struct dcb_talk *talk, FILE *out, FILE *err);
 
 /* Over a socket of libmnl's. As apply(); APPLY_REFUSED if there is no socket. */

@@ -10,9 +10,10 @@
 #include "headroom/apply.h"
 #include "headroom/audit.h"
 
-#define ANSWER_WAIT_S 10 /* a link that is taken down and up answers late */
+#define ANSWER_WAIT_S 10 /* the kernel answers late if the link goes down and up */
 
-/* An RTM_GETDCB is answered and, because it asks for it, ACKed too: what has another number is an older answer. */
+/* An RTM_GETDCB is answered and, because it requests an ACK, ACKed too: skips older answers, which have another
+ * number. */
 static int ask(void *arg, const void *msg, size_t len, uint32_t seq, void *answer)
 {
 	struct mnl_socket *s = arg;

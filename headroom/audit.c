@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit.c - what is said of a port's PFC.
+/* audit.c - what is wrong with a port's PFC.
  *
- * How long its cable is nobody knows but the mlx5 driver, which has been told (`delay`, in metres). Without that
- * CABLE_LEAST_M is assumed: a buffer that is too small for such a cable is too small for any. */
+ * Only the mlx5 driver knows the cable's length, which was configured (`delay`, in metres). Without that CABLE_LEAST_M
+ * is assumed: a buffer that is too small for such a cable is too small for any. */
 #include "headroom/audit.h"
 
 #include <inttypes.h>
@@ -21,8 +21,7 @@ static const char *list_of(unsigned mask, char text[32])
 	return text;
 }
 
-/* Bytes that one lossless priority needs: what comes after XOFF, and a frame in front of it. 0: the rate is none that
- * is known. */
+/* Bytes that one lossless priority needs: the bytes after XOFF, and a frame before it. 0: the rate is unknown. */
 static uint64_t needed_bytes(const struct audit_port *p, uint64_t length_m)
 {
 	char why[HEADROOM_ERROR_MAX];

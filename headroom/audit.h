@@ -20,7 +20,7 @@ struct audit_port {
 /* "what is wrong\nwhat to do" */
 typedef void (*audit_say)(void *arg, const char *text);
 
-/* Says what is wrong, and nothing of a port that knows no DCB or has PFC off. Pure. */
+/* Reports what is wrong; says nothing about a port without DCB or with PFC off. Pure. */
 void audit(const struct audit_port *p, audit_say say, void *arg);
 
 /* Reads `is` and delay_is_length of dev. 0, or negative errno (-EOPNOTSUPP: it has no DCB). */

@@ -165,8 +165,8 @@ static void read_ieee(struct reader r, struct dcb_settings *s)
 	}
 }
 
-/* Opens an answer of that type: 1, and *ieee is what is in its DCB_ATTR_IEEE. 0: it is an ACK instead. Below: what it
- * says is wrong, or is wrong with it. */
+/* Opens an answer of that type. 1: *ieee is the content of its DCB_ATTR_IEEE; 0: the answer is an ACK; negative: the
+ * kernel's error, or -EBADMSG. */
 static int open_answer(const void *buf, size_t len, uint32_t seq, uint16_t wanted, struct reader *ieee)
 {
 	const uint8_t *bytes = buf, *data;

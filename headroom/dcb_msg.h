@@ -37,7 +37,7 @@ int dcb_msg_read(const void *buf, size_t len, uint32_t seq, struct dcb_settings 
 /* An answer to dcb_msg_set(), likewise. */
 int dcb_msg_acked(const void *buf, size_t len, uint32_t seq);
 
-/* The names of what differs between what was wanted and what is, in a mask of enum dcb_difference. */
+/* Differences between wanted and present settings, as a mask of enum dcb_difference. */
 enum dcb_difference {
 	DCB_DIFF_PFC_EN = 1u << 0,
 	DCB_DIFF_DELAY = 1u << 1,

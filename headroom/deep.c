@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deep.c - the deep buffer of an edge: what a line of that length and rate needs, and what one flow may hold of it.
+/* deep.c - the deep buffer of an edge: the size that a line of that length and rate needs, and the share that one flow
+ * may hold.
  *
  * Bytes stay in the buffer until the other side has them, so at full rate it holds a bandwidth-delay product at least;
  * a loss holds it for a round trip more, and the loss of a repair for another: HEADROOM_DEEP_BDPS of them. One flow may
  * hold `alpha` times what is free, as in a switch with dynamic thresholds: alone it gets alpha / (1 + alpha) of the
- * buffer, n of them alpha / (1 + n alpha) each. There a host is held off (XOFF). It comes back after half a round trip;
- * if the fill is then below the no-underrun XON, the line has idled meanwhile. */
+ * buffer, n of them alpha / (1 + n alpha) each. At that share a host is held off (XOFF). It returns after half a round
+ * trip; if the fill is below the no-underrun XON, the line idles meanwhile. */
 #include <errno.h>
 #include <stdio.h>
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* emit.c - the emitters by name.
  *
- * Each writes what its device's documentation has, and refuses what the device would take and ignore: a setting that
- * looks applied and is not costs more than none. emit_check_room() refuses what no such device has the memory for. */
+ * Each writes settings as in its device's documentation, and refuses settings that the device would accept and ignore:
+ * a setting that only looks applied costs more than none. emit_check_room() refuses settings that exceed the device's
+ * memory. */
 #include "headroom/emit.h"
 
 #include <inttypes.h>
@@ -48,7 +49,7 @@ enum headroom_model emit_model(const char *kind)
 
 uint64_t emit_length_m(const struct report *rep)
 {
-	return model_length_m(&rep->o->in, 5050); /* the devices reckon with 198000 km/s */
+	return model_length_m(&rep->o->in, 5050); /* the devices compute with 198000 km/s */
 }
 
 unsigned emit_priorities(const struct report *rep)
@@ -84,7 +85,7 @@ void emit_head(const struct report *rep, const char *comment, FILE *out)
 	        comment, rep->r->headroom_bytes, rep->r->xoff_fill_bytes, rep->r->xon_fill_bytes);
 }
 
-/* The switch that the numbers are for, and what its ports can have. */
+/* The switch that the numbers are for, with its ports' limits. */
 const struct headroom_asic *emit_asic(const struct report *rep, const char *otherwise)
 {
 	const struct headroom_asic *a = rep->o->in.asic;

@@ -13,7 +13,7 @@ int emit_nvue(const struct report *rep, FILE *out, FILE *err);
 int emit_eos(const struct report *rep, FILE *out, FILE *err);
 int emit_nxos(const struct report *rep, FILE *out, FILE *err);
 
-/* The link's length for those who want metres: a measured round trip as fibre, rounded up. */
+/* The link's length for devices that want metres: a measured round trip as fibre, rounded up. */
 uint64_t emit_length_m(const struct report *rep);
 
 /* Bit mask of the lossless priorities. */
@@ -25,8 +25,7 @@ void emit_priority_list(const struct report *rep, FILE *out);
 /* The switch that the numbers are for; `otherwise` where none is named or its limits are not known. */
 const struct headroom_asic *emit_asic(const struct report *rep, const char *otherwise);
 
-/* 0, or -1 after having said on `err` that `whose` has no room for `needed` bytes, and what to do instead. The
- * operator's
+/* 0, or -1 after a message on `err` that `whose` has no room for `needed` bytes, and what to do instead. The operator's
  * --port-buffer counts more than `room`. */
 int emit_check_room(const struct report *rep, uint64_t needed, uint64_t room, const char *whose, FILE *err);
 

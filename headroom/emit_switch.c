@@ -41,7 +41,7 @@ int emit_nvue(const struct report *rep, FILE *out, FILE *err)
 	return 0;
 }
 
-/* In cells where their size is known: EOS rounds bytes to them. */
+/* Writes cells if their size is known: EOS rounds bytes to cells. */
 static void eos_headroom(const struct report *rep, FILE *out)
 {
 	uint64_t bytes = rep->r->headroom_bytes, cell = rep->o->in.cell_bytes;

@@ -2,7 +2,8 @@
 /* headroom.h - how much buffer a lossless Ethernet link needs, and why.
  *
  * A receiver that is about to run out of buffer sends a pause frame (XOFF) and goes on receiving until the sender has
- * heard it and what was under way has arrived. What arrives in that time is the headroom. This library works it out:
+ * stopped and the bytes under way have arrived. The bytes that arrive in that time are the headroom. This library
+ * computes it:
  *
  *	struct headroom_in in;
  *	struct headroom_result r;
@@ -17,7 +18,7 @@
  *	headroom_plan(&in, &plan);
  *
  * Pure arithmetic: no system call, no clock, no allocation. Seven models give the same kind of answer; one follows
- * physics and the standards, five follow somebody's code to the byte, with that code's rounding, and one somebody's
+ * physics and the standards, five follow a vendor's code to the byte, with that code's rounding, and one a vendor's
  * tables. */
 #ifndef HEADROOM_HEADROOM_H
 #define HEADROOM_HEADROOM_H
@@ -31,7 +32,7 @@
 #define HEADROOM_ERROR_MAX  256 /* a sentence */
 #define HEADROOM_EVENTS_MAX 8
 
-/* What is accepted. Wide enough for any fibre on earth, narrow enough for 64 bits. */
+/* Accepted ranges: wide enough for any fibre on earth, narrow enough for 64 bits. */
 #define HEADROOM_LENGTH_MAX_M 40000000ull       /* once around the earth */
 #define HEADROOM_RTT_MAX_NS   10000000000ull    /* 10 s */
 #define HEADROOM_RATE_MIN_BPS 1000000ull        /* 1M */
@@ -61,7 +62,7 @@ enum headroom_medium {
 	HEADROOM_COPPER,
 };
 
-/* A switch ASIC or a NIC: what its vendor's tables say of it. */
+/* A switch ASIC or a NIC, by its vendor's tables. */
 struct headroom_asic {
 	const char *name;
 	unsigned generation; /* Spectrum-N; 0 for others */
@@ -70,7 +71,7 @@ struct headroom_asic {
 	double mac_phy_kib;
 	double peer_kib;           /* peer's response where no pause quanta are known for the rate */
 	uint64_t port_max_bytes;   /* of headroom on one port; 0: not published */
-	bool max_of_chip;          /* it is what all ports share */
+	bool max_of_chip;          /* port_max_bytes is shared by all ports */
 	uint64_t memory_bytes;     /* the whole packet memory; 0: not published */
 	enum headroom_model model; /* whose tables these are */
 };
@@ -171,14 +172,15 @@ struct headroom_priority_plan {
 	uint64_t headroom_bytes;
 };
 
-/* What follows from the link, whatever the model. */
+/* Results that follow from the link alone, for any model. */
 struct headroom_plan {
 	uint64_t one_way_ns;            /* fibre, gearbox, transponders */
-	uint64_t loop_ns;               /* XOFF decided to the last byte in */
+	uint64_t loop_ns;               /* from the decision for XOFF to the last byte in */
 	uint64_t bdp_bytes;             /* rate x round trip */
-	uint64_t deep_buffer_bytes;     /* 4 BDP: what a daemon that repairs loss needs per direction */
+	uint64_t deep_buffer_bytes;     /* 4 BDP: buffer per direction that a daemon needs which repairs loss */
 	uint64_t qps_at_once;           /* busy queue pairs of which each has a packet in such a buffer at any time */
-	uint64_t qps_in_turns;          /* that it serves in turns without hosts sending much in vain */
+	uint64_t qps_in_turns;          /* busy queue pairs that it serves in turns without hosts sending much in
+	                                 * vain */
 	uint64_t no_underrun_xon_bytes; /* drain x loop: resume below this and the link starves for a round trip */
 	uint64_t pause_ns;              /* a pause of 65535 quanta lasts so long */
 	uint64_t refresh_ns;            /* XOFF must be sent again after this */
@@ -208,14 +210,14 @@ void headroom_defaults(struct headroom_in *in);
 enum headroom_model headroom_model_find(const char *name);
 const char *headroom_model_name(enum headroom_model model);
 const char *headroom_model_source(enum headroom_model model);
-/* That it takes if none is given; NULL: none. */
+/* The ASIC that the model takes if none is given; NULL: none. */
 const struct headroom_asic *headroom_model_asic(enum headroom_model model);
 
 /* "spectrum-4", "tofino-2", "82599"...; NULL if unknown. The table ends with a NULL name. */
 const struct headroom_asic *headroom_asic_find(const char *name);
 const struct headroom_asic *headroom_asics(void);
 
-/* 0; -EINVAL: an input is nonsense; -ERANGE: the model's source would not take it. `why` then says it in a sentence. */
+/* 0; -EINVAL: an input is invalid; -ERANGE: the model's source would refuse it. `why` then has a sentence. */
 int headroom_compute(enum headroom_model model, const struct headroom_in *in, struct headroom_result *r,
                      char why[HEADROOM_ERROR_MAX]);
 
@@ -231,7 +233,7 @@ int headroom_judge(const struct headroom_asic *asic, const struct headroom_in *i
 
 #define HEADROOM_DEEP_BDPS 4u /* repairs of repairs are under way at once: 1 % loss still fills the line */
 
-/* Of the edges' core: proxy/near_turn.c. */
+/* Constants of the edges' core: proxy/near/near_turn.c. */
 #define HEADROOM_TURN_NS    550000000ull /* in which all hosts that were sent away have their turns */
 #define HEADROOM_TURN_BYTES 65536ull     /* a message: less is worth no turn */
 #define HEADROOM_SLOT_BYTES 4352ull      /* of a packet with PMTU 4096 */
@@ -239,7 +241,7 @@ int headroom_judge(const struct headroom_asic *asic, const struct headroom_in *i
 
 struct headroom_deep_in {
 	uint64_t rate_bps, rtt_ns;
-	uint64_t capacity_bytes; /* that there is; 0: as much as is wanted */
+	uint64_t capacity_bytes; /* present capacity; 0: wanted_bytes */
 	unsigned alpha;          /* a flow may hold so many times what is free */
 	unsigned flows;          /* that are held at once, 1 or more */
 };
@@ -250,9 +252,10 @@ struct headroom_deep {
 	uint64_t capacity_bytes;
 	uint64_t xoff_bytes;            /* fill at which a flow that is alone is held off */
 	uint64_t flow_share_bytes;      /* of each of `flows` when all are held off */
-	uint64_t no_underrun_xon_bytes; /* fill that the line needs until a host that was held off is back */
+	uint64_t no_underrun_xon_bytes; /* fill that keeps the line busy until a host that was held off is back */
 	uint64_t qps_at_once;           /* busy queue pairs of which each has at least a packet here at any time */
-	uint64_t qps_in_turns;          /* and of which each gets a message of 64 KiB across between two waits */
+	uint64_t qps_in_turns;          /* busy queue pairs of which each gets a message of 64 KiB across between two
+	                                 * waits */
 	bool fills_the_line;            /* XOFF is not below it */
 	bool stands_loss;               /* the capacity is not below what is wanted */
 };
@@ -260,17 +263,18 @@ struct headroom_deep {
 /* 0 or -EINVAL, as headroom_compute(). */
 int headroom_deep(const struct headroom_deep_in *in, struct headroom_deep *d, char why[HEADROOM_ERROR_MAX]);
 
-/* Busy queue pairs that a buffer of so many bytes serves without turns: each has at least a packet in it. */
+/* Busy queue pairs that a buffer of this size serves without turns: each has at least a packet in it. */
 uint64_t headroom_qps_at_once(uint64_t capacity_bytes);
-/* And in turns: a host is sent away for 655 ms at most (IBTA table 45), and with so many each still gets a message
- * across when it is back. With more, hosts that ignore CNPs send packets in vain. */
+/* Busy queue pairs that it serves in turns: an RNR NAK sends a host away for 655 ms at most (IBTA table 45), and with
+ * this number each host still gets a message across when it is back. With more, hosts that ignore CNPs send packets in
+ * vain. */
 uint64_t headroom_qps_in_turns(uint64_t capacity_bytes, uint64_t rate_bps);
 
-/* Bytes of memory that an edge takes for both directions of a link if nobody says how much: what headroom_deep() wants
- * of each, and 64 MiB at least. */
+/* Default size of an edge's memory for both directions of a link: headroom_deep()'s wanted_bytes for each, and 64 MiB
+ * at least. */
 uint64_t headroom_deep_arena_bytes(uint64_t rate_bps, uint64_t rtt_ns);
 
-/* Pause quanta within which 802.3 (31B.3.7) wants a port of that rate to stop; 0: the rate is not in the table. */
+/* Pause quanta within which 802.3 (31B.3.7) requires a port of that rate to stop; 0: the rate is not in the table. */
 uint32_t headroom_quanta(uint64_t rate_bps);
 
 /* `longreach headroom ...`; argv[0] is "headroom". Returns the exit status: 0, 1 (not feasible), 2 (usage). */

@@ -29,7 +29,7 @@ double model_term(struct headroom_result *r, enum headroom_unit unit, const char
 void model_thresholds(struct headroom_result *r, uint64_t xon_fill, uint64_t xoff_fill, uint64_t headroom,
                       uint64_t reserved);
 
-/* Length of the cable: as given, or what the measured round trip amounts to at `ps_per_m`, rounded up. */
+/* Length of the cable: as given, or from the measured round trip at `ps_per_m`, rounded up. */
 uint64_t model_length_m(const struct headroom_in *in, uint64_t ps_per_m);
 
 /* a * b / c, rounded up or down, in 128 bits. */

@@ -2,9 +2,9 @@
 /* model_annex_o.c - IEEE 802.1Q Annex O's delay value, in the form that Linux ixgbe gives it.
  *
  * Source: Linux drivers/net/ethernet/intel/ixgbe/ixgbe_type.h, IXGBE_DV(), IXGBE_LOW_DV(), their _X540 forms,
- * IXGBE_BT2KB(), called as ixgbe_hpbthresh() and ixgbe_lpbthresh() do. All in bit times and integers. The header stands
- * for 10 Gbit/s and 100 m; for other rates the delays of interface and higher layer are kept as times, and the cable
- * goes by its length. ixgbe always reckons with copper (5556 bit times per 100 m), so --medium copper at 10G and 100 m
+ * IXGBE_BT2KB(), called as ixgbe_hpbthresh() and ixgbe_lpbthresh() do. All in bit times and integers. The header is for
+ * 10 Gbit/s and 100 m; for other rates the delays of interface and higher layer stay the same times, and the cable's
+ * delay follows its length. ixgbe always assumes copper (5556 bit times per 100 m), so --medium copper at 10G and 100 m
  * is the driver's value exactly. Annex O's own sum, without the factor of 36/25 for packing packets into the buffer, is
  * the term delay_value. */
 #include <string.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model_physics.c - the headroom from first principles.
  *
- * Theory of operation. At the moment at which the fill passes the threshold the receiver wants to say XOFF. It first
- * has to finish a frame of its own; the pause frame goes out, passes MAC, PHY, gearbox, transponders and the fibre; the
- * peer takes its time (802.3 limits it), finishes the frame that it had begun; and the fibre is still full of what it
- * sent before. All this while bytes arrive at line rate. Each part is a number of bytes on the wire, rounded up.
- * A byte on the wire may take more than a byte of the buffer, since packets are kept in cells: the factor is that of
- * the traffic mix, and never below 1. On top comes the packet that crossed the threshold, which may have found room for
- * one byte only.
+ * Theory of operation. When the fill passes the threshold, the receiver decides to send XOFF. It first has to finish a
+ * frame of its own; the pause frame goes out, passes MAC, PHY, gearbox, transponders and the fibre; the peer takes its
+ * response time (802.3 limits it) and finishes the frame that it had begun; and the fibre is still full of the peer's
+ * earlier bytes. All this time bytes arrive at line rate. Each part is a number of bytes on the wire, rounded up. A
+ * byte on the wire may take more than a byte of the buffer, since packets are kept in cells: the factor is that of the
+ * traffic mix, and never below 1. The packet that crossed the threshold is added: perhaps only one byte of it was
+ * below.
  *
- * XON is such that the link does not starve: from XON to the first new byte the same loop passes, during which the
- * receiver drains what it has. XOFF is two frames above, so that one packet does not make both. */
+ * XON is high enough that the link does not starve: from XON to the first new byte the same loop passes, during which
+ * the receiver drains its fill. XOFF is two frames above, so that one packet does not make both. */
 #include "headroom/model.h"
 #include "headroom/physics.h"
 

@@ -67,7 +67,7 @@ static void propagation(const struct headroom_in *in, struct work *w, struct hea
 	w->propagation = sum;
 }
 
-/* Spare room where little enough small packets were promised. */
+/* Compensation: spare room if the share of small packets is low enough. */
 static double compensate(const struct headroom_in *in, const struct work *w, double xoff, struct headroom_result *r)
 {
 	double worst = ceil_kib(in->lossless_mtu + rounded(w->propagation * w->worst_factor));

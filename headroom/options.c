@@ -312,7 +312,8 @@ static int read_medium(struct options *o, const char *text, FILE *err)
 	return -1;
 }
 
-/* Goes into a command line or a configuration file: letters, digits and what interface names have. */
+/* The name goes into a command line or a configuration file: accepts only letters, digits and characters of interface
+ * names. */
 static int read_dev(struct options *o, const char *text, FILE *err)
 {
 	size_t len = strlen(text);

@@ -29,8 +29,8 @@ uint64_t physics_fibre_ns(const struct headroom_in *in)
 	return mul_div_up(in->length_m, in->medium == HEADROOM_COPPER ? COPPER_PS_PER_M : OPTICAL_PS_PER_M, PS_PER_NS);
 }
 
-/* 802.3's limit for the first rate that is not below: a shaper's port may be as slow to stop as the line's. From 800G
- * on as the Linux driver of model_mlx5_next.c, which is twice SONiC's. */
+/* 802.3's limit for the first rate that is not below: a port behind a shaper may stop as slowly as a port of the line's
+ * rate. From 800G on the value of the Linux driver of model_mlx5_next.c, which is twice SONiC's. */
 static uint64_t peer_bytes(uint64_t rate_bps)
 {
 	static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - works out everything that is to be said of one link. */
+/* report.c - computes everything that is reported about one link. */
 #include "headroom/report.h"
 
 #include <string.h>

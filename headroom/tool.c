@@ -21,7 +21,7 @@ static int usage_error(FILE *err)
 	return EXIT_USAGE;
 }
 
-/* Nonsense is bad usage; what a model's source does not take is a refusal. */
+/* Invalid input is bad usage; input that a model's source does not accept is a refusal. */
 static int exit_code(int err)
 {
 	return err == 0 ? EXIT_OK : err == -EINVAL ? EXIT_USAGE : EXIT_REFUSED;
@@ -45,7 +45,8 @@ static int one_link(const struct options *o, FILE *out, FILE *err)
 	return EXIT_OK;
 }
 
-/* What the port's driver would program by itself rules: another model's numbers would not be in force. */
+/* The model must be that of the port's driver, which programs its own numbers: another model's would not be in
+ * force. */
 static int check_driver(struct options *o, FILE *err)
 {
 	char driver[OPTIONS_NAME_MAX];

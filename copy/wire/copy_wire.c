@@ -516,7 +516,7 @@ bool copy_entry_get(struct copy_in *in, struct copy_entry *e)
 		refuse(in);
 		break;
 	}
-	/* Only META and EXTRAS may name the session's directory itself, by an empty path. */
+	/* Only META, EXTRAS, CHECK and DIR may name the session's directory itself, by an empty path. */
 	if (e->path.len == 0 && e->type != COPY_META && e->type != COPY_EXTRAS && e->type != COPY_CHECK &&
 	    e->type != COPY_DIR)
 		refuse(in);

@@ -65,8 +65,8 @@ void relay_port_wake(struct worker *w);
 
 /* The memory that chunks are in, for a device that is to reach it. */
 void *worker_relay_arena(const struct worker *w, size_t *len);
-/* worker_relay_open(): gives the worker its port, before it runs. worker_relay_turn(): a turn's work for it. Returns
- * how many commands and notes there were. */
+/* worker_relay_open(): gives the worker its port, before it runs. worker_run_relay(): a turn's work for it. Returns how
+ * many commands and notes there were. */
 void worker_relay_open(struct worker *w, struct relay_port *r);
 unsigned worker_run_relay(struct worker *w);
 

@@ -179,7 +179,7 @@ static int open_rdma(const char *address, struct lr **out)
 	return 0;
 }
 
-/* Opens the relay at the site's edge, if LR_EDGES names the edge: this machine has no relay of this link. */
+/* Opens the relay at the site's edge, if the file of edges names it: this machine has no relay of this link. */
 static int open_edge(const char *link, struct lr **out)
 {
 	const char *file = getenv("LONGREACH_EDGES"), *rdma = getenv("LONGREACH_RDMA");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy_item.c - items (struct item): how they wait, and how they end. */
+/* copy_item.c - how items (struct item) wait, and how they end. */
 #define _GNU_SOURCE /* strdup */
 #include <errno.h>
 #include <stdio.h>

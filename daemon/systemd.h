@@ -10,7 +10,7 @@ void systemd_ready(unsigned links);
 void systemd_reloading(void);
 void systemd_stopping(void);
 
-/* That the daemon works: the event loop turns, and so does every worker. */
+/* Tells systemd that the daemon works: the event loop and every worker make turns. */
 struct watchdog;
 
 /* 0 (*w NULL: the unit has no WatchdogSec=), -ENOMEM. */

@@ -66,7 +66,7 @@ enum lr_status {
 	LR_STATUSES
 };
 
-/* What the end of a put means. */
+/* The state that the end of a put promises. */
 enum lr_promise {
 	LR_LINK = 0, /* what the link's AckMode= promises to RDMA hosts */
 	LR_NEAR = 1, /* all bytes are in this edge's buffer, which outlives the daemon */

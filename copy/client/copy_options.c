@@ -91,7 +91,7 @@ static bool is_place(const char *text)
 	return colon && colon > text && (!slash || slash > colon);
 }
 
-/* What is behind LINK:EXPORT; the slash in the end is kept. */
+/* Reads the source path after LINK:EXPORT; keeps a final slash. */
 static bool read_source(char *text, struct copy_options *o, int *code)
 {
 	struct copy_options one = {0};

@@ -22,7 +22,7 @@ void source_meta(const struct stat *st, struct copy_meta *m);
 void source_xattrs(int fd, const char *path, uint8_t buf[COPY_XATTRS_MAX], struct copy_meta *m);
 /* The data of a file in pieces, to be freed. NULL: no memory, or a file that cannot be read. */
 struct source_piece *source_pieces(int fd, uint64_t size, uint32_t *n);
-/* What the other end says is there. A hole between two ranges is not. */
+/* True if the piece lies in the ranges that the other end has. A hole between two ranges is not there. */
 bool source_is_there(const struct source_piece *p, const struct copy_range *range, uint32_t n);
 
 #endif

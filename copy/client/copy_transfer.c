@@ -299,7 +299,7 @@ static void on_commit(struct sender *s, struct item *it, const struct copy_resul
 	item_anew(s, it, NULL); /* all pieces are there, but the digest differs */
 }
 
-/* What is not, or not so, at the other end. */
+/* Starts the transfer of an item that is absent or different at the other end. */
 void item_transfer(struct sender *s, struct item *it)
 {
 	if (S_ISDIR(it->st.st_mode)) {

@@ -32,7 +32,8 @@ void walk_close(struct walk *w);
 bool walk_next(struct walk *w, struct walk_entry *e);
 /* Whether an --exclude fits: path is relative to the place that is copied to. */
 bool walk_excludes(const struct copy_options *o, const char *path, bool is_directory);
-/* What a source is called there: empty if it ends in a slash. Points into source or name. Its length in *len. */
+/* The name of a source at the other end: empty if the source ends in a slash. Points into source or name. Its length in
+ * *len. */
 const char *walk_name_of(const char *source, size_t *len);
 
 #endif

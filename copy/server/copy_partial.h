@@ -32,7 +32,7 @@ int partial_open(struct partial *f, const struct place *p, const struct copy_ent
 void partial_close(struct partial *f);
 /* Reads the piece back. True: its hash is right, and it is entered. */
 bool partial_enter(struct partial *f, const struct piece *p);
-/* What is there, adjacent pieces as one range: at most COPY_RANGES_MAX. */
+/* Lists the ranges that are there, adjacent pieces as one range: at most COPY_RANGES_MAX. */
 uint32_t partial_ranges(const struct partial *f, struct copy_range range[COPY_RANGES_MAX]);
 /* Gives the file its name. 1: the digest differs, and the file stays partial. 0 or -errno. */
 int partial_commit(struct partial *f, const struct copy_entry *e);

@@ -2,8 +2,8 @@
 /* copy_serve.h - the server of one export: carries out requests of the other site's senders, with the rights of its
  * user.
  *
- * One process, one thread, one connection to the relay. What it keeps is bounded: sessions, open files, and the pieces
- * of each by the file's size. A session's state is not needed to go on: a sender that finds a new server opens a new
+ * One process, one thread, one connection to the relay. Its memory is bounded: sessions, open files, and the pieces of
+ * each by the file's size. A session's state is not needed to go on: a sender that finds a new server opens a new
  * session, and arrived pieces are in the journals (copy_partial.h). */
 #ifndef COPY_SERVE_H
 #define COPY_SERVE_H

@@ -93,7 +93,7 @@ enum copy_push_flags {
 	COPY_PUSH_VERBOSE = 16,
 };
 
-/* What a sender is asked to send. The head's session tells one request that is repeated from another. */
+/* The request of a COPY_PUSH. The head's session tells one request that is repeated from another. */
 struct copy_push {
 	char export[COPY_EXPORT_MAX]; /* that it is to send to */
 	struct copy_bytes path;       /* beneath that */

@@ -377,7 +377,7 @@ static int open_region(const struct request *r, uint64_t *size)
 	return fd;
 }
 
-/* What is exported: a descriptor, or a GPU's memory. */
+/* The exported object: a descriptor, or a GPU's memory. */
 struct exported {
 	int fd;
 	uint64_t size;

@@ -197,7 +197,7 @@ static enum truth match_is(const struct packet *p, const struct json_object *mat
 
 static enum verdict walk_chain(struct walk *w, const char *family, const char *table, const char *chain, int jumps);
 
-/* What a statement of a rule decides, if its matches may be true. */
+/* The verdict of a rule's statement, if the rule's matches may be true. */
 static enum verdict decide(struct walk *w, const struct json_object *rule, const struct json_object *expr,
                            enum truth so, int jumps)
 {

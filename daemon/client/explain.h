@@ -46,7 +46,7 @@ extern const uint32_t explain_ncauses;
 /* Writes "what\nwhat to do" into a finding. Always true. */
 bool explain_say(struct explain_finding *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* What a program's completion status means. number: of enum ibv_wc_status. */
+/* The meaning of a program's completion status. number: of enum ibv_wc_status. */
 struct explain_error {
 	unsigned number;
 	const char *name; /* without IBV_WC_ */

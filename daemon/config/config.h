@@ -72,7 +72,7 @@ struct export_config {
 #define RELAY_ALLOW_MAX      32
 #define RELAY_ALLOW_NAME_MAX 32
 
-/* What RDMA clients may do with regions of the other site. */
+/* Access of RDMA clients to regions of the other site. */
 struct relay_allow {
 	struct ip_prefix prefix;
 	uint32_t access;                 /* enum lr_access: 1 get, 2 put */

@@ -34,7 +34,7 @@ enum route_answer {
 	ROUTE_REFUSED,   /* nothing is known, and too many questions were asked */
 };
 
-/* What the kernel says of a host. */
+/* The kernel's answer about a host. */
 struct route_found {
 	enum route_answer answer;
 	int ifindex;         /* of the neighbour, 0: no route */

@@ -111,7 +111,7 @@ uint64_t link_life(const struct link *l);
 uint32_t link_workers(const struct link *l);
 const struct trace *link_trace(const struct link *l, uint32_t worker);
 
-/* What came in from hosts in bins of 100 us, up to the last snapshot. */
+/* Received bytes from hosts in bins of 100 us, up to the last snapshot. */
 const struct bursts *link_bursts(const struct link *l);
 
 /* Watches a flow (flow_trace.h): one at a time. 0, -EBUSY, -ENOMEM. The watches end with the link. */

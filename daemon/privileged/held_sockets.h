@@ -10,7 +10,7 @@
 
 #define HELD_NAME_MAX 96
 
-/* What the names of all sockets of one address and port begin with. Returns name. */
+/* Writes the common prefix of the names of all sockets of one address and port. Returns name. */
 char *held_name(const struct ip_addr *local, uint16_t port, char name[HELD_NAME_MAX]);
 
 /* Takes fd over, in place of a socket with the same name. 0, or negative errno: the caller keeps fd. */

@@ -37,7 +37,7 @@ enum ask_what {
 	ASK_WHATS
 };
 
-/* What the kernel's rules are made from. */
+/* The part of a link's configuration that the kernel's rules are made from. */
 struct ask_link {
 	char name[LINK_NAME_MAX];
 	char lan_ports[LAN_PORTS_MAX][IF_NAMESIZE];

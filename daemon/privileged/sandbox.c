@@ -96,7 +96,7 @@ int sandbox_check_rights(enum sandbox_need need, char *err, size_t errlen)
 	return -EPERM;
 }
 
-/* What programs could get by execve(2), where limiting that is allowed. */
+/* Limits the capabilities that programs could get by execve(2), if that is permitted. */
 static void limit_bounding_set(uint64_t keep)
 {
 	for (unsigned cap = 0; prctl(PR_CAPBSET_READ, cap) >= 0; cap++)

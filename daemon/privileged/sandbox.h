@@ -17,8 +17,8 @@ enum sandbox_need { SANDBOX_NEEDS_TO_RUN, SANDBOX_NEEDS_TO_CLOSE };
  * those that it lacks. */
 int sandbox_check_rights(enum sandbox_need need, char *err, size_t errlen);
 
-/* The limits that a process without rights cannot raise: open files, locked memory, priorities of threads. What cannot
- * be raised stays. */
+/* The limits that a process without rights cannot raise: open files, locked memory, priorities of threads. A limit that
+ * cannot be raised stays. */
 void sandbox_raise_limits(void);
 
 /* Keeps only CAP_NET_ADMIN, CAP_NET_BIND_SERVICE, CAP_NET_RAW and CAP_SYS_NICE and, with a user, the capabilities to

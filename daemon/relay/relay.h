@@ -30,7 +30,7 @@ int relay_open(struct relay_thread **r, const struct link_config *c, struct work
                char err[CONFIG_ERR_MAX]);
 /* Starts the thread, when the workers run. */
 int relay_run(struct relay_thread *r, char err[CONFIG_ERR_MAX]);
-/* What it has counted since its start; on any thread. */
+/* The relay's counters since its start; on any thread. */
 void relay_counts(const struct relay_thread *r, struct relay_counts *c);
 /* Ends the thread, while the workers still run. Does not wait for files that do not answer. */
 void relay_stop(struct relay_thread *r);

@@ -98,7 +98,7 @@ struct relay_file_block {
 	uint32_t len, left;
 };
 
-/* What a stream reads of a file that is not in memory. */
+/* Read-ahead of a stream from a file that is not in memory. */
 struct relay_file_reader {
 	struct dnode node; /* in relay_files.readers */
 	struct relay_stream *stream;

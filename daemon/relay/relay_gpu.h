@@ -60,7 +60,7 @@ struct relay_ahead {
 	bool is_loaded;
 };
 
-/* What a stream reads of GPU memory. */
+/* Read-ahead of a stream from GPU memory. */
 struct relay_reader {
 	struct dnode node; /* in relay_thread.readers */
 	struct relay_memory *memory;

@@ -425,7 +425,8 @@ static bool name_matches(const char *pattern, const char *name)
 	return n > 0 && pattern[n - 1] == '*' ? strncmp(pattern, name, n - 1) == 0 : strcmp(pattern, name) == 0;
 }
 
-/* What RelayAllow= permits this host to do with that region of the other site. need 0: with any region. */
+/* Whether RelayAllow= permits this host the access `need` to that region of the other site. need 0: any access to any
+ * region. */
 static bool may_use(const struct link_config *c, const struct ip_addr *from, unsigned need, const char *name)
 {
 	for (uint32_t i = 0; i < c->nrelay_allow; i++) {

@@ -36,8 +36,8 @@ struct relay_remote {
 	uint32_t rkey;
 };
 
-/* The relay's start: the listener and its memory, if the config has a RelayListen=. What fails is logged and tried again:
- * other programs need no RDMA. verbs: of a test, NULL: the machine's. */
+/* The relay's start: the listener and its memory, if the config has a RelayListen=. Logs a failure and tries again
+ * later: other programs need no RDMA. verbs: of a test, NULL: the machine's. */
 void relay_rdma_open(struct relay_thread *r, const struct lr_verbs *verbs);
 /* Handles an RDMA event of the relay's epoll. */
 void relay_rdma_ready(struct relay_thread *r);

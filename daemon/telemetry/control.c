@@ -5,8 +5,8 @@
  *
  * Two sockets, each a struct control: one for all requests, one for those that change nothing and show no packet.
  *
- * A client sends one line and gets one. What it can cost is bounded: CLIENTS_MAX at a time, CONTROL_LINE_MAX bytes in,
- * and a client that neither asks nor reads is dropped after CLIENT_PATIENCE_S.
+ * A client sends one line and gets one. The cost of clients is bounded: CLIENTS_MAX at a time, CONTROL_LINE_MAX bytes
+ * in, and a client that neither asks nor reads is dropped after CLIENT_PATIENCE_S.
  *
  * A status takes time: gather.h collects it, and the client may be gone before it is complete.
  *

@@ -99,7 +99,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 {
 	struct client *c = arg;
 
-	/* One that has shut down its writing side still waits for its answer. */
+	/* A client that has shut down its writing side still waits for its answer. */
 	if ((what & BEV_EVENT_EOF) && (c->asked != NULL || evbuffer_get_length(bufferevent_get_output(bev)) > 0))
 		return;
 	client_close(c);

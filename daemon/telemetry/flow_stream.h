@@ -18,7 +18,7 @@ void flow_stream_close(struct flow_stream *t);
 
 /* The fields of the first line. */
 void flow_stream_begin(const struct flow_stream *t, struct json *j);
-/* What has come since the last call, FLOW_STREAM_MAX rows at most. False: the link has stopped. */
+/* Adds the rows since the last call, FLOW_STREAM_MAX at most. False: the link has stopped. */
 bool flow_stream_more(struct flow_stream *t, struct evbuffer *out);
 
 #define FLOW_STREAM_MAX 4096

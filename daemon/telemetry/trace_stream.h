@@ -22,7 +22,7 @@ void trace_stream_close(struct trace_stream *t);
 
 /* The fields of the first line. */
 void trace_stream_begin(const struct trace_stream *t, struct json *j);
-/* What has come since the last call, TRACE_STREAM_MAX samples at most. False: the link is gone. */
+/* Adds the samples since the last call, TRACE_STREAM_MAX at most. False: the link is gone. */
 bool trace_stream_more(struct trace_stream *t, struct evbuffer *out);
 
 #define TRACE_STREAM_MAX 4096

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wan_udp.h - a datagram of the WAN as it is on the wire: Ethernet, IPv4 or IPv6, UDP. Pure.
  *
- * What the kernel does for a UDP socket, for ports that have none (wan_engine.h). */
+ * Does the work of the kernel's UDP sockets for ports without a socket (wan_engine.h). */
 #ifndef DAEMON_WAN_UDP_H
 #define DAEMON_WAN_UDP_H
 

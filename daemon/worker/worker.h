@@ -36,7 +36,7 @@ struct flow_views {
 };
 #define FLOW_VIEWS_MAX 4096u /* of a worker: 2 MiB */
 
-/* What one shard knows of itself. Filled in by the worker, owned by whoever holds the pointer. */
+/* The state of one shard. Filled in by the worker, owned by whoever holds the pointer. */
 struct worker_snapshot {
 	void *request; /* the asker's */
 	bool with_flows;

@@ -41,7 +41,7 @@
 
 enum arena_pool { POOL_LAN, POOL_WAN, POOL_COUNT }; /* packets taken from the LAN; packets taken from the WAN */
 
-/* What a slot holds. POOL_LAN: REQ_NEAR, RESP_FAR, RAW_LAN, RELAY_OUT. POOL_WAN: the others. */
+/* The contents of a slot. POOL_LAN: REQ_NEAR, RESP_FAR, RAW_LAN, RELAY_OUT. POOL_WAN: the others. */
 enum slot_kind {
 	SLOT_REQ_NEAR = 1, /* request of a local host on its way out */
 	SLOT_RESP_FAR,     /* response of a local host on its way out */

@@ -37,7 +37,7 @@ struct cm_msg {
 /* Reads a CM message out of a UD SEND_ONLY to QP1. type is CM_NONE if it is no CM message. */
 void cm_parse(const uint8_t *l3, const struct roce_pkt *pkt, struct cm_msg *msg);
 
-/* What a host's own packets look like, taken from its REQ or REP. */
+/* Header fields of a host's own packets, taken from its REQ or REP. */
 struct cm_traits {
 	uint8_t tos;
 	bool migreq;

@@ -7,7 +7,7 @@
  * table says which extended headers an opcode has; they always follow each other in one order (enum ext_len, from top
  * to bottom), so a cursor that walks the list both reads and writes them and no offset is written by hand.
  *
- * What a host sends is hostile until proven otherwise: each layer is read only after the length check of that layer,
+ * Packets of hosts are hostile until proven otherwise: each layer is read only after the length check of that layer,
  * and the IP length, not the length of the frame, is the truth about where the packet ends. */
 #include "roce.h"
 
@@ -164,7 +164,7 @@ static enum proxy_drop parse_ip4(const uint8_t *l3, size_t len, struct roce_pkt 
 	return DROP_NONE;
 }
 
-/* What is wrong with an IPv6 packet whose next header is not UDP. */
+/* The drop reason of an IPv6 packet whose next header is not UDP. */
 static enum proxy_drop drop_for_next_header(uint8_t next)
 {
 	switch (next) {

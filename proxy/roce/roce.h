@@ -60,7 +60,7 @@ enum roce_opcode {
 	ROCE_CNP = 0x81,
 };
 
-/* What an opcode is and which headers follow its BTH. */
+/* The class of an opcode and the headers that follow its BTH. */
 enum roce_op_flags {
 	ROP_VALID = 1 << 0,
 	ROP_REQUEST = 1 << 1,  /* requester to responder */

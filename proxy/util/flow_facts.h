@@ -105,7 +105,7 @@ struct flow_counts {
 #undef X
 };
 
-/* What a flow keeps beside its counts. */
+/* Times and values that a flow keeps beside its counts. */
 struct flow_notes {
 	struct flow_counts n;
 	uint32_t most_unacked;

@@ -8,7 +8,8 @@
 #include "transport.h"
 #include "wan_path.h"
 
-/* What one lane sends, has sent, and has heard. A shard initialises only the lanes that it owns. */
+/* One lane: its queues, and the packet numbers that it has sent and received. A shard initialises only the lanes that
+ * it owns. */
 struct lane {
 	uint8_t id;
 	struct dnode node;                /* in wan.lane_list: lanes with something to send, ... */

@@ -3,8 +3,8 @@
  *
  * Theory of operation
  *
- * What goes into a datagram of a path (wan_path_sched.c chooses it), in this order: report and refusals, probe, frames
- * of the sources, repairs, slots that were queued, new packets of the sources in turn, second copies of repairs,
+ * Contents of a datagram of a path (wan_path_sched.c chooses the path), in this order: report and refusals, probe,
+ * frames of the sources, repairs, slots that were queued, new packets of the sources in turn, second copies of repairs,
  * credits; and in what is left, reports that would be due soon. Each thing that must arrive leaves a reference in the
  * sent map; when the datagram is lost the reference says what to send again - its newest state (the source's, if it is
  * a frame of one), never the old bytes of a frame. A datagram of nothing but reports asks for no report, and needs no

@@ -40,7 +40,7 @@ void wan_lane_wake_at(struct proxy *p, struct lane *l, uint64_t when_ns);
 bool wan_lane_has_data(const struct lane *l);
 /* True if packets wait to be sent. */
 bool wan_lane_has_packets(const struct lane *l);
-/* What may be in a datagram. */
+/* Contents that a datagram may have. */
 enum wan_contents {
 	WAN_OF_PATH, /* frames about the path itself: the path is not in use */
 	WAN_CONTROL, /* these and all frames that the pacer does not hold back */
@@ -60,7 +60,7 @@ enum proxy_drop wan_lane_rx_rebuilt(struct proxy *p, struct lane *l, const struc
 /* Copies a piece into its slot, whose length is w->total. True if the packet is whole now. */
 bool wan_piece_take(struct proxy *p, uint32_t slot, const struct wan_packet *w);
 
-/* What is due by time: reports, copies of repairs, losses (RFC 8985), probes (RFC 9002 6.2). */
+/* Does everything that is due by time: reports, copies of repairs, losses (RFC 8985), probes (RFC 9002 6.2). */
 void wan_lane_on_timer(struct proxy *p, struct lane *l);
 
 #endif

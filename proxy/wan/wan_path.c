@@ -4,11 +4,11 @@
  * A path lives as long as the peer answers on it what is sent on it: a REPORT comes by the path that it speaks of, so a
  * REPORT that tells of an arrival proves both directions.
  *
- *   new    at the beginning of a session. Used like one that lives as long as none is known to; what it was given then
- *          waits for no longer than the others would take, since nothing is known of it but a hint.
- *   up     something was answered.
- *   dead   something was sent, and for wan_path_patience_ns() after it nothing was answered: a round trip and a floor
- *          if DEAD_BUSY datagrams or more are waiting (no loss takes all of those), else two round trips and the floor,
+ *   new    at the beginning of a session. Used like a live path as long as no path is known to live. Its patience
+ *          follows the longest live path's round trip if its own, which is only a hint, is longer.
+ *   up     a datagram was answered.
+ *   dead   a datagram was sent, and no answer came for wan_path_patience_ns() after it: a round trip and a floor if
+ *          DEAD_BUSY datagrams or more are waiting (no loss takes all of those), else two round trips and the floor,
  *          which leaves time for a probe of the lane (check_pto()) to be answered. A cut is noticed by its first
  *          victim, the datagram after the last one that was answered, which is sent within a round trip after it: so a
  *          death is found within three round trips and the floor.

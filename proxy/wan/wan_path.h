@@ -120,7 +120,7 @@ void pn_space_reset(struct pn_space *s, uint64_t now_ns);
 
 /* The probe timeout, doubled for each probe in a row without an answer, ns. RFC 9002 6.2. */
 uint64_t pn_space_pto_ns(const struct pn_space *s, const struct wan_path *path);
-/* Counts one more datagram in found_lost. Whoever takes a report adds res->spurious to found_spurious. */
+/* Counts one more datagram in found_lost. wan_on_report() adds res->spurious to found_spurious. */
 void pn_space_found_lost(struct pn_space *s);
 /* True if most datagrams found lost lately had arrived: the path reorders. */
 bool pn_space_mostly_spurious(const struct pn_space *s);

@@ -60,8 +60,8 @@ static uint8_t copies_of(const struct slot_meta *m)
 	return m->sends == 2 ? 2 : 3;
 }
 
-/* A lost copy was not repaired while another datagram with the slot was under way. That one held only a piece, so the
- * remaining lost units are repaired now. */
+/* A lost copy was not repaired while another datagram with the slot was under way. That datagram held only a piece, so
+ * the remaining lost units are repaired now. */
 static void repair_rest(struct proxy *p, struct lane *l, uint32_t slot)
 {
 	struct slot_meta *m = arena_meta(p->arena, slot);

@@ -45,7 +45,7 @@ enum rate_controller {
 	    RATE_COUNT
 };
 
-/* What a datagram notes when it is sent. bytes 0: the controller does not look at datagrams. */
+/* Values that a datagram notes when it is sent. bytes 0: the controller does not look at datagrams. */
 struct rate_mark {
 	uint64_t delivered_bytes, delivered_ns; /* delivered in total when the datagram was sent, and when that sum last
 	                                         * changed */
@@ -55,7 +55,7 @@ struct rate_mark {
 	bool app_limited, late;
 };
 
-/* What is known after a report. */
+/* The controller's input after a report. */
 struct rate_sample {
 	uint64_t now_ns;
 	uint64_t bw_bps;          /* delivery rate; 0: no sample */

@@ -258,7 +258,7 @@ static uint64_t rate_time(uint64_t bytes, uint64_t bps)
 	return bytes * 8000000 / (bps / 1000);
 }
 
-/* What the line holds without a queue. */
+/* Bytes that the line holds without a queue. */
 static uint64_t bdp(const struct auto_state *a)
 {
 	return rate_bytes(max_bw(a), a->min_rtt_ns);

@@ -35,7 +35,7 @@ struct wan_pacer;
 
 /* Name in link files, structure. */
 #define RATE_CONTROLLERS(X)                                                                                            \
-	X(fixed, rate_fixed) /* the configured rate, whatever is lost: for owned fibre */                                  \
+	X(fixed, rate_fixed) /* the configured rate, whatever is lost: for owned fibre */                              \
 	X(auto, rate_auto)   /* the rate that the line is found to carry, up to the configured one: for shared lines */
 
 enum rate_controller {

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * A near flow is a responder that keeps its promises by proxy. Requests come in PSN order, are committed to the arena
- * and only then may be ACKed, and only up to the ceiling (near_ceiling.c):
+ * A near flow acts as the responder towards its host. Requests come in PSN order and are committed to the arena. Only
+ * then may they be ACKed, and only up to the ceiling (near_ceiling.c):
  *
  *     base ........ settled ........ [reported] ........ next ........ max
  *          freed            held                 expected     out of order
  *
- * One key (VLAN, hosts, destination QPN) may have two lives at a time. A host that resets its QP begins a new one; the
- * old one leaves the table of keys, is not ACKed any more and drains: the new one's packets are not sent on before what
- * was ACKed of the old one is delivered, or has failed loudly because nothing was heard of its responder for too long
- * (drain_limit()). A third life ends the second one, which has sent nothing yet. If CM has told the pair of the second
- * one, some of it may have been ACKed even so: that has failed then, and is said. A packet in doubt does not end it.
+ * One key (VLAN, hosts, destination QPN) may have two incarnations at a time. A host that resets its QP begins a new one.
+ * The older one leaves the table of keys, is not ACKed any more, and drains. Packets of the newer one are not sent to the
+ * far edge before all that was ACKed of the older one is delivered, or has failed with an event because its responder
+ * was silent for too long (drain_limit()). A third incarnation ends the second one, which has sent nothing yet. If CM had
+ * told the pair of the second one, requests of it may have been ACKed: they fail, with an event. A third incarnation in
+ * doubt does not end the second one while it may still owe such requests.
  *
- * A packet that may be a repetition, or the beginning of a new life with the same words, begins a life in doubt
- * (near_reset.c): it crosses, and the responder's answer tells. If it was a repetition the responder is ahead, and
- * the far edge catches up with it.
+ * A packet that may be a repetition, or the first packet of a new incarnation with the same bytes, begins an incarnation
+ * in doubt (near_reset.c): the packet crosses, and the responder's answer decides. If the packet was a repetition, the
+ * responder is ahead, and the far edge catches up with it.
  *
- * A flow is closed when it was replaced and has drained, when it never got an answer and its host has given up, or when
- * the table is full and it has been idle for longest. Nothing that was ACKed and not delivered is closed silently. */
+ * A flow is closed when it was replaced and has drained, when no responder answered and its host has given up, or when
+ * the table is full and the flow was idle for longest. A flow with requests ACKed and not delivered is never closed
+ * without an event. */
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -32,7 +34,7 @@ void near_set_base(struct near_flow *f, uint64_t pos)
 	f->pos_freed = f->pos_free_to = pos;
 	f->msn_next = f->msn_settled = f->msn_acked = 0;
 	f->begins_inside = ((pos_psn(pos) - f->inside_psn) & ROCE_PSN_MASK) < f->inside_n;
-	f->template_len = f->doubted ? 0 : f->template_len; /* what it would say was counted from another place */
+	f->template_len = f->doubted ? 0 : f->template_len; /* no RNR NAK: its MSN was counted from another place */
 	f->op_known = false;
 	if (f->pos_max < pos)
 		f->pos_max = pos;
@@ -112,9 +114,9 @@ void near_close(struct proxy *p, struct near_flow *f)
 		near_wan_schedule(p, newer);
 }
 
-/* Until when a life that was replaced may wait for its responder: for DRAIN_STALL_NS and some round trips from its last
- * sign of life on, or since the line is back. What it has been silent for already counts: the new life's host is met
- * with silence meanwhile, and ConnectX gives up after 300 ms. */
+/* Until when a replaced flow may wait for its responder: DRAIN_STALL_NS and four round trips after the responder was last
+ * heard, or after the line came back. Silence before the replacement counts, too: the host of the new flow gets no
+ * answer meanwhile, and ConnectX gives up after 300 ms. */
 static uint64_t drain_limit(const struct proxy *p, const struct near_flow *old)
 {
 	uint64_t from = max_u64(old->heard_ns, max_u64(p->wan_heard_since_ns, old->line_back_ns));
@@ -122,7 +124,7 @@ static uint64_t drain_limit(const struct proxy *p, const struct near_flow *old)
 	return from + DRAIN_STALL_NS + 4 * proxy_rtt_ns(p);
 }
 
-/* `old` has been replaced by f: it leaves the table of keys, and the far edge is to forget it before it hears of f. */
+/* f replaces `old`: `old` leaves the table of keys, and the far edge is to forget `old` before it hears of f. */
 static void drain_before(struct proxy *p, struct near_flow *old, struct near_flow *f)
 {
 	if (!old->newer)
@@ -133,7 +135,8 @@ static void drain_before(struct proxy *p, struct near_flow *old, struct near_flo
 	timer_set(&p->timers, &old->drain, p->now_ns);
 }
 
-/* The flow is about to be closed with what was ACKed of it and not delivered: that is said, unless it was already. */
+/* The flow is about to be closed. Raises a failure if requests of it were ACKed and not delivered, unless near_refused()
+ * has done so already. */
 static void fail_replaced(struct proxy *p, const struct near_flow *f)
 {
 	if (near_kept_its_word(f) || f->failing)
@@ -154,7 +157,7 @@ static struct near_flow *succeed(struct proxy *p, struct near_flow *old, uint32_
 		near_close(p, old);
 		near_key_put(p, drains); /* until the next one is there */
 	}
-	/* This may have to forget the drained one: then it is not used, or is f itself. */
+	/* near_flow_take() may close `drains`, which is unused then, or is f itself. */
 	f = near_flow_take(p, &src, drains->lane, false);
 	if (!f)
 		return NULL;
@@ -166,14 +169,14 @@ static struct near_flow *succeed(struct proxy *p, struct near_flow *old, uint32_
 	return f;
 }
 
-/* Nothing was promised of the life before that is not delivered: nobody waits for the rest of it. */
+/* Closes the older incarnation if all that was ACKed of it is delivered: nobody waits for the rest. */
 static void close_older_if_kept(struct proxy *p, struct near_flow *f)
 {
 	if (f->older && near_kept_its_word(f->older))
 		near_close(p, f->older);
 }
 
-/* Another life has begun: there is no doubt of it. */
+/* Opens the next incarnation when a reset of the QP is certain. */
 static struct near_flow *succeed_for_sure(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
 {
 	struct near_flow *f = succeed(p, old, psn, vlan_tci);
@@ -189,18 +192,18 @@ static struct near_flow *succeed_for_sure(struct proxy *p, struct near_flow *old
 
 struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
 {
-	if (old->doubted) /* whatever comes instead may be of the life before as well */
+	if (old->doubted) /* the packet may belong to the incarnation before `old`, too */
 		return near_succeed_in_doubt(p, old, psn, vlan_tci, false);
 	return succeed_for_sure(p, old, psn, vlan_tci);
 }
 
-/* If it is the same life, this is the requester, and so much the responder has counted before psn. */
+/* What the incarnation before says about psn; valid if the one in doubt turns out to be the same. */
 struct before {
 	bool known, inside; /* inside: psn is within a READ */
 	uint32_t inside_psn, inside_n;
 	uint64_t pos;
-	struct fp_memory memory; /* of what was before psn: the host may go back further */
-	uint32_t msn, after;     /* as on the wire; messages that followed */
+	struct fp_memory memory; /* fingerprints below psn: the host may go back further */
+	uint32_t msn, after;     /* the responder's MSN at psn, as on the wire; messages from psn on */
 	uint32_t requester_qpn, origin;
 	uint8_t rnr_retry, template_len, template[TEMPLATE_MAX];
 };
@@ -226,14 +229,14 @@ static void note_before(struct proxy *p, const struct near_flow *old, uint32_t p
 	memcpy(b->template, old->template, b->template_len);
 }
 
-/* Its host may be held off in the name of the responder, while that is asked: an RNR NAK at the first PSN of all
- * acknowledges nothing, whosoever it is. */
+/* Copies what was noted into f. With the template its host may be sent RNR NAKs while the responder is asked: an RNR NAK
+ * at the flow's first PSN acknowledges nothing, whichever incarnation the host is in. */
 static void take_over(struct proxy *p, struct near_flow *f, const struct before *b)
 {
 	near_fp_restore(p, f, &b->memory, (uint32_t)(f->pos_base - b->pos));
 	f->psn_origin = b->origin;
 	f->begins_inside = b->inside;
-	f->inside_psn = b->inside_psn; /* it may begin lower than is known yet */
+	f->inside_psn = b->inside_psn; /* the base may still move down into the READ */
 	f->inside_n = b->inside_n;
 	f->rnr_retry = b->rnr_retry;
 	f->requester_qpn = b->requester_qpn;
@@ -312,14 +315,14 @@ void near_cm_over(struct proxy *p, const struct near_cm_info *ci)
 
 /* --- timers --- */
 
-/* How often a life that drains is looked at: an answer of the far edge is here by then. */
+/* The interval of drain_check(): long enough for an answer of the far edge. */
 static uint64_t drain_look_ns(const struct proxy *p)
 {
 	return DRAIN_LOOK_NS + 2 * proxy_rtt_ns(p);
 }
 
-/* The far edge was heard within what an answer to a question takes. If not it is asked, and the line is silent if it
- * was asked already. */
+/* True if the far edge was heard within drain_look_ns(). Else a PING is sent; if one was sent before, the line counts as
+ * silent until now (line_back_ns). */
 static bool line_is_heard(struct proxy *p, struct near_flow *f)
 {
 	struct lane *l = lane_of(p, f->lane);
@@ -336,8 +339,8 @@ static bool line_is_heard(struct proxy *p, struct near_flow *f)
 	return false;
 }
 
-/* Nobody gains by the end of a life whose host may only repeat what it sent, as long as that does not begin where the
- * responder stands: the rest would be lost. */
+/* True if the newer flow is in doubt and begins behind what the responder has. The host may only be repeating; closing
+ * the older flow would lose the requests between, and the newer one could not go on without them. */
 static bool may_be_the_same(const struct near_flow *f)
 {
 	const struct near_flow *newer = f->newer;
@@ -345,7 +348,7 @@ static bool may_be_the_same(const struct near_flow *f)
 	return newer && newer->doubted && pos_near(f->pos_reported, pos_psn(newer->pos_base)) > f->pos_reported;
 }
 
-/* A life that was replaced has failed when its responder has been silent for too long on a line that was not. */
+/* A replaced flow fails when its responder was silent until drain_limit() while the line was heard. */
 static void drain_check(struct proxy *p, struct near_flow *f)
 {
 	if (!line_is_heard(p, f) || p->now_ns < drain_limit(p, f) || may_be_the_same(f)) {
@@ -356,7 +359,7 @@ static void drain_check(struct proxy *p, struct near_flow *f)
 	near_close(p, f);
 }
 
-/* A flow that never got an answer and whose host has given up. Nothing of it was ACKed: it may go. */
+/* Closes an unpaired flow whose host has been silent for FORSAKEN_NS. Nothing of the flow was ACKed. */
 static bool requester_gave_up(struct proxy *p, struct near_flow *f)
 {
 	if (p->now_ns < f->last_rx_ns + FORSAKEN_NS) {

@@ -11,11 +11,11 @@
  *   reset?    its fingerprint differs: if it comes again, the host reset its QP and a new incarnation begins
  *             (near_reset.c, near.c)
  *
- * A READ, an ATOMIC or an unknown request beyond a gap is not held, but it proves the gap like any other (pos_lacking).
- * If it merely overtook what was missing, it is missing itself then, and its host is asked for it.
+ * A READ, ATOMIC or unknown request beyond a gap is not held, but proves the gap like any other packet (pos_lacking). If
+ * the request merely overtook the missing packet, the request itself is missing afterwards, and a NAK asks for it.
  *
- * Until the responder has answered (or CM has told), the base is not known: the first packet seen may have been
- * overtaken, so lower PSNs extend the flow downwards, and nothing is ACKed. */
+ * The base is not known until the responder has answered or CM has told it: the first packet seen may have overtaken
+ * others. Until then lower PSNs extend the flow downwards, and nothing is ACKed. */
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -23,22 +23,22 @@
 #include "ack_tx.h"
 #include "near_fp.h"
 
-#define NAK_AGAIN_NS    100000ull     /* a LAN round trip: what was NAKed is not yet repeated within */
-#define FAILED_QUIET_NS 2000000000ull /* a QP is not used again so soon after it failed, with packets never seen before */
+#define NAK_AGAIN_NS    100000ull     /* a LAN round trip: the host's answer to a NAK takes at least so long */
+#define FAILED_QUIET_NS 2000000000ull /* no QP that failed is reset and used again sooner */
 
-/* When a host that was sent a NAK has had the time to go back. */
+/* The time by which a host has gone back after the last NAK. */
 static uint64_t gone_back_ns(const struct proxy *p, const struct near_flow *f)
 {
 	return f->naked_ns + NAK_AGAIN_NS + 2 * p->cfg.reorder_ns;
 }
 
-/* Each NAK costs the host a retry, and it sends again all that follows the last one. So what was lost in front of that, or
- * was dropped since then for its sake, is no gap until the host has had the time to go back. */
+/* Each NAK costs the host a retry and makes it send again everything from the NAKed PSN on. Until gone_back_ns() a packet
+ * missing there may still come by the last NAK, so no new NAK is sent before. */
 void near_nak_gap(struct proxy *p, struct near_flow *f)
 {
 	timer_cancel(&p->timers, &f->patience);
 	if (f->pairing == PAIR_LEARNING || f->rnr_back_pressure || f->psns_unknown || near_may_begin_inside(f))
-		return; /* psns_unknown: it may be no gap, the READ in front of it owns the place */
+		return; /* psns_unknown: perhaps there is no gap, and the READ in front of it owns these PSNs */
 	if (f->naked_ns && p->now_ns < gone_back_ns(p, f) && !FAULT(FAULT_NAK_REPEATED)) {
 		timer_set(&p->timers, &f->patience, gone_back_ns(p, f));
 		return;
@@ -46,7 +46,7 @@ void near_nak_gap(struct proxy *p, struct near_flow *f)
 	f->gap_naked = f->pos_next;
 	f->naked_ns = p->now_ns;
 	f->notes.n.gaps++;
-	f->pos_lacking = 0; /* the host sends all of that again */
+	f->pos_lacking = 0; /* the host sends everything behind the gap again */
 	near_ack_schedule(p, f, DUE_NAK);
 }
 
@@ -56,8 +56,8 @@ void near_gap_look(struct proxy *p, struct near_flow *f)
 		near_nak_gap(p, f);
 }
 
-/* What owns several PSNs or opens an operation waits for its turn beyond a gap: the host sends it again. But behind a
- * READ whose length in PSNs is not known yet there is no gap, and no host would have a reason to. */
+/* A request with its own response is not held beyond a gap: the host sends it again after the NAK. Behind a READ of
+ * unknown length in PSNs such a request is held: there is no gap, so the host would not send it again. */
 static bool may_be_held(const struct near_flow *f, const struct roce_pkt *pkt)
 {
 	return pkt->class == ROCE_RC_REQUEST && (f->psns_unknown || !(roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE));
@@ -74,7 +74,7 @@ static enum proxy_drop rx_gap(struct proxy *p, struct near_flow *f, const uint8_
 	if (f->rnr_back_pressure)
 		return drop(p, DROP_LAN_NO_ROOM);
 	if (f->gap_naked == f->pos_next) {
-		/* The host went back and the missing one was lost again; reordering alone does not last so long. */
+		/* The host went back and the missing packet was lost again; reordering alone does not last so long. */
 		if (FAULT(FAULT_NAK_REPEATED))
 			near_ack_schedule(p, f, DUE_NAK);
 		if (new_round && p->now_ns >= gone_back_ns(p, f)) {
@@ -86,7 +86,7 @@ static enum proxy_drop rx_gap(struct proxy *p, struct near_flow *f, const uint8_
 	slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos);
 	if (slot != SLOT_NONE && arena_hdr(p->arena, slot)->fp == fp)
 		return drop(p, DROP_LAN_DUPLICATE);
-	if (slot != SLOT_NONE) { /* neither of the two is believed: what comes after the NAK will tell */
+	if (slot != SLOT_NONE) { /* drop both: the packet that comes after the NAK decides */
 		near_drop_held(p, f, slot);
 		return drop(p, DROP_LAN_RESET_SUSPECTED);
 	}
@@ -109,7 +109,7 @@ static enum proxy_drop rx_below(struct proxy *p, struct near_flow *f, const uint
 	bool had = f->pos_max > f->pos_base;
 
 	if (had)
-		f->ooo_pkts += (uint32_t)(f->pos_next - f->pos_base); /* all single PSNs: see below */
+		f->ooo_pkts += (uint32_t)(f->pos_next - f->pos_base); /* each owns one PSN: may_extend_down() */
 	near_set_base(f, pos);
 	near_fp_trim(p, f, pos);
 	count(p, CTR_BASE_LOWERED, 1);
@@ -126,8 +126,8 @@ static bool may_extend_down(const struct near_flow *f, uint64_t pos)
 	       f->pos_next - f->pos_base < BASE_REACH && f->pos_held - pos <= HELD_SPAN;
 }
 
-/* How often the host has come back to what it must wait for. Its first repetitions are met with silence, as the answer
- * is on its way; being sent away then would only make it sleep past the answer. */
+/* True from the third time on that the host comes back to this ceiling, or while the line is down. The first repetitions
+ * get no answer: the ACK is on its way, and an RNR NAK would make the host sleep past it. */
 static bool repeats_in_vain(const struct proxy *p, struct near_flow *f, uint64_t ceiling)
 {
 	if (f->waits_at != ceiling) {
@@ -139,8 +139,8 @@ static bool repeats_in_vain(const struct proxy *p, struct near_flow *f, uint64_t
 	return f->waits >= 3 || !p->wan_up;
 }
 
-/* The host repeats what is here already. What was ACKed is ACKed again; what must not be ACKed yet is no reason for
- * long silence, which burns the host's retries: it is sent away for a while. */
+/* The host repeats a packet that is here. Below the ceiling the packet is ACKed again. At or beyond the ceiling silence
+ * would use up the host's retries, so the host gets an RNR NAK once repeats_in_vain(). */
 static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, bool ack_req)
 {
 	bool new_round = pos <= f->pos_last_rx;
@@ -155,15 +155,15 @@ static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, boo
 	}
 }
 
-/* A new life of a flow could not be opened; or a flow, and its source may not have one more that learns. */
+/* No flow could be opened: the table is full, or the source has its share of unpaired flows. */
 static enum proxy_drop no_place(struct proxy *p)
 {
 	proxy_event_push(p, EV_TABLE_FULL, NULL, NULL, 0, p->near_used);
 	return drop(p, p->near_used == p->cfg.max_flows ? DROP_LAN_FLOW_TABLE_FULL : DROP_LAN_UNPAIRED_FULL);
 }
 
-/* The flow that is to learn its pair, opened if f is NULL. NULL: there is no place, or its hosts' queue pairs go end to
- * end, and this one with them. */
+/* The flow that is to learn its pair, opened if f is NULL. NULL: there is no place; or queue pairs between its hosts go
+ * end to end, and so does this one, whose flow is closed. */
 static struct near_flow *learning_flow(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt,
                                        uint16_t vlan_tci)
 {
@@ -183,8 +183,8 @@ static enum proxy_drop without_flow(struct proxy *p, const uint8_t *l3, const st
 	return no_place(p);
 }
 
-/* The host has lost count of its PSNs for ever (near_reset.c). It is refused as a responder would refuse it (IBTA
- * 9.7.4.1.2), after all before it is done: nothing that was ACKed is given up for it. */
+/* The host's PSNs are one too high for ever (near_reset.c). Its packet is refused as a responder would refuse it (IBTA
+ * 9.7.4.1.2), but only when everything before it is settled: no ACKed request is given up. */
 static enum proxy_drop refuse_lost_count(struct proxy *p, struct near_flow *f)
 {
 	if (!f->failing && f->pairing != PAIR_LEARNING && f->pos_settled == f->pos_next) {
@@ -207,7 +207,7 @@ static enum proxy_drop begin_anew(struct proxy *p, struct near_flow *f, const ui
 	next = near_succeed(p, f, pkt->psn, vlan_tci);
 	if (next)
 		next->begins_inside = rest;
-	if (!next) { /* it will insist; until then the rest of its window would pass for the old life's */
+	if (!next) { /* the host repeats; until then the rest of its window must not pass for the old incarnation's */
 		if (f->used)
 			near_reset_wait(p, f, pos, fp);
 		return no_place(p);
@@ -215,25 +215,25 @@ static enum proxy_drop begin_anew(struct proxy *p, struct near_flow *f, const ui
 	return near_take_next(p, next, l3, pkt, vlan_tci, fp);
 }
 
-/* A READ that begins where none did: the rest of one, of which the host has the beginning. */
+/* A READ at a position where no message began: it asks for the rest of a READ whose beginning the host has. */
 static bool asks_for_rest(struct proxy *p, const struct near_flow *f, const struct roce_pkt *pkt)
 {
 	return pkt->opcode == RC_READ_REQUEST && !near_fp_has(p, f, pos_near(f->pos_next, pkt->psn));
 }
 
-/* Perhaps the host repeats this, perhaps a new life of its QP begins with it: the responder knows, and gets it. */
+/* The packet is a repetition or begins a new incarnation. Only the responder knows, so the packet is sent to it. */
 static enum proxy_drop in_doubt(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint16_t vlan_tci, uint32_t fp)
 {
 	struct near_flow *next;
 
-	if (f->older && !near_kept_its_word(f)) /* another life would end this one: asked when the older one has drained */
+	if (f->older && !near_kept_its_word(f)) /* a third incarnation would end f: wait until the older one has drained */
 		return drop(p, DROP_LAN_RESET_SUSPECTED);
 	next = near_succeed_in_doubt(p, f, pkt->psn, vlan_tci, asks_for_rest(p, f, pkt));
 	return next ? near_take_next(p, next, l3, pkt, vlan_tci, fp) : no_place(p);
 }
 
-/* The packet at pos was there before, or one that looks like it. */
+/* The packet at pos has the fingerprint of the one that was there before. */
 static enum proxy_drop rx_same(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                uint64_t pos, uint16_t vlan_tci, uint32_t fp)
 {
@@ -246,8 +246,8 @@ static enum proxy_drop rx_same(struct proxy *p, struct near_flow *f, const uint8
 	return drop(p, DROP_LAN_DUPLICATE);
 }
 
-/* A READ, ATOMIC or unknown request at the place of one: answered from what is kept if it can only be a repetition. An
- * answer that is not kept any more is the responder's to give again: it executes no ATOMIC twice. */
+/* A READ, ATOMIC or unknown request at the position of an earlier one is answered from the kept answer if it can only be
+ * a repetition. If the answer is not kept any more, *doubt is set and the responder answers: it executes no ATOMIC twice. */
 static bool answers_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp,
                           bool *doubt)
 {
@@ -272,7 +272,7 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 		if (answers_again(p, f, pkt, pos, fp, &doubt))
 			return drop(p, DROP_LAN_READ_RETRY);
 		if (doubt && f->failing)
-			return drop(p, DROP_LAN_FAILED); /* its responder has refused: the host hears of it soon */
+			return drop(p, DROP_LAN_FAILED); /* the responder has refused: the host gets the NAK soon */
 		if (doubt)
 			return in_doubt(p, f, l3, pkt, vlan_tci, fp);
 	}
@@ -293,8 +293,8 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 	return begin_anew(p, f, l3, pkt, vlan_tci, fp);
 }
 
-/* An opcode at pos_next that cannot follow the one before it. A host that is confused for a moment is right again in its
- * next round. One that insists has had its QP reset in the middle of a message, or has lost count. */
+/* An opcode at pos_next that cannot follow op_last. A host that was wrong for a moment only is right in its next round.
+ * A host that repeats the packet round after round has reset its QP in the middle of a message, or has lost count. */
 static enum proxy_drop rx_wrong_opcode(struct proxy *p, struct near_flow *f, const uint8_t *l3,
                                        const struct roce_pkt *pkt, uint16_t vlan_tci, uint32_t fp)
 {
@@ -305,10 +305,14 @@ static enum proxy_drop rx_wrong_opcode(struct proxy *p, struct near_flow *f, con
 	return refuse_lost_count(p, f);
 }
 
-/* --- of a QP that failed nothing more is taken. Its own packets are refused as the first one was. That NAK acknowledges
- * all before fail_pos, so it must not meet a new life: a packet unlike what was at its place begins one, one that may be
- * of either goes to the responder, and one that says nothing of itself gets no answer. A packet that was never there
- * before counts as the old life's for FAILED_QUIET_NS after the last one that surely was. --- */
+/* --- a QP that failed: no packet of it is taken any more.
+ *
+ * Packets of the failed incarnation get the NAK again. That NAK acknowledges everything before fail_pos, so a new
+ * incarnation must not get it:
+ *   - a packet whose fingerprint differs from the one at its position begins a new incarnation;
+ *   - a packet with the same fingerprint that may belong to either goes to the responder;
+ *   - a packet whose fingerprint is forgotten, below pos_acked, gets no answer;
+ *   - a packet at a position never seen counts as the old incarnation's for FAILED_QUIET_NS after its last certain one. */
 
 static enum proxy_drop refuse_failed(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
@@ -326,7 +330,7 @@ static bool begins_incarnation(const struct proxy *p, const struct near_flow *f,
 	return p->now_ns > heard_ns + FAILED_QUIET_NS || pos > f->pos_max + HELD_OOO_MAX || pos + BASE_REACH < f->pos_next;
 }
 
-/* Of a READ that was refused the host may ask for a part: behind its beginning. */
+/* The host may ask for a part of the READ that was refused: that packet lies behind the READ's beginning. */
 static bool rest_of_refused(const struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos)
 {
 	return pos > f->pos_acked && pkt->opcode == RC_READ_REQUEST;

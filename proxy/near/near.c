@@ -7,16 +7,16 @@
  *     base ........ settled ........ [reported] ........ next ........ max
  *          freed            held                 expected     out of order
  *
- * One key (VLAN, hosts, destination QPN) may have two incarnations at a time. A host that resets its QP begins a new one.
- * The older one leaves the table of keys, is not ACKed any more, and drains. Packets of the newer one are not sent to the
- * far edge before all that was ACKed of the older one is delivered, or has failed with an event because its responder
- * was silent for too long (drain_limit()). A third incarnation ends the second one, which has sent nothing yet. If CM had
- * told the pair of the second one, requests of it may have been ACKed: they fail, with an event. A third incarnation in
- * doubt does not end the second one while it may still owe such requests.
+ * One key (VLAN, hosts, destination QPN) may have two incarnations at a time. A host that resets its QP begins a new
+ * one. The older one leaves the table of keys, is not ACKed any more, and drains. Packets of the newer one are not sent
+ * to the far edge before all that was ACKed of the older one is delivered, or has failed with an event because its
+ * responder was silent for too long (drain_limit()). A third incarnation ends the second one, which has sent nothing
+ * yet. If CM had told the pair of the second one, requests of it may have been ACKed: they fail, with an event. A third
+ * incarnation in doubt does not end the second one while it may still owe such requests.
  *
- * A packet that may be a repetition, or the first packet of a new incarnation with the same bytes, begins an incarnation
- * in doubt (near_reset.c): the packet crosses, and the responder's answer decides. If the packet was a repetition, the
- * responder is ahead, and the far edge catches up with it.
+ * A packet that may be a repetition, or the first packet of a new incarnation with the same bytes, begins an
+ * incarnation in doubt (near_reset.c): the packet crosses, and the responder's answer decides. If the packet was a
+ * repetition, the responder is ahead, and the far edge catches up with it.
  *
  * A flow is closed when it was replaced and has drained, when no responder answered and its host has given up, or when
  * the table is full and the flow was idle for longest. A flow with requests ACKed and not delivered is never closed
@@ -114,8 +114,8 @@ void near_close(struct proxy *p, struct near_flow *f)
 		near_wan_schedule(p, newer);
 }
 
-/* Until when a replaced flow may wait for its responder: DRAIN_STALL_NS and four round trips after the responder was last
- * heard, or after the line came back. Silence before the replacement counts, too: the host of the new flow gets no
+/* Until when a replaced flow may wait for its responder: DRAIN_STALL_NS and four round trips after the responder was
+ * last heard, or after the line came back. Silence before the replacement counts, too: the host of the new flow gets no
  * answer meanwhile, and ConnectX gives up after 300 ms. */
 static uint64_t drain_limit(const struct proxy *p, const struct near_flow *old)
 {
@@ -135,8 +135,8 @@ static void drain_before(struct proxy *p, struct near_flow *old, struct near_flo
 	timer_set(&p->timers, &old->drain, p->now_ns);
 }
 
-/* The flow is about to be closed. Raises a failure if requests of it were ACKed and not delivered, unless near_refused()
- * has done so already. */
+/* The flow is about to be closed. Raises a failure if requests of it were ACKed and not delivered, unless
+ * near_refused() has done so already. */
 static void fail_replaced(struct proxy *p, const struct near_flow *f)
 {
 	if (near_kept_its_word(f) || f->failing)
@@ -229,8 +229,8 @@ static void note_before(struct proxy *p, const struct near_flow *old, uint32_t p
 	memcpy(b->template, old->template, b->template_len);
 }
 
-/* Copies what was noted into f. With the template its host may be sent RNR NAKs while the responder is asked: an RNR NAK
- * at the flow's first PSN acknowledges nothing, whichever incarnation the host is in. */
+/* Copies what was noted into f. With the template its host may be sent RNR NAKs while the responder is asked: an RNR
+ * NAK at the flow's first PSN acknowledges nothing, whichever incarnation the host is in. */
 static void take_over(struct proxy *p, struct near_flow *f, const struct before *b)
 {
 	near_fp_restore(p, f, &b->memory, (uint32_t)(f->pos_base - b->pos));
@@ -321,8 +321,8 @@ static uint64_t drain_look_ns(const struct proxy *p)
 	return DRAIN_LOOK_NS + 2 * proxy_rtt_ns(p);
 }
 
-/* True if the far edge was heard within drain_look_ns(). Else a PING is sent; if one was sent before, the line counts as
- * silent until now (line_back_ns). */
+/* True if the far edge was heard within drain_look_ns(). Else a PING is sent; if one was sent before, the line counts
+ * as silent until now (line_back_ns). */
 static bool line_is_heard(struct proxy *p, struct near_flow *f)
 {
 	struct lane *l = lane_of(p, f->lane);

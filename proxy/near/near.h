@@ -29,8 +29,8 @@ static inline uint64_t near_held(const struct near_flow *f)
 	return f->held_bytes - f->kept_bytes;
 }
 
-/* Adds to the slot bytes in use by requests of the flow (held), and to those of answered operations that are kept (kept);
- * negative: fewer. A flow that holds nothing but kept operations is not busy. */
+/* Adds to the slot bytes in use by requests of the flow (held), and to those of answered operations that are kept
+ * (kept); negative: fewer. A flow that holds nothing but kept operations is not busy. */
 static inline void near_count_held(struct proxy *p, struct near_flow *f, int64_t held, int64_t kept)
 {
 	p->near_busy -= near_held(f) != 0;
@@ -52,9 +52,9 @@ static inline uint64_t near_unsent(const struct near_flow *f)
 enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci,
                         uint32_t payload_crc);
 
-/* CM has described a new connection. Opens its flow, paired; a flow of the same key that has sent something is replaced.
- * Does nothing if the flow is already open by this connection (cm_tag), or open and unused, so a repeated message is
- * harmless. Does nothing if the table is full. */
+/* CM has described a new connection. Opens its flow, paired; a flow of the same key that has sent something is
+ * replaced. Does nothing if the flow is already open by this connection (cm_tag), or open and unused, so a repeated
+ * message is harmless. Does nothing if the table is full. */
 void near_cm_open(struct proxy *p, const struct near_cm_info *ci);
 
 /* The config names another mode for the flow. The flow's descriptor is stored before the first ACK in the new mode: it
@@ -81,16 +81,16 @@ bool near_error_answered(struct proxy *p, const struct roce_pkt *pkt, uint16_t v
 
 /* --- to hosts --- */
 
-/* True if the host of a flow in doubt may be sent an RNR NAK: it acknowledges nothing, whichever incarnation the host is
- * in. */
+/* True if the host of a flow in doubt may be sent an RNR NAK: it acknowledges nothing, whichever incarnation the host
+ * is in. */
 static inline bool near_may_back_pressure(const struct near_flow *f, enum near_due due)
 {
 	bool rxe_inside_read = f->begins_inside && !f->migreq; /* it takes nothing but responses there, see ack_tx.c */
 
 	return f->doubted && f->template_len && due == DUE_RNR && !rxe_inside_read;
 }
-/* Asks ack_tx.c for an AETH; a stronger reason replaces a weaker one. Does nothing for a flow without a pair, except what
- * near_may_back_pressure() allows, nor for one that drains or is superseded. */
+/* Asks ack_tx.c for an AETH; a stronger reason replaces a weaker one. Does nothing for a flow without a pair, except
+ * what near_may_back_pressure() allows, nor for one that drains or is superseded. */
 void near_ack_schedule(struct proxy *p, struct near_flow *f, enum near_due due);
 /* The mode in force: the configured one, or host while the responder is silent or the edges disagree. */
 enum ack_mode near_mode(const struct proxy *p, const struct near_flow *f);
@@ -121,7 +121,8 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx);
 
 extern const struct wan_source near_source;
 
-/* The far edge is to forget a flow. The FLOW_CLOSE may be lost: the next incarnation of the place ends the flow, too. */
+/* The far edge is to forget a flow. The FLOW_CLOSE may be lost: the next incarnation of the place ends the flow,
+ * too. */
 void near_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32_t inc);
 
 /* Puts the flow on its lane's list if it has something that may be sent. */
@@ -139,10 +140,11 @@ static inline bool near_wan_waits_for_older(const struct near_flow *f)
 {
 	return f->older && !FAULT(FAULT_OLD_LIFE_OVERTAKEN);
 }
-/* True if the flow has credit for the request at pos_wan and does not wait for room: only the lane's window stops it. */
+/* True if the flow has credit for the request at pos_wan and does not wait for room: only the lane's window
+ * stops it. */
 bool near_wan_awaits_lane(const struct proxy *p, const struct near_flow *f);
-/* The next READ_AGAIN, of the oldest operation that has one due; its packet is made in buf (LAN_PKT_MAX bytes). It is not
- * due any more then. False: none is due. near_again.c. */
+/* The next READ_AGAIN, of the oldest operation that has one due; its packet is made in buf (LAN_PKT_MAX bytes). It is
+ * not due any more then. False: none is due. near_again.c. */
 bool near_again_frame(struct proxy *p, struct near_flow *f, uint8_t *buf, struct wan_read_again *r);
 /* The operation whose response the host waits for next, if that response is being read again; else NULL. */
 const struct rd_op *near_again_awaited(struct proxy *p, const struct near_flow *f);
@@ -153,8 +155,8 @@ void near_wan_sent(struct near_flow *f, const struct slot_hdr *h);
 
 /* --- from the other edge --- */
 
-/* FLOW_PAIR: the requester's QPN, where the flow begins, and the responder's MSN at a position. A frame that does not fit
- * the flow is dropped. */
+/* FLOW_PAIR: the requester's QPN, where the flow begins, and the responder's MSN at a position. A frame that does not
+ * fit the flow is dropped. */
 void near_on_pair(struct proxy *p, const struct wan_flow_pair *r);
 /* Progress, credit and state of the flow at its responder. May close the flow. */
 void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_report *r);

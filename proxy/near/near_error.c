@@ -3,47 +3,48 @@
  *
  * Theory of operation
  *
- * A responder may refuse, or vanish, when its requester has been ACKed already. A requester with something outstanding
- * is told by a NAK of that, or by the silence that it gets from a dead responder. One that is idle has nothing that
- * could be refused, and would believe its completions for ever. But it is a responder as well: a request that no
- * requester can have sent is refused by that half of it as invalid, and its whole queue pair fails, with what is posted
- * there flushed and, where the NIC has one, an event (IBTA 9.7.4.1.3, 9.9.3; check_op_seq() of rxe_resp.c).
+ * A responder may refuse a request, or vanish, when its requester has been ACKed already. A requester with requests
+ * outstanding gets a NAK of the next one, or silence as from a dead responder. An idle requester has no request that
+ * could be refused, and would believe its completions for ever. But the requester's queue pair is a responder as well:
+ * its responder half refuses a request that no requester can have sent as invalid, and the whole queue pair fails. Its
+ * posted work requests are flushed, and the NIC may raise an event (IBTA 9.7.4.1.3, 9.9.3; check_op_seq() of
+ * rxe_resp.c).
  *
  *     failed --wait--> idle still, nothing on its way to it? --MIDDLE--> the host's answer
  *                                                               ^            | sequence NAK: the PSN that it expects
  *                                                               |            | ACK: too old, or taken
  *                                                               +------------+ any other NAK: it is told
  *
- * The request is a MIDDLE where no message has begun. It counts only at the PSN that the host expects next, which is
- * known if the other direction was used; else whatever is tried first is answered with it. A host whose one NAK was
- * lost says no more about what lies ahead, but still answers what lies behind, half of all PSNs away. A host that is
- * within a message that its peer never finished may take one kind of MIDDLE, so SEND and WRITE take turns. Neither has
- * a payload: whatever the host thinks of it, no byte of its memory changes.
+ * The invalid request is a MIDDLE where no message has begun. The host refuses it only at the PSN that it expects next.
+ * That PSN is known if the other direction was used; else the host's answer to the first try names it. A host whose
+ * sequence NAK was lost sends no second NAK for PSNs ahead, but still ACKs PSNs behind, so every other try is half of
+ * all PSNs away. A host within a message that its peer never finished may accept one kind of MIDDLE, so SEND and WRITE
+ * alternate. Neither has a payload, so no byte of the host's memory can change.
  *
- * It must not meet a queue pair that has got the number meanwhile. Nothing is sent once another flow between the two
- * hosts has it, nor while a younger flow between them has no pair yet and may have it. Nor is anything sent once the
- * number was seen in a connection with another host: the operator is told instead of the requester then. The tries
- * are over after a second, and are not taken up again later than TRIES_NS. An edge that was down for longer than
- * TELL_MAX_NS does not begin to tell. The first PSN is not one that queue pairs are likely to begin at.
+ * The invalid request must not reach another queue pair that has got the QPN meanwhile:
+ *   - once another flow between the two hosts has the QPN, no request is sent;
+ *   - while a younger flow between them has no pair yet, no request is sent, as the flow may have the QPN;
+ *   - once the QPN was seen in a connection with another host, the operator is told instead of the requester.
+ * The tries are over after a second, and are not resumed later than TRIES_NS. An edge that was down for longer than
+ * TELL_MAX_NS does not begin to tell. The first PSN is one at which a queue pair is not likely to begin.
  *
- * A younger flow without a pair gets one, or is closed when its requester has given up (near.c), or is given up by its
- * far edge after GiveUp. One that was given up is waited for no longer, whatever its requester's number: nobody answers
- * that requester any more. So the wait for younger flows ends soon after GiveUp, unless more and more of them begin. After
- * twice that time the operator is told instead of the requester. The longer it lasts, the less often is looked whether
- * it is over. */
+ * A younger flow without a pair gets its pair, or is closed when its requester has given up (near.c), or is given up by
+ * its far edge after GiveUp. A flow that was given up is not waited for: no responder answers its requester any more,
+ * whatever the QPN. So the wait for younger flows ends soon after GiveUp, unless more and more of them begin. After
+ * twice that time the operator is told instead of the requester. The interval between two looks grows with the wait. */
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
 
-#define IDLE_NS 100000000ull     /* and two round trips: a host whose last requests were lost asks for them again, */
-                                 /* after 67 ms with the usual timeout of 14, and these can be refused */
-#define WAIT_NS      10000000ull /* as well: what the responder's host sent before its QP failed is under way */
+#define IDLE_NS 100000000ull     /* and two round trips: a host whose last requests were lost repeats them, after */
+                                 /* 67 ms with the usual timeout of 14, and the repetitions can be refused */
+#define WAIT_NS      10000000ull /* and two round trips: the responder's last packets before its QP failed arrive */
 #define FIRST_GAP_NS 4000000ull  /* between tries that are not answered; doubles */
 #define TRIES        8
 #define TRIES_NS     2000000000ull /* all of them are over by then */
 #define PAIR_LOOK_MAX_NS 1000000000ull /* between two looks whether younger flows have their pairs */
-#define TELL_MAX_NS  5000000000ull /* after the failure: later than that another queue pair may have the number, ... */
-				   /* ... which no flow has shown; unless the edge has seen all that began since */
+#define TELL_MAX_NS  5000000000ull /* after the failure another queue pair may have the QPN, and no flow shows it if */
+				   /* the edge was down meanwhile */
 #define PSN_JUMP     0x400000u /* a quarter of all PSNs */
 
 static uint64_t wait_ns(const struct proxy *p)
@@ -51,7 +52,7 @@ static uint64_t wait_ns(const struct proxy *p)
 	return WAIT_NS + 2 * proxy_rtt_ns(p);
 }
 
-/* The other direction of the connection, if it was used. */
+/* The far flow of the connection's other direction; NULL: not used, or failed. */
 static const struct far_flow *reverse_of(struct proxy *p, const struct near_flow *f)
 {
 	const struct far_flow *r = pair_find(p, &f->dst, &f->src, f->dest_qpn);
@@ -59,20 +60,20 @@ static const struct far_flow *reverse_of(struct proxy *p, const struct near_flow
 	return r && !r->failed && r->dest_qpn == f->requester_qpn ? r : NULL;
 }
 
-/* The host does not take what is there for it. Twice stall_ns, for that may wait by the barrier for what another queue
- * pair does not take: it is let go once that one counts as stalled, and that is found when it is repeated. */
+/* True if the host does not take the requests of the other direction. Twice stall_ns: with the barrier a request may
+ * wait for another queue pair until that one counts as stalled. */
 static bool is_stuck(const struct proxy *p, const struct far_flow *r)
 {
 	return p->now_ns - r->last_progress_ns >= 2 * p->cfg.stall_ns;
 }
 
-/* Something of the other direction is, or may be, on its way to the host. */
+/* True if a request of the other direction is, or may be, on its way to the host. */
 static bool more_comes(const struct proxy *p, const struct far_flow *r)
 {
 	return p->now_ns - r->last_progress_ns < wait_ns(p) || (r->pos_acked < r->pos_rx_max && !is_stuck(p, r));
 }
 
-/* Whether the other direction of another connection between the two hosts was used with the requester's QPN since the flow
+/* True if another connection between the two hosts has used the requester's QPN as its responder since the flow
  * failed. */
 static bool qpn_answers(struct proxy *p, const struct near_flow *f)
 {
@@ -100,8 +101,8 @@ static void give_up_telling(struct proxy *p, struct near_flow *f)
 	error_delivered(p, f);
 }
 
-/* A younger flow between the two hosts may have the requester's QPN. Its responder's answer says whether it has, and
- * comes before GiveUp or never. */
+/* A younger flow between the two hosts may have the requester's QPN. Its responder's answer tells, and comes before
+ * GiveUp or never. */
 static void wait_for_pair(struct proxy *p, struct near_flow *f)
 {
 	uint64_t waited_ns = p->now_ns - f->error_ns;
@@ -113,9 +114,9 @@ static void wait_for_pair(struct proxy *p, struct near_flow *f)
 		          p->now_ns + max_u64(wait_ns(p), min_u64(waited_ns / 8, PAIR_LOOK_MAX_NS)));
 }
 
-/* Whether the host may be asked now. If not, what is to be done instead is done. A host that asks for something is
- * refused that, and one whose queue pair has begun another connection to the same host knows of the failure: both need
- * not be told. */
+/* True if an invalid request may be sent now; else ends the telling, or waits. A host that sends requests gets a NAK of
+ * them, and a host whose queue pair has begun another connection to the same host knows of the failure: neither need be
+ * told. */
 static bool may_ask(struct proxy *p, struct near_flow *f)
 {
 	enum requester_owner owner = near_requester_owner(p, f);
@@ -156,12 +157,11 @@ void near_error_begin(struct proxy *p, struct near_flow *f)
 void near_error_resume(struct proxy *p, struct near_flow *f, uint64_t failed_ns)
 {
 	near_error_begin(p, f);
-	if (failed_ns > p->now_ns || p->now_ns - failed_ns > TELL_MAX_NS) /* the first: of another boot */
+	if (failed_ns > p->now_ns || p->now_ns - failed_ns > TELL_MAX_NS) /* in the future: a time of another boot */
 		give_up_telling(p, f);
 }
 
-/* A host whose ACKs were lost repeats what it need not. That is refused, or meets silence as from a dead responder: it
- * comes to its own end then. */
+/* A host that still repeats requests gets the NAK, or silence as from a dead responder, and its QP fails by that. */
 void near_error_later(struct proxy *p, struct near_flow *f)
 {
 	if (f->tell == TELL_LATER)
@@ -197,12 +197,12 @@ void near_error_on_timer(struct proxy *p, struct near_flow *f)
 	ask(p, f);
 }
 
-/* What the host may expect, now that it has called error_psn a repetition, or has taken it. */
+/* The PSN to try next, after the host has ACKed `acked`: it took error_psn for a repetition, or accepted it. */
 static uint32_t psn_after_ack(struct near_flow *f, uint32_t acked)
 {
 	uint32_t next = (acked + 1) & ROCE_PSN_MASK;
 
-	/* rxe says PSN -1 to everything behind if it was never asked for anything: ahead it names what it expects */
+	/* rxe ACKs PSN -1 for everything behind if it never got a request; for a PSN ahead it NAKs the expected one */
 	if (next == f->error_hint)
 		return (f->error_psn + PSN_JUMP) & ROCE_PSN_MASK;
 	f->error_hint = next;
@@ -227,20 +227,20 @@ bool near_error_answered(struct proxy *p, const struct roce_pkt *pkt, uint16_t v
 	return true;
 }
 
-/* --- what becomes of a flow whose responder refused, or is gone.
+/* --- a flow whose responder refused, or is gone.
  *
  * Theory of operation
  *
- * The responder refused, or has not answered for very long (syndrome 0): what is held can reach nobody any more. With a
- * syndrome the host is told so at the place that was refused, which acknowledges all before it (IBTA 9.7.5.1); without
- * one it meets silence, as it would from a dead responder. Where that place was ACKed early, and the host asks for
- * nothing more, see above.
+ * The responder refused a request, or has been silent until GiveUp (syndrome 0): held requests cannot be delivered any
+ * more. With a syndrome the host gets a NAK at the refused position, which acknowledges everything before it (IBTA
+ * 9.7.5.1). Without a syndrome the host gets silence, as from a dead responder. If the refused request was ACKed early
+ * and the host is idle, see above.
  *
  *     refused --> READs and ATOMICs before that place are answered --> failed
  *
- * What the responder executed before it refused is completed first: the answers are on their way across, and a NAK
- * behind an operation without its answer would take them from the host. They come, as the far edge has committed them;
- * only if that edge loses its memory meanwhile they do not. */
+ * Operations that the responder executed before the refusal are answered first: their responses are on the WAN, and a
+ * NAK behind an operation would take its response from the host. The far edge has committed these responses, so they
+ * come unless that edge loses its arena meanwhile. */
 
 #define ANSWERS_NS 2000000000ull /* then the NAK goes to the first operation that has no answer */
 
@@ -270,14 +270,14 @@ static void fail_now(struct proxy *p, struct near_flow *f)
 		near_unpaired_given_up(p, f);
 	if (late)
 		near_error_begin(p, f);
-	if (!FAULT(FAULT_FAILURE_STORED_LAST)) /* after a kill nothing else would say that it has failed */
+	if (!FAULT(FAULT_FAILURE_STORED_LAST)) /* before the slots are freed: after a kill only this tells the failure */
 		near_store(p, f);
 	near_free_slots(p, f);
 	f->ooo_pkts = 0;
 	f->pos_lacking = 0;
 	f->pos_settled = f->pos_wan = f->pos_next;
 	f->msn_settled = f->msn_next;
-	barrier_mark(p, f); /* nothing waits for it any more */
+	barrier_mark(p, f); /* no packet waits for the flow any more */
 	if (FAULT(FAULT_FAILURE_STORED_LAST))
 		near_store(p, f);
 	if (f->nak_syndrome)

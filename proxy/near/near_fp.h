@@ -7,35 +7,35 @@
 
 enum fp_verdict {
 	FP_SAME,    /* a repetition */
-	FP_STRANGE, /* another packet at a place that is taken: the QP was reset */
-	FP_OPEN,    /* inside the message that is not over yet: a repetition, as far as can be said */
-	FP_STALE,   /* inside a message that is too old to be remembered: neither can be said */
+	FP_STRANGE, /* another packet than the one at that position: perhaps the QP was reset */
+	FP_OPEN,    /* inside the message that is not over yet: most likely a repetition */
+	FP_STALE,   /* inside a message that is over or forgotten: a repetition or of another incarnation, unknown */
 };
 
-/* Of a packet: the same in every repetition, whatever its AckReq. Never 0. */
+/* The fingerprint of a packet: the same in every repetition, whatever its AckReq. Never 0. */
 uint32_t near_fp_of(const uint8_t *l3, const struct roce_pkt *pkt, uint32_t payload_crc);
-/* Forgets all: the flow begins, or begins elsewhere. */
+/* Forgets all fingerprints of the flow. */
 void near_fp_reset(struct proxy *p, struct near_flow *f);
 /* The packet in that slot has been taken in order. */
 void near_fp_note(struct proxy *p, struct near_flow *f, const struct slot_hdr *h);
-/* A packet below pos_next. */
+/* Compares a packet below pos_next with the one that was at pos. */
 enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp,
                               bool starts_message);
-/* The packet of fingerprint fp at pos is the one that is known at pos - 1, with another PSN. */
+/* True if the packet of fingerprint fp at pos is the known packet of pos - 1, but for its PSN. */
 bool near_fp_one_too_high(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp);
-/* What is remembered of a flow before a place, oldest first. */
+/* The fingerprints of a flow below a position, oldest first. */
 struct fp_memory {
 	uint32_t n;
 	uint32_t words[FP_RING / 2];
 };
 void near_fp_save(struct proxy *p, const struct near_flow *f, uint64_t before, struct fp_memory *m);
-/* Gives it to a flow that has taken nothing yet, and whose positions are those of the other one plus `shift`. */
+/* Gives them to a flow that has taken no packet yet, and whose positions are those of the saved flow plus `shift`. */
 void near_fp_restore(struct proxy *p, struct near_flow *f, const struct fp_memory *m, uint32_t shift);
-/* The flow begins anew at a lower place: what is noted from there on is forgotten. */
+/* Forgets fingerprints at and beyond `from`: the flow begins anew at that lower position. */
 void near_fp_trim(struct proxy *p, struct near_flow *f, uint64_t from);
 /* True if a message is remembered that begins, or ends, at pos. */
 bool near_fp_has(struct proxy *p, const struct near_flow *f, uint64_t pos);
-/* Messages, READs and ATOMICs that ended, or began, in [pos, pos_next). False: too many, or too long ago. */
+/* *n: messages that ended, and READs and ATOMICs that began, in [pos, pos_next). False: too many, or too long ago. */
 bool near_fp_messages_from(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t *n);
 /* Takes up the ring that an earlier life left. */
 void near_fp_recover(struct proxy *p, struct near_flow *f);

@@ -3,41 +3,41 @@
  *
  * Theory of operation
  *
- * Answered operations are kept for a host whose response got lost on its LAN. The request of each stays in the arena,
- * in the slot where it came: one below pos_settled is one that was answered. So a restart forgets nothing
- * (near_rebuild.c).
+ * Answered operations are kept for a host whose response got lost on its LAN. The request of each stays in its slot in
+ * the arena. A request below pos_settled was answered, so a rebuild knows which were (near_rebuild.c).
  *
- *   ATOMIC   its result stays in the arena as well, and is replayed: it is never executed twice
- *   READ     a responder executes a repeated one anew (IBTA 9.7.5.1.3), so its responses are free as soon as they were
- *            given, one by one. They stay where they are, oldest first out, while there is plenty of room (KEPT_PART
- *            of the pool): a host that asks again within some LAN round trips gets them from here. What is no longer
- *            here is read again (near_again.c). Nothing is ever promised less for their sake: slot.c.
+ *   ATOMIC   its result stays in the arena as well, and is replayed: an ATOMIC is never executed twice
+ *   READ     a responder executes a repeated READ anew (IBTA 9.7.5.1.3), so each response counts as free once the host
+ *            was given it. Given responses stay, up to 1/KEPT_PART of the pool, and the oldest is freed first: a host
+ *            that asks again within some LAN round trips gets them from here. Others are read again (near_again.c).
+ *            Any packet that needs room takes theirs: slot.c.
  *
- * Responses that were not given yet are on their flow's list `resps`. Those that nobody will ask for any more, as their
- * host has gone on, or is silent for EXPIRE_NS, leave it a few at a time.
+ * Responses that were not given yet are on their flow's list `resps`. sweep() frees, a few at a time, those that no
+ * host will ask for any more: their host has gone on, or was silent for EXPIRE_NS.
  *
- * Kept until one of
- *   - as many newer ones were answered as a host can have outstanding: it could not have asked for these without it
+ * An operation is kept until one of
+ *   - as many newer ones were answered as a host can have outstanding: the host must have had this answer before
  *   - KEEP_NS: longer than the local ACK timeout that rdma_cm picks (2.1 s), which a host may stretch fourfold
  *   - where memory or records are scarce, KEEP_SCARCE_NS: longer than all that hosts are known to take at LAN distance
  *     (ConnectX 2 to 16 ms, timeout 14 67 ms).
  *
- * Scarcity never makes it fewer than a host can have outstanding. Answers come in bursts: all that waited for the pair,
- * or behind a lost one, are given at once, while the host's repetition of all of them is on its way already. Who needs
- * a record that is not there is held off until one is old enough (near_take_next()). */
+ * Scarcity shortens the time, never the number kept. Answers come in bursts: those that waited for the pair, or behind
+ * a lost one, are given at once, while the host's repetitions of all of them are already on their way. A host whose
+ * request finds no free record gets RNR NAKs until one is old enough (near_take_next()). */
 #include "near_priv.h"
 
-#define KEPT_PART      16 /* responses that were given have so much of the pool at most */
+#define KEPT_PART      16 /* given responses have at most this fraction of the pool */
 #define SWEEP          32 /* responses looked at in one call */
-#define OPS_PER_WORK   64 /* operations passed by on the way to a response's cost as much as another packet */
+#define OPS_PER_WORK   64 /* walking so many operations costs as much as one packet */
 #define EXPIRE_NS      30000000000ull /* a host that is silent for so long has given up: retry counts end sooner */
 #define OPS_KEPT       128 /* answered ones kept per flow: the most that a host has outstanding (rxe) */
 #define KEEP_NS        10000000000ull
 #define KEEP_SCARCE_NS 250000000ull
-#define REPEAT_NS      100000000ull /* hosts that lack an answer ask more often, within their retry budget */
-#define KEEP_LOOK_NS   500000000ull /* it may have become scarce meanwhile */
+#define REPEAT_NS      100000000ull /* a host that lacks an answer repeats sooner */
+#define KEEP_LOOK_NS   500000000ull /* memory may have become scarce meanwhile */
 
-/* Less than that part of it is left: of its chunks, too, as what is kept is often little of many of them. */
+/* True if less than 1/part of the pool is free, counted in bytes or in whole chunks: kept answers are often little data
+ * in many chunks. */
 static bool pool_scarce(const struct proxy *p, enum arena_pool pool, uint32_t part)
 {
 	return min_u64(pool_free(p, pool),
@@ -64,7 +64,7 @@ static bool keep(const struct proxy *p, const struct near_flow *f, const struct 
 
 /* --- responses --- */
 
-/* One of an earlier life of this place in the table is on its way out. */
+/* A response of an earlier incarnation of the flow's place is freed on the way. */
 uint32_t near_resp_find(struct proxy *p, const struct near_flow *f, uint64_t pos)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_RESP_NEAR, f->idx, pos);
@@ -88,7 +88,7 @@ void near_resp_taken(struct proxy *p, struct near_flow *f, uint32_t slot)
 	f->resp_bytes += arena_class_bytes(arena_hdr(p->arena, slot)->len);
 }
 
-/* Off the flow's list, if it is there. */
+/* Stops counting the slot as the flow's. False: it is on the list of given responses instead. */
 static bool leave(struct proxy *p, struct near_flow *f, uint32_t slot)
 {
 	if (arena_meta(p->arena, slot)->queued == SQ_GIVEN)
@@ -118,7 +118,7 @@ void near_resp_given(struct proxy *p, struct near_flow *f, uint32_t slot)
 		slot_given_free(p, 2);
 }
 
-/* The slot of that response, if it is a READ's and lies beyond *pos, which moves there; else `else_slot`. */
+/* The slot of the response at n if it is a READ's beyond *pos, and moves *pos there; else `else_slot`. */
 static uint32_t higher(struct proxy *p, const struct near_flow *f, const struct dnode *n, uint64_t *pos,
                        uint32_t else_slot)
 {
@@ -132,7 +132,7 @@ static uint32_t higher(struct proxy *p, const struct near_flow *f, const struct 
 	return slot;
 }
 
-/* The highest response beyond pos, of those that came first and last. SLOT_NONE: there is none. */
+/* The highest response beyond pos, among the SWEEP / 2 that came first and as many that came last. SLOT_NONE: none. */
 static uint32_t highest_beyond(struct proxy *p, const struct near_flow *f, uint64_t pos)
 {
 	const struct dnode *n = f->resps.next;
@@ -161,7 +161,7 @@ bool near_resp_evict(struct proxy *p, struct near_flow *f, uint64_t pos)
 	return true;
 }
 
-/* A response that is nobody's any more; a few of the flow's are looked at in turn. */
+/* Looks at a few responses of the flow in turn, and frees those that no operation waits for any more. */
 static void sweep(struct proxy *p, struct near_flow *f)
 {
 	bool silent = p->now_ns >= f->last_rx_ns + EXPIRE_NS;
@@ -186,7 +186,7 @@ static void sweep(struct proxy *p, struct near_flow *f)
 	}
 }
 
-/* All of them at once: they go in their time, and in the meantime count as free. */
+/* Moves all responses of the flow to the list of given ones: they count as free from here on. */
 static void disown(struct proxy *p, struct near_flow *f)
 {
 	struct dnode *n = dlist_first(&f->resps);
@@ -201,7 +201,7 @@ static void disown(struct proxy *p, struct near_flow *f)
 
 /* --- operations --- */
 
-/* Its responses are freed by the next ticks. One whose request is not below pos_freed has it freed when that comes by. */
+/* A request at or beyond pos_freed is freed by free_below(), the responses by later ticks. */
 void near_op_free(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, op->pos);
@@ -236,8 +236,8 @@ static void forget_all(struct proxy *p, struct near_flow *f)
 	f->nops = f->ops_done = f->repeats = f->agains_due = 0;
 }
 
-/* An answer that is owed again, and was asked for last so long ago that its host has had it after all: a repeated
- * request and its answer had passed each other. It would hold back all ACKs. A host that lacks it asks once more. */
+/* Ends repeated answers whose hosts last asked so long ago that they must have the answer: the repeated request and the
+ * answer had crossed. Such an answer would hold back all ACKs. A host that lacks it asks once more. */
 static void end_repeats(struct proxy *p, struct near_flow *f)
 {
 	for (struct dnode *n = f->ops.next; f->repeats && n != &f->ops && work_take(p); n = n->next) {

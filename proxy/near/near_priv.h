@@ -24,15 +24,16 @@ void near_requester_leave(struct proxy *p, struct near_flow *f);
 enum requester_owner {
 	REQUESTER_ITS_OWN,
 	REQUESTER_YOUNGER,   /* the QPN was seen in a younger connection between the same hosts */
-	REQUESTER_ELSEWHERE, /* the QPN was seen in a connection with another host that is younger, or was used since the
-	                        flow failed; or the QPN has more flows than are looked at */
+	REQUESTER_ELSEWHERE, /* the QPN was seen in a connection with another host that is younger, or was used since
+	                        the flow failed; or the QPN has more flows than are looked at */
 };
 
 enum requester_owner near_requester_owner(struct proxy *p, const struct near_flow *f);
 /* Makes place idx an empty flow: lists and timers initialised, retries as configured. */
 void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx);
 /* A place for a new flow of that source, with a new incarnation, not in the table of keys yet; an idle flow may be
- * closed for it. paired: CM has told its pair. NULL: the table, or the share of unpaired flows, is full of busy ones. */
+ * closed for it. paired: CM has told its pair. NULL: the table, or the share of unpaired flows, is full of busy
+ * ones. */
 struct near_flow *near_flow_take(struct proxy *p, const struct ip_addr *src, uint16_t lane, bool paired);
 
 /* The flow of that wire id and incarnation; NULL: none (dropped and counted). */

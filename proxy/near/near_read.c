@@ -3,37 +3,38 @@
  *
  * Theory of operation
  *
- * READ, ATOMIC and unknown requests own a place in the flow that only the responder can fill: the ceiling stands in
- * front of the first one that is open. An unknown request counts as answered once the responder has acknowledged it.
+ * READ, ATOMIC and unknown requests own positions that only the responder can answer: the ceiling stands in front of
+ * the first open one. An unknown request counts as answered once the responder has acknowledged it.
  *
- * An operation is owed to the host (`due`) from its request on, and is given in PSN order, `next` by `next`. A host
- * that asks again, possibly for the rest only, makes nothing cross again that is here or on its way. It
- *   - waits for what has not come yet: the answer is on its way, and will be framed as it asked last (`from`); or
- *   - has lost what it was given: that operation, from there on, is owed again, and nothing else is; what follows it
- *     asks for itself. What of later ones was given in part starts over, as the host will take it in order only. Of a
- *     READ what is no longer here is read again (near_again.c).
+ * An operation is owed to the host (`due`) from its request on. Its responses are given in PSN order; `next` is the
+ * next one. When a host asks again, possibly for the rest only, no response crosses the WAN again that is here or on
+ * its way. There are two cases:
+ *   - The response has not come yet. The host waits, and gets it framed as the host asked last (`from`).
+ *   - The host has lost responses that it was given. The operation is owed again from the position asked for. Later
+ *     operations are not; the host asks for each itself. If a later one was given in part, it starts over, as the host
+ *     takes responses in order only. READ responses that are no longer here are read again (near_again.c).
  * So each request costs at most its own answer once, whatever a host repeats.
  *
- * FLUSH and ATOMIC WRITE are kept and replayed like ATOMICs, not asked for anew like READs. IBTA lets a responder
- * execute neither twice (oA19-14, oA19-15), and one that has forgotten them, as rxe forgets each FLUSH, drops the
+ * FLUSH and ATOMIC WRITE are kept and replayed like ATOMICs, not read again like READs. IBTA lets a responder execute
+ * neither twice (oA19-14, oA19-15). A responder that has forgotten them, as rxe forgets each FLUSH, drops the
  * repetition in silence.
  *
- * A READ owns as many PSNs as its response has packets. While the PMTU is not known it is taken for one, and the flow
- * says so (psns_unknown) until a payload or the first response has told. Until then a READ behind it that ends where it
- * ends may be the rest of it, for a host that had its first responses before there was an edge: it has to ask once
- * more. How long answers are kept: near_keep.c. */
+ * A READ owns as many PSNs as its response has packets. While the PMTU is not known the READ counts as one PSN, and
+ * psns_unknown is set until a payload or the first response tells. Until then a READ behind it with the same end may
+ * ask for the rest of it, if the host had its first responses before there was an edge. Such a READ is dropped, and its
+ * host has to ask once more. How long answers are kept: near_keep.c. */
 #include "near_priv.h"
 
-#define AGAIN_ROW_NS   1000000ull /* repetitions of one row of READs follow each other sooner */
-#define AGAIN_QUIET_NS 200000ull /* a LAN round trip: repeated requests within are one */
+#define AGAIN_ROW_NS   1000000ull /* a host's repetitions of consecutive READs follow each other sooner */
+#define AGAIN_QUIET_NS 200000ull /* a LAN round trip: repeated requests within it count as one */
 
 static bool owns(const struct rd_op *op, uint64_t pos)
 {
 	return pos >= op->pos && pos < op->pos + op->psns;
 }
 
-/* Most ask for the oldest open one, whose responses come, and others for the newest: a host may have a hundred
- * between. */
+/* Most calls look for the oldest open operation, whose responses come, or for the newest: a host may have a hundred
+ * in between. */
 struct rd_op *near_op_at(const struct near_flow *f, uint64_t pos)
 {
 	if (f->op_open && owns(f->op_open, pos))
@@ -105,7 +106,7 @@ bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 	if (!op)
 		return false;
 	near_op_insert(f, op);
-	if (!f->op_open || pos < f->op_open->pos) /* lower: while the base is not known */
+	if (!f->op_open || pos < f->op_open->pos) /* the base moves down while it is not known */
 		f->op_open = op;
 	return true;
 }
@@ -165,7 +166,7 @@ void near_op_given(struct proxy *p, struct near_flow *f, struct rd_op *op)
 
 void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns)
 {
-	struct rd_op *op = near_op_at(f, f->pos_next - 1); /* not the last one: later ones may be held behind a gap */
+	struct rd_op *op = near_op_at(f, f->pos_next - 1); /* not the last of f->ops: later ones may be held */
 	uint32_t slot;
 
 	f->psns_unknown = false;
@@ -222,7 +223,7 @@ bool near_op_may_be_rest(const struct near_flow *f, const struct roce_pkt *pkt)
 	return op && same_op(op, pkt, 0) && pkt->opcode == RC_READ_REQUEST && pkt->reth_len < op->len;
 }
 
-/* What was given of later ones in part came too early for a host that is at an earlier place. */
+/* Later operations that were given in part start over: their responses came too early for a host that is at op. */
 static void start_over_behind(struct near_flow *f, const struct rd_op *op)
 {
 	for (struct dnode *n = op->node.next; n != &f->ops; n = n->next) {
@@ -235,15 +236,15 @@ static void start_over_behind(struct near_flow *f, const struct rd_op *op)
 	}
 }
 
-/* A host that asks from further on than it is to be given next has had what is before: what it had asked for again came
- * late, or was given by an earlier life of this edge. */
+/* True if the host, which asks from pos beyond op->next, has the responses before pos: they came late after an earlier
+ * repetition, or were given before a restart of this edge. */
 static bool has_had_before(struct proxy *p, const struct near_flow *f, const struct rd_op *op, uint64_t pos)
 {
 	return pos <= op->given || op->resumed || near_resp_at_hand(p, f, pos - 1);
 }
 
-/* A host repeats from the oldest that it lacks. Where such a row of repetitions begins, it has had all before that: what
- * was to be given again of earlier ones is not, and holds nothing up. */
+/* A host repeats from the oldest operation that it lacks. So where a row of repetitions begins, the host has all
+ * answers before: earlier operations that are owed again count as given, and do not hold back ACKs. */
 static void had_before(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint64_t pos)
 {
 	struct dnode *n = f->ops.next, *next;
@@ -259,7 +260,7 @@ static void had_before(struct proxy *p, struct near_flow *f, const struct rd_op 
 	}
 }
 
-/* The host has asked for what is not here. */
+/* The host has asked for a response that is not here. */
 static void wait_for_answer(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
 	near_again_look(p, f, op);
@@ -274,7 +275,7 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 	if (!op || !same_op(op, pkt, fp))
 		return false;
 	if (f->pairing == PAIR_LEARNING) {
-		near_ack_schedule(p, f, DUE_RNR); /* if it can be held off at all */
+		near_ack_schedule(p, f, DUE_RNR); /* only if near_may_back_pressure() */
 		return true;
 	}
 	had_before(p, f, op, pos);
@@ -284,7 +285,7 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 		f->pos_wan = op->pos;
 		near_wan_schedule(p, f);
 	}
-	if (op->due && pos >= op->next) { /* it is on its way */
+	if (op->due && pos >= op->next) { /* the response is on its way */
 		if (pos == op->next || has_had_before(p, f, op, pos))
 			op->next = op->from = pos;
 		op->reread = true;
@@ -296,7 +297,7 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 		return true;
 	}
 	if (op->again_ns && p->now_ns < op->again_ns + AGAIN_QUIET_NS && pos <= op->from)
-		return true; /* from further on it has had what was before, and lost another one */
+		return true; /* asking from beyond op->from is no copy: the host has lost a later response */
 	op->again_ns = p->now_ns;
 	op->next = op->from = pos;
 	if (!op->due)

@@ -3,36 +3,40 @@
  *
  * Theory of operation
  *
- * A host may reset its QP and begin again at any PSN, and nothing on the wire says so. A packet suggests it that is unlike
- * what was at its place, or that lies beyond all that could be expected. But not every such packet is the beginning of a
- * new incarnation:
+ * A host may reset its QP and begin again at any PSN, and no message says so. Two kinds of packets suggest a reset: one
+ * whose fingerprint differs from the packet that was at its position, and one beyond everything that can be expected.
+ * But not every such packet begins a new incarnation:
  *
- *   - Linux rxe (6.1), when a timeout overtakes the completion of a message, sends what is left of that message: a
- *     WRITE or SEND of no bytes at the PSN of the next message, and everything behind it numbered one too high. Its next
- *     round is right again. A reset that is believed then loses the bytes that were ACKed before; an ACK of that packet
- *     completes the wrong messages; taking what comes at pos_next breaks the responder's order of opcodes. An ACK that
- *     was on its way before leaves the host one too high for ever: it comes to pos_next in the middle of a message, with
- *     the end of the one before or, if the ACK was of the first packet of a message, with the beginning of the next
- *     (near_reset_wrong_opcode()); or to a place below, with what is known one place lower (near_fp_one_too_high()). As no
- *     responder takes what comes of it, it is refused (refuse_lost_count()).
+ *   - Linux rxe (6.1) sends the rest of a message again when a timeout overtakes the completion of that message. This
+ *     rest is a WRITE or SEND of no bytes at the PSN of the next message, and all packets behind it have PSNs one too
+ *     high. The next round of rxe is right again. If such a round were taken for a reset, the bytes ACKed before would
+ *     be lost. If its first packet were ACKed, rxe would complete the wrong messages. If its packet at pos_next were
+ *     taken, the responder would see opcodes out of order. An ACK that was already on its way leaves rxe's PSNs one too
+ *     high for ever. Such a host has lost count. Its packet at pos_next, in the middle of a message, is the end of the
+ *     message before; or the beginning of the next one, if the ACK was of the first packet of a message
+ *     (near_reset_wrong_opcode()). Its packet below pos_next is the one known one position lower
+ *     (near_fp_one_too_high()). No responder takes such packets, so the host is refused (refuse_lost_count()).
  *   - A packet may have forged addresses.
  *
- * A new incarnation comes again, round after round. So after such a packet the flow takes and says nothing until the host
- * has begun a new round. The same packet again confirms the reset. A packet that is the known one at its place, or the
- * expected one, ends the suspicion, and so do SUSPECT_ROUNDS without the first one. Two cases need no confirmation: a
- * packet after a long silence, and one further back than a host's window reaches.
+ * A new incarnation repeats its first packet round after round. So after a suspicious packet the flow takes no packet
+ * and sends no answer until the host has begun a new round. The same packet again confirms the reset. The known packet
+ * at its position, or the expected one, ends the suspicion; so do SUSPECT_ROUNDS without the suspicious packet. Two
+ * cases need no confirmation: a packet after a long silence, and one further back than a host's window reaches.
  *
- * A packet that is the same as the one that was there need not be a repetition: programs begin their lives with the
- * same words, at the same PSN, and numbers of queue pairs come again. An ACK out of memory would then be a lie. It can
- * only be a repetition if it was never ACKed; if the host was heard, or ACKed, so shortly before that no queue pair can
- * have been reset since; if it goes on with the round that it was heard in; or if it lies far from where lives of this
- * queue pair begin, and within the time in which hosts repeat. Else nobody but the responder can tell, and the packet
- * crosses as the beginning of a life (near_succeed_in_doubt()). The arena knows when the host of a rebuilt flow was
- * heard last: its edge may have been down for as long as a job takes to be started again.
+ * A packet with the known fingerprint need not be a repetition: programs begin each run with the same bytes at the same
+ * PSN, and QPNs are used again. An ACK from memory would then be false. The packet can only be a repetition in one of
+ * these cases:
+ *   - it was never ACKed;
+ *   - the host was heard, or ACKed, so shortly before that no QP can have been reset since;
+ *   - it continues the round in which the host was heard;
+ *   - it lies far from the PSN where incarnations of this QP begin, and within the time in which hosts repeat.
+ * In all other cases only the responder knows, and the packet crosses as the first of an incarnation in doubt
+ * (near_succeed_in_doubt()). For a rebuilt flow the arena says when the host was heard last: the edge may have been
+ * down for as long as a job takes to restart.
  *
- * Ahead of pos_next it is the same in the other direction. A live QP always comes back to pos_next, as nothing beyond
- * it was ever ACKed. Rounds that begin with one and the same packet ahead of it are a new life (AHEAD_ROUNDS, as the
- * first packets of a round may get lost). */
+ * A live QP always comes back to pos_next, as nothing beyond pos_next was ever ACKed. So several rounds that begin with
+ * the same packet ahead of pos_next are a new incarnation (AHEAD_ROUNDS, as the first packets of a round may be
+ * lost). */
 #include "near_priv.h"
 #include "near_fp.h"
 
@@ -43,17 +47,17 @@
 #define RETRY_MAX_NS     10000000000ull /* no host repeats later: rdma_cm picks 2.1 s, which may stretch fourfold */
 #define ROUND_NS         1000000ull     /* no host repeats on its own account sooner */
 #define ROUND_GOES_ON_NS 500000000ull   /* the rest of a round may wait so long in a queue, or for a processor */
-#define ROUND_MAX_NS     20000000ull    /* what it sends so long after the beginning of a round need not be of it */
+#define ROUND_MAX_NS     20000000ull    /* a packet so long after the beginning of a round need not belong to it */
 #define SILENCE_NS       1000000000ull  /* a host with something outstanding repeats sooner */
 #define WINDOW_REACH     512 /* positions below what was ACKed; rxe, which gets confused, has 129 outstanding */
 #define SUSPECT_ROUNDS   3
 #define WRONG_ROUNDS     3
-#define AT_PLACE_NS      2000000000ull /* a life that begins exactly at pos_next is rare, a host that has lost count less so */
+#define AT_PLACE_NS      2000000000ull /* until then a wrong opcode at pos_next means a host that has lost count */
 #define AHEAD_ROUNDS     3
-#define AHEAD_ROUNDS_AWAY 6 /* of a host that was sent away: 97 ms of a ConnectX, which gives up after 300 */
+#define AHEAD_ROUNDS_AWAY 6 /* for a host that was sent an RNR NAK: 97 ms of a ConnectX, which gives up after 300 */
 
-/* Within reach of where the queue pair's lives begin, on either side: the first packet that was seen may have been
- * overtaken by others, and a new life's first ones may be lost. */
+/* True if pos is within WINDOW_REACH of psn_origin on either side: the first packet seen may have overtaken others, and
+ * the first packets of a new incarnation may be lost. */
 static bool near_origin(const struct near_flow *f, uint64_t pos)
 {
 	return ((pos_psn(pos) - f->psn_origin + WINDOW_REACH) & ROCE_PSN_MASK) < 2 * WINDOW_REACH;
@@ -64,8 +68,8 @@ bool near_surely_again(const struct proxy *p, const struct near_flow *f, uint64_
 	uint64_t heard_ns = max_u64(f->alive_ns, f->acked_ns);
 	bool in_this_life = heard_ns >= f->rebuilt_ns; /* of the edge */
 
-	/* never ACKed: no answer depends on it but the responder's, which may be a refusal that is on its way; of a flow that
-	 * has failed the refusal has been told, and its queue pair may have been recovered */
+	/* A packet that was never ACKed gets no ACK from memory, and a flow that is failing will tell the responder's
+	 * refusal. The host of a failed flow has been told the refusal, and may have reset its QP since. */
 	if ((pos >= f->pos_acked && !f->failed) || f->failing || FAULT(FAULT_MEMORY_DECIDES))
 		return true;
 	if (p->now_ns < heard_ns + (in_this_life ? REBIRTH_MIN_NS : REBIRTH_KILLED_NS))
@@ -104,9 +108,8 @@ enum near_life near_reset_below(struct proxy *p, struct near_flow *f, uint64_t p
 	return LIFE_UNSURE;
 }
 
-/* The round that was seen to begin ahead of pos_next may still go on. Not if the flow has gone past that place
- * meanwhile (the length of a READ was learned, and what was held behind it taken), nor after a while: its life may be
- * over. */
+/* True if the round that began ahead of pos_next may still go on. False after ROUND_MAX_NS, when the host may have
+ * reset its QP, and if pos_next has moved past that position because the length of a READ was learned. */
 static bool ahead_stands(const struct proxy *p, const struct near_flow *f)
 {
 	const struct near_rounds *r = &f->reset.ahead;
@@ -115,8 +118,8 @@ static bool ahead_stands(const struct proxy *p, const struct near_flow *f)
 	return !past && p->now_ns < r->last_ns + ROUND_MAX_NS;
 }
 
-/* The last READ, of which nobody knows how many PSNs it owns, may own all in front of the packet; and while the line is
- * silent nobody can learn it. */
+/* True if the last READ, whose length in PSNs is unknown, may own all PSNs up to pos. While the line is silent its
+ * length cannot be learned, so it may own any. */
 static bool behind_unknown_read(const struct proxy *p, const struct near_flow *f, uint64_t pos)
 {
 	const struct rd_op *op = f->psns_unknown ? near_op_at(f, f->pos_next - 1) : NULL;
@@ -125,7 +128,8 @@ static bool behind_unknown_read(const struct proxy *p, const struct near_flow *f
 	return op && pos >= f->pos_next && (silent || pos <= op->pos + roce_read_psns(op->len, 256));
 }
 
-/* One packet more at pos. True if it begins a further round at the place where the one before began, with the same packet. */
+/* Counts a packet at pos. True if it begins a further round at the position of the round before, with the same
+ * packet. */
 static bool count_round(struct near_rounds *r, uint64_t pos, uint32_t fp, uint64_t now_ns)
 {
 	if (r->pos != pos || r->fp != fp) {
@@ -149,14 +153,14 @@ enum near_life near_reset_ahead(struct proxy *p, struct near_flow *f, const stru
 	if (!near_starts_message(pkt) || behind_unknown_read(p, f, pos))
 		return LIFE_SAME;
 	if (r->n && pos > r->pos && ahead_stands(p, f))
-		return LIFE_SAME; /* of the round that began there */
+		return LIFE_SAME; /* part of the round that began at r->pos */
 	if (!count_round(r, pos, fp, p->now_ns))
 		return LIFE_SAME;
 	if (!possible)
 		return r->n >= 2 ? LIFE_NEW : LIFE_SAME;
-	/* The first round is what came behind the packet that was refused, and nobody is told of a gap behind that: where
-	 * the LAN loses one packet in twenty the refused one is lost twice in a row, and the life was taken for over. The
-	 * next one waited in silence for the end of the first, and its host gave up. */
+	/* After an RNR NAK the packets behind the refused one make the first round, and no NAK is sent for a gap there.
+	 * Where the LAN loses one packet in twenty, the refused packet was lost twice in a row. With AHEAD_ROUNDS that
+	 * counted as a reset; the new flow waited unanswered for the older one to drain, and its host gave up. */
 	return r->n >= (f->rnr_back_pressure ? AHEAD_ROUNDS_AWAY : AHEAD_ROUNDS) ? LIFE_NEW : LIFE_SAME;
 }
 
@@ -178,7 +182,7 @@ void near_reset_came_back(struct near_flow *f)
 	f->reset.ahead.n = 0;
 }
 
-/* Only the life that is known can have sent this. */
+/* True if only the known incarnation can have sent the packet. */
 static bool known(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp,
                   bool begins_round)
 {
@@ -219,16 +223,17 @@ enum near_life near_reset_judge(struct proxy *p, struct near_flow *f, const stru
  *
  * Theory of operation
  *
- * A host repeats what it holds to be unanswered, and it may reset its QP and begin again at the same PSNs. The first
- * must be ACKed again, the second must not. What tells them apart is the packet's fingerprint: opcode, PSN, length,
- * extended headers and payload.
+ * A host repeats packets that it believes unanswered, and it may reset its QP and begin again at the same PSNs. A
+ * repetition must be ACKed again; a packet of a new incarnation must not. The fingerprint tells them apart: opcode,
+ * PSN, length, extended headers and payload.
  *
- * What is still held says its fingerprint itself (slot header). Of what is settled, the starts and ends of the last
- * messages are remembered, in position order, in the arena; that is more than a host has outstanding, whatever the
- * sizes. What lies between them is nobody's for certain: the first packet of a new life may be lost, and the second,
- * taken for a repetition, would get an ACK of all that the old life had. It is passed over in silence, which costs no
- * host anything: its ACK comes with the end of the message. But a host may have sent all that its window holds and no
- * end (rxe: 129 PSNs), and have lost the ACK of that. So what is inside the message that is not over yet is told apart.
+ * The slot header of a held packet has its fingerprint. For settled packets a ring in the arena has the fingerprints of
+ * the starts and ends of the last messages, in position order: more messages than a host has outstanding, whatever
+ * their sizes. A packet between start and end of such a message is FP_STALE. It may belong to either incarnation: if
+ * the first packet of a new incarnation was lost, and the second were taken for a repetition, the host would get an ACK
+ * of everything that the old one had. FP_STALE packets get no answer, which costs no host anything: the end of the
+ * message brings the ACK. But a host may have sent all that its window holds without an end (rxe: 129 PSNs), and have
+ * lost the ACK of that. So a packet inside the message that is not over yet is FP_OPEN instead.
  */
 
 #define MESSAGES  (FP_RING / 2) /* entries of two words: low half of the position, fingerprint */
@@ -254,7 +259,7 @@ void near_fp_reset(struct proxy *p, struct near_flow *f)
 	f->fp_before = false;
 }
 
-/* By how many positions the entry lies before pos; more than half of all 32 bits: behind it. */
+/* How many positions the entry lies before pos, modulo 2^32; 2^31 or more: behind pos. */
 static uint32_t entry_before(struct proxy *p, const struct near_flow *f, uint32_t i, uint64_t pos)
 {
 	return (uint32_t)pos - entry(p, f, i)[0];
@@ -384,7 +389,7 @@ void near_fp_recover(struct proxy *p, struct near_flow *f)
 		if (!entry(p, f, i)[1])
 			continue;
 		used++;
-		if (is_before(back) && back - 1 < best) { /* others are noted again from their slots */
+		if (is_before(back) && back - 1 < best) { /* later ones are noted again from their slots */
 			best = back - 1;
 			at = i + 1;
 		}

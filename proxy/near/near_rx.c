@@ -11,8 +11,8 @@
  *   reset?    its fingerprint differs: if it comes again, the host reset its QP and a new incarnation begins
  *             (near_reset.c, near.c)
  *
- * A READ, ATOMIC or unknown request beyond a gap is not held, but proves the gap like any other packet (pos_lacking). If
- * the request merely overtook the missing packet, the request itself is missing afterwards, and a NAK asks for it.
+ * A READ, ATOMIC or unknown request beyond a gap is not held, but proves the gap like any other packet (pos_lacking).
+ * If the request merely overtook the missing packet, the request itself is missing afterwards, and a NAK asks for it.
  *
  * The base is not known until the responder has answered or CM has told it: the first packet seen may have overtaken
  * others. Until then lower PSNs extend the flow downwards, and nothing is ACKed. */
@@ -32,8 +32,8 @@ static uint64_t gone_back_ns(const struct proxy *p, const struct near_flow *f)
 	return f->naked_ns + NAK_AGAIN_NS + 2 * p->cfg.reorder_ns;
 }
 
-/* Each NAK costs the host a retry and makes it send again everything from the NAKed PSN on. Until gone_back_ns() a packet
- * missing there may still come by the last NAK, so no new NAK is sent before. */
+/* Each NAK costs the host a retry and makes it send again everything from the NAKed PSN on. Until gone_back_ns() a
+ * packet missing there may still come by the last NAK, so no new NAK is sent before. */
 void near_nak_gap(struct proxy *p, struct near_flow *f)
 {
 	timer_cancel(&p->timers, &f->patience);
@@ -126,8 +126,8 @@ static bool may_extend_down(const struct near_flow *f, uint64_t pos)
 	       f->pos_next - f->pos_base < BASE_REACH && f->pos_held - pos <= HELD_SPAN;
 }
 
-/* True from the third time on that the host comes back to this ceiling, or while the line is down. The first repetitions
- * get no answer: the ACK is on its way, and an RNR NAK would make the host sleep past it. */
+/* True from the third time on that the host comes back to this ceiling, or while the line is down. The first
+ * repetitions get no answer: the ACK is on its way, and an RNR NAK would make the host sleep past it. */
 static bool repeats_in_vain(const struct proxy *p, struct near_flow *f, uint64_t ceiling)
 {
 	if (f->waits_at != ceiling) {
@@ -227,7 +227,7 @@ static enum proxy_drop in_doubt(struct proxy *p, struct near_flow *f, const uint
 {
 	struct near_flow *next;
 
-	if (f->older && !near_kept_its_word(f)) /* a third incarnation would end f: wait until the older one has drained */
+	if (f->older && !near_kept_its_word(f)) /* a third one would end f: wait until the older one has drained */
 		return drop(p, DROP_LAN_RESET_SUSPECTED);
 	next = near_succeed_in_doubt(p, f, pkt->psn, vlan_tci, asks_for_rest(p, f, pkt));
 	return next ? near_take_next(p, next, l3, pkt, vlan_tci, fp) : no_place(p);
@@ -246,8 +246,9 @@ static enum proxy_drop rx_same(struct proxy *p, struct near_flow *f, const uint8
 	return drop(p, DROP_LAN_DUPLICATE);
 }
 
-/* A READ, ATOMIC or unknown request at the position of an earlier one is answered from the kept answer if it can only be
- * a repetition. If the answer is not kept any more, *doubt is set and the responder answers: it executes no ATOMIC twice. */
+/* A READ, ATOMIC or unknown request at the position of an earlier one is answered from the kept answer if it can only
+ * be a repetition. If the answer is not kept any more, *doubt is set and the responder answers: it executes no ATOMIC
+ * twice. */
 static bool answers_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp,
                           bool *doubt)
 {
@@ -312,7 +313,8 @@ static enum proxy_drop rx_wrong_opcode(struct proxy *p, struct near_flow *f, con
  *   - a packet whose fingerprint differs from the one at its position begins a new incarnation;
  *   - a packet with the same fingerprint that may belong to either goes to the responder;
  *   - a packet whose fingerprint is forgotten, below pos_acked, gets no answer;
- *   - a packet at a position never seen counts as the old incarnation's for FAILED_QUIET_NS after its last certain one. */
+ *   - a packet at a position never seen counts as the old incarnation's until FAILED_QUIET_NS after its last certain
+ *     packet. */
 
 static enum proxy_drop refuse_failed(struct proxy *p, struct near_flow *f, uint64_t pos)
 {

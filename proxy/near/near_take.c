@@ -3,13 +3,13 @@
  *
  * Theory of operation
  *
- * Taking a request: is there room, commit it, and count it as in order once everything before it is here. The order of
- * stores is the promise: the slot is committed before anything can be ACKed.
+ * A request is taken in three steps: is there room, commit it, and count it as in order once everything before it is
+ * here. The slot is committed before the request can be ACKed.
  *
- * A host that comes near the end of what it may have here gets CNPs. One for which there is no room is held off with
- * RNR NAKs (ack_tx.c), never with sequence NAKs, and with silence only when its RNR retries are finite and used up:
- * both would burn its retries. But the packet that a flow needs next is taken as long as others of the same flow beyond
- * a gap can go for it. */
+ * A host whose flow comes near the limit of what it may hold gets CNPs. A host for which there is no room gets RNR NAKs
+ * (ack_tx.c). It never gets sequence NAKs, and silence only when its RNR retries are finite and used up, because both
+ * use up its retries. The packet that a flow needs next is taken as long as packets of the same flow beyond a gap can
+ * be given up for it. */
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -19,12 +19,13 @@
 #include "proxy/wan/share.h"
 
 #define ADMIT_WORK      2 /* near_admit() counts for so much work */
-#define SLOW_EVERY_PKTS 8 /* how often is looked whether a host should slow down ... */
+#define SLOW_EVERY_PKTS 8 /* slow_down() looks once in so many packets ... */
 #define CNP_LASTS_NS    20000000ull
 #define ACK_SLOW_NS     500000ull /* ConnectX may repeat after 2 ms */
 #define SLOW_LOOK_NS    300000ull /* ... at most once in such a time, in which a NIC recovers by half (DCQCN) */
 
-/* True if so many bytes more are within n eighths of what the flow may hold. Most hold less than anyone may. */
+/* True if that many bytes more are within n eighths of what the flow may hold. The first test suffices for most
+ * flows. */
 static bool within(const struct proxy *p, const struct near_flow *f, uint64_t bytes, unsigned n)
 {
 	uint64_t held = near_held(f), unsent = near_unsent(f);
@@ -49,8 +50,8 @@ bool near_admit(const struct proxy *p, const struct near_flow *f, uint16_t len)
 	return near_turn_rules(p, f) ? near_turn_admits(p, f, bytes) : within(p, f, bytes, 8);
 }
 
-/* Before a host is sent away it is asked to send more slowly: when half of what it may have here is used, and that has
- * not become less since it was looked last, so that each CNP has time to show. */
+/* Asks the host by a CNP to send more slowly before it has to be sent away: when the flow holds half of what it may,
+ * and not less than at the last look. The time between two looks lets each CNP take effect. */
 static void slow_down(struct proxy *p, struct near_flow *f)
 {
 	uint64_t held = near_held(f);
@@ -80,7 +81,7 @@ void near_drop_held(struct proxy *p, struct near_flow *f, uint32_t slot)
 	f->ooo_pkts--;
 }
 
-/* The highest packet beyond the gap goes: it was not ACKed, its host sends it again. False: there is none. */
+/* Gives up the highest packet beyond the gap: it was not ACKed, so its host sends it again. False: there is none. */
 static bool evict_highest(struct proxy *p, struct near_flow *f)
 {
 	if (FAULT(FAULT_NO_EVICT))
@@ -97,7 +98,7 @@ static bool evict_highest(struct proxy *p, struct near_flow *f)
 	return false;
 }
 
-/* Room for the packet that the flow needs next: of those beyond the gap as many go as it takes. */
+/* Makes room for the packet that the flow needs next: gives up as many packets beyond the gap as necessary. */
 static bool admit_next(struct proxy *p, struct near_flow *f, uint16_t len)
 {
 	while (!near_admit(p, f, len)) {
@@ -108,8 +109,8 @@ static bool admit_next(struct proxy *p, struct near_flow *f, uint16_t len)
 	return true;
 }
 
-/* What the message that begins with this packet waits for at the far edge: with Barrier=causal, what was ACKed early on
- * other queue pairs between the two machines. */
+/* With Barrier=causal: writes the entries that the message beginning with this packet waits for at the far edge, one
+ * per other flow between the two machines with requests ACKed early. Returns their number. */
 static uint32_t waits_of(struct proxy *p, const struct near_flow *f, const struct roce_pkt *pkt, uint8_t *out)
 {
 	uint32_t room = (uint32_t)(LAN_PKT_MAX - pkt->len) / BARRIER_ENTRY_LEN, n;
@@ -123,8 +124,8 @@ static uint32_t waits_of(struct proxy *p, const struct near_flow *f, const struc
 	return n;
 }
 
-/* The packet that the flow needs next may come out of the pool's reserve. Half of that is for the first packets of flows
- * without a pair: their hosts cannot be sent away. */
+/* True if the packet at pos may use the pool's reserve: it is the one the flow needs next. Half of the reserve is only
+ * for the first packets of flows without a pair, whose hosts cannot be sent RNR NAKs. */
 static bool is_urgent(const struct proxy *p, const struct near_flow *f, uint64_t pos)
 {
 	if (pos != f->pos_next)
@@ -170,7 +171,7 @@ static void learn_pmtu_from_request(struct proxy *p, struct near_flow *f, const 
 		near_learn_pmtu(p, f, pkt->payload_len);
 }
 
-/* What was held in [from, upto) is given up: a READ owns these places. */
+/* Gives up packets held in [from, upto): a READ owns these positions. */
 static void drop_inside(struct proxy *p, struct near_flow *f, uint64_t from, uint64_t upto)
 {
 	for (uint64_t pos = from; f->ooo_pkts && pos < min_u64(upto, f->pos_held); pos++) {
@@ -201,10 +202,10 @@ void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot)
 	f->bytes += h->len;
 	f->pos_next += h->psns;
 	if (owed_nothing)
-		near_liveness_seen(p, f); /* its time runs from here */
+		near_liveness_seen(p, f); /* the responder begins to owe an answer */
 }
 
-/* What is held at pos_next may be the rest of the READ before it. */
+/* True if the packet held at pos_next may ask for the rest of the READ before it. */
 static bool held_may_be_rest(struct proxy *p, const struct near_flow *f, uint32_t slot)
 {
 	struct roce_pkt pkt;
@@ -239,21 +240,21 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 			break;
 		}
 		arena_amend(p->arena, slot, h->psns, f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0));
-		f->psns_unknown = false; /* a READ in front of it had one PSN */
-		if (h->flags & SF_OWN_RESPONSE) { /* it was there before the flow's base moved below it */
+		f->psns_unknown = false; /* a READ in front of it owned one PSN */
+		if (h->flags & SF_OWN_RESPONSE) { /* from before the base moved down, or held behind a READ */
 			struct rd_op *op = near_op_at(f, f->pos_next);
 
 			if (op) {
 				op->msn = h->msn;
 				near_op_measure(p, f, op, slot);
-			} else if (!near_op_begin_held(p, f, slot)) { /* no room for it now: the host repeats it */
+			} else if (!near_op_begin_held(p, f, slot)) { /* too many operations: the host repeats it */
 				near_drop_held(p, f, slot);
 				break;
 			}
 		}
 		f->ooo_pkts--;
 		near_in_order(p, f, slot);
-		f->pos_max = max_u64(f->pos_max, f->pos_next); /* of a READ there was only the first PSN */
+		f->pos_max = max_u64(f->pos_max, f->pos_next); /* pos_max had only the first PSN of a held READ */
 	}
 	if (!f->ooo_pkts && f->pos_lacking <= f->pos_next)
 		timer_cancel(&p->timers, &f->patience);
@@ -267,9 +268,9 @@ static enum proxy_drop back_pressure(struct proxy *p, struct near_flow *f, enum 
 		proxy_event_push(p, EV_FLOW_RNR_BACK_PRESSURE, f, NULL, f->pos_next, near_held(f));
 	f->rnr_back_pressure = true;
 	if (why == DROP_LAN_NO_ROOM && !f->cnp_said_ns && !FAULT(FAULT_NO_SOFT_CNP))
-		ack_tx_cnp(p, f); /* others took the room before it had used half of its own */
-	f->pos_lacking = 0; /* it comes back with all of it */
-	f->pos_max = max_u64(f->pos_max, f->pos_next + 1); /* the host did send it */
+		ack_tx_cnp(p, f); /* other flows took the room before slow_down() sent this host a CNP */
+	f->pos_lacking = 0; /* after the RNR NAK the host sends everything from pos_next on */
+	f->pos_max = max_u64(f->pos_max, f->pos_next + 1); /* the host has sent pos_next */
 	near_ack_schedule(p, f, DUE_RNR);
 	f->notes.n.refused_packets++;
 	return drop(p, why);
@@ -287,24 +288,23 @@ static uint32_t psns_of(struct near_flow *f, const struct roce_pkt *pkt, bool *u
 	return 1;
 }
 
-/* A READ of more PSNs than can be told apart here: positions are found from PSNs as the nearest one, so what is under way
- * spans a quarter of the PSNs at most, and one READ half of that. With a PMTU of 1024 that is all that IBTA allows a
- * message, 2 GiB; with 512 it is 1 GiB, with 256 it is 512 MiB. Its QP ends with the NAK that a responder sends that does
- * not carry out a request (IBTA 9.7.4.1.5), after all before it is done. Silence would end it as well, but tell nobody
- * why. */
+/* Refuses a READ of more than FLOW_SPAN_MAX / 2 PSNs. pos_near() takes the position nearest to a PSN, so a flow may
+ * span a quarter of all PSNs at most, and one READ half of that. With a PMTU of 1024 the limit is the longest message
+ * that IBTA allows, 2 GiB; with 512 the limit is 1 GiB, with 256 it is 512 MiB. Once everything before the READ is
+ * settled the host gets the NAK by which a responder refuses a request (IBTA 9.7.4.1.5), and its QP fails. Silence
+ * would fail the QP as well, but tell nobody why. */
 static enum proxy_drop refuse_read(struct proxy *p, struct near_flow *f)
 {
 	f->pos_max = max_u64(f->pos_max, f->pos_next + 1);
 	if (f->pairing == PAIR_LEARNING)
-		return drop(p, DROP_LAN_BAD_LENGTH); /* nobody to tell yet; the host repeats it */
+		return drop(p, DROP_LAN_BAD_LENGTH); /* the requester's QPN is not known yet; the host repeats */
 	if (f->pos_settled < f->pos_next)
 		return back_pressure(p, f, DROP_LAN_BAD_LENGTH);
 	near_refused(p, f, f->pos_next, AETH_NAK_INV_REQ);
 	return drop(p, DROP_LAN_BAD_LENGTH);
 }
 
-/* A host that has slowed down sends the next packet, and the one that asks for an ACK, so late that its timer would run
- * out before. */
+/* True for a host that a CNP has slowed down: its packet with AckReq may come after its ACK timer has run out. */
 static bool sends_slowly(const struct proxy *p, const struct near_flow *f)
 {
 	return f->cnp_said_ns && p->now_ns < f->cnp_said_ns + CNP_LASTS_NS && p->now_ns >= f->acked_ns + ACK_SLOW_NS;
@@ -326,7 +326,7 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 	uint32_t psns = psns_of(f, pkt, &unknown), slot;
 
 	if (f->absorbing)
-		return drop(p, DROP_LAN_DUPLICATE); /* it is here, and about to be taken */
+		return drop(p, DROP_LAN_DUPLICATE); /* near_absorb_held() is about to take it */
 	if (!near_in_sequence(f, pkt->opcode))
 		return drop(p, DROP_LAN_SEQUENCE);
 	if (psns > FLOW_SPAN_MAX / 2)

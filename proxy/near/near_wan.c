@@ -3,11 +3,11 @@
  *
  * Theory of operation
  *
- * What passes between a near flow and the far edge: requests in order within credit and window, FLOW_OPEN when
- * something about the flow is new, and back the reports of what the responder has.
+ * A near flow sends the far edge its requests, in order, within credit and window, and FLOW_OPEN when something about
+ * the flow is new. The far edge sends back reports of what the responder has.
  *
- * "settled" follows what the far edge reports as delivered, but never passes an unanswered operation, so that a rebuild
- * finds the operation's request and knows what to wait for. Ordering rule: descriptor, then free slot. */
+ * pos_settled follows the `delivered` of these reports, but never passes an unanswered operation: a rebuild needs the
+ * operation's request to know which responses to wait for. The descriptor is stored before a slot is freed. */
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -15,9 +15,9 @@
 #include "proxy/wan/share.h"
 #include "proxy/wan/wan_lane.h"
 
-#define BEGIN_AHEAD_NS 250000000ull /* a host that nobody answers gives up after less */
+#define BEGIN_AHEAD_NS 250000000ull /* begins_ns is at most so far ahead: a host without an answer gives up sooner */
 
-/* The request of an operation stays as long as its answer does: from both a rebuild knows what was answered. */
+/* The request of an operation is kept as long as its answer: a rebuild needs both to know what was answered. */
 static void settle_slot(struct proxy *p, struct near_flow *f, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
@@ -37,18 +37,18 @@ void near_settle(struct proxy *p, struct near_flow *f)
 
 	if (!f->msn_known)
 		return;
-	if (op && op->pos < target && !f->newer && !f->superseded) /* else nobody waits for its answer any more */
+	if (op && op->pos < target && !f->newer && !f->superseded) /* else no host waits for op's answer any more */
 		target = op->pos;
 	if (target <= f->pos_settled)
 		return;
 	f->msn_settled = near_msn_at(p, f, target);
-	f->pos_settled = target; /* first what the descriptor must say ... */
+	f->pos_settled = target; /* first the descriptor ... */
 	if (!FAULT(FAULT_NEAR_FREES_FIRST))
 		near_store(p, f);
 	f->pos_free_to = max_u64(f->pos_free_to, target);
 	f->last_progress_ns = p->now_ns;
 	f->pos_wan = max_u64(f->pos_wan, f->pos_settled);
-	near_work(p, f); /* ... then free */
+	near_work(p, f); /* ... then the slots */
 }
 
 /* --- what is left for later --- */
@@ -74,8 +74,8 @@ static void free_below(struct proxy *p, struct near_flow *f, uint64_t upto)
 	}
 }
 
-/* Only what the responder has took some of the line. What lies behind it is given up, as the flow is closed or has
- * failed; pos_settled of a flow that has failed is beyond all. */
+/* Slots below pos_settled count as drained: the responder has their requests. Slots behind it are given up, because the
+ * flow is closed or has failed; pos_settled of a failed flow is beyond all slots, so none of them counts. */
 static void free_some(struct proxy *p, struct near_flow *f)
 {
 	uint64_t from = f->pos_freed, held = near_held(f);
@@ -96,8 +96,8 @@ static void free_dead_ops(struct proxy *p, struct near_flow *f)
 		near_op_free(p, f, dlist_entry(n, struct rd_op, node));
 }
 
-/* References of the sent map to slots that the far edge has given up are void: whatever becomes of the datagrams under
- * way says nothing about what the far edge has now. */
+/* The far edge has given up requests that were sent. Their slots become unsent (m->gen++): acknowledgement or loss of a
+ * datagram under way says nothing any more about what the far edge has. */
 static void take_back_some(struct proxy *p, struct near_flow *f)
 {
 	f->back_at = max_u64(f->back_at, f->pos_settled);
@@ -144,14 +144,14 @@ void near_work(struct proxy *p, struct near_flow *f)
 		near_wan_schedule(p, f);
 }
 
-/* The far edge has given up what came at and beyond `from`, to make room for others; it is sent again as credit
- * allows. */
+/* The far edge has given up the requests at and beyond `from`, to make room for other flows. They are sent again as
+ * credit allows. */
 static void take_back(struct proxy *p, struct near_flow *f, uint64_t from)
 {
 	from = max_u64(from, f->pos_settled);
 	if (from < f->pos_wan || f->back_at < f->back_to) {
 		f->back_to = max_u64(f->back_at < f->back_to ? f->back_to : 0, f->pos_wan);
-		f->back_at = from; /* what was told already is told again */
+		f->back_at = from; /* slots that were taken back already are taken back again */
 	}
 	f->pos_wan = min_u64(f->pos_wan, from);
 	f->pos_far = max_u64(f->pos_reported, min_u64(f->pos_far, from));
@@ -159,7 +159,8 @@ static void take_back(struct proxy *p, struct near_flow *f, uint64_t from)
 	near_work(p, f);
 }
 
-/* Credit only grows, but for a new round: reports overtake each other, and an old round's says nothing any more. */
+/* Credit only grows within a round, as reports may overtake each other. A new round may lower it. Reports of an older
+ * round are ignored. */
 static void on_credit(struct proxy *p, struct near_flow *f, const struct wan_flow_report *r)
 {
 	int16_t newer = (int16_t)(r->again_round - f->again_round);
@@ -174,10 +175,10 @@ static void on_credit(struct proxy *p, struct near_flow *f, const struct wan_flo
 	f->credit_known = true;
 }
 
-/* The far edge does not know where the flow begins: FLOW_OPEN has not reached it, or it has forgotten the flow to make
- * room for another one. In the second case its last reports may be lost, so that what it delivered is not known here,
- * and its rounds count from 0 again. All that is not settled goes again, as in a new session; the responder knows a
- * duplicate. */
+/* A report with credit 0: the far edge does not know where the flow begins. Either FLOW_OPEN has not reached it, or the
+ * far edge has forgotten the flow to make room for another one. Then its last reports may be lost, so this edge does
+ * not know what was delivered, and again_round starts from 0. All requests that are not settled are sent again, as in a
+ * new session; the responder recognises duplicates. */
 static void begin_again(struct proxy *p, struct near_flow *f)
 {
 	f->open_due = true;
@@ -189,10 +190,10 @@ static void begin_again(struct proxy *p, struct near_flow *f)
 	f->credit_known = false;
 }
 
-/* What follows from progress at the responder. */
+/* After progress at the responder: settles, updates the barrier, closes a drained flow, or schedules an ACK. */
 static void after_progress(struct proxy *p, struct near_flow *f)
 {
-	if (near_op_open(f)) /* it may be answered by an ACK, or its response have waited for the pair */
+	if (near_op_open(f)) /* an ACK may have answered op, or its response may have waited for the pair */
 		dlist_append_once(&p->resp_list, &f->resp_node);
 	near_settle(p, f);
 	barrier_mark(p, f);
@@ -212,7 +213,7 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 	uint64_t delivered;
 
 	if (!f) {
-		if (r->flow >> 24 == p->cfg.shard) /* it has not heard of the end */
+		if (r->flow >> 24 == p->cfg.shard) /* the far edge has not heard that the flow ended */
 			near_queue_close(p, l, r->flow, r->inc);
 		return;
 	}
@@ -247,7 +248,7 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 	after_progress(p, f);
 }
 
-/* An ACK of this flow's responder to this flow's requester, and nothing else. */
+/* True if the template is an ACK from this flow's responder to this flow's requester, and nothing else. */
 static bool template_fits(const struct near_flow *f, const struct wan_flow_pair *r)
 {
 	struct roce_pkt pkt;
@@ -256,7 +257,7 @@ static bool template_fits(const struct near_flow *f, const struct wan_flow_pair 
 	       pkt.opcode == RC_ACK && ip_addr_eq(&pkt.src, &f->dst) && ip_addr_eq(&pkt.dst, &f->src);
 }
 
-/* The responder waits for something below what was taken for the beginning, which never came here: tell the host. */
+/* The responder waits for a PSN below pos_base that never came here: moves the base down, and NAKs to the host. */
 static void begin_lower(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
 	f->ooo_pkts += (uint32_t)(f->pos_next - f->pos_base);
@@ -275,18 +276,17 @@ bool near_hinted_offset(const struct proxy *p, const struct near_flow *f, uint32
 	return true;
 }
 
-/* The responder is where the life before ended, of which the host repeats only a part: what it lacks is a READ's
- * answer, say, and it may ask for no more before that. */
+/* True if the responder's MSN is the one at which the incarnation before ended. The host repeats only a part of that
+ * incarnation: it may lack a READ's answer and send nothing more before that comes. */
 static bool ends_as_before(const struct near_flow *f, const struct wan_flow_pair *r)
 {
 	return f->doubted && f->msn_hint_span && ((f->msn_hint + f->msn_hint_span - 1) & ROCE_PSN_MASK) == r->msn;
 }
 
-/* By how much the responder counts more messages than are known here. A responder may answer a repeated READ with the
- * count of all that it has executed by now (rxe does), so the difference may be too large and is never too small. A
- * difference of 0 is exact: it is the sum of the messages before the flow and of those behind the READ. What the life
- * before knew is exact unless this is another life, and then that began with the same count. False: there is no telling
- * yet. late: the difference may be too large. */
+/* *offset: how many messages the responder's MSN is ahead of the relative MSN here. A responder may answer a repeated
+ * READ with the MSN of all that it has executed by now (rxe does). Then the offset is too large, and *late is set; it
+ * is never too small. An offset of 0 is exact, because it is the sum of the messages before the flow and of those
+ * behind the READ. The hint of the incarnation before is exact if it agrees with the MSN. False: not known yet. */
 static bool msn_offset_of(const struct proxy *p, const struct near_flow *f, const struct wan_flow_pair *r,
                           uint32_t *offset, bool *late)
 {
@@ -298,7 +298,7 @@ static bool msn_offset_of(const struct proxy *p, const struct near_flow *f, cons
 		*offset = hinted;
 		return hint && ends_as_before(f, r);
 	}
-	at = r->at_pos == f->pos_base ? 0 : near_msn_at(p, f, r->at_pos); /* in front of its first READ, too */
+	at = r->at_pos == f->pos_base ? 0 : near_msn_at(p, f, r->at_pos); /* 0 even if the flow begins inside a READ */
 	said = (r->msn - at) & ROCE_PSN_MASK;
 	hint = hint && ((said - hinted) & ROCE_PSN_MASK) < f->msn_hint_span;
 	*offset = hint ? hinted : said;
@@ -309,14 +309,15 @@ static bool msn_offset_of(const struct proxy *p, const struct near_flow *f, cons
 static void count_is_known(struct proxy *p, struct near_flow *f)
 {
 	f->msn_late = false;
-	f->gap_naked = 0; /* what was not said of it */
+	f->gap_naked = 0; /* no NAK was sent while msn_late */
 	near_store(p, f);
 }
 
-/* The host asks for a READ that its responder may have executed before, with others behind it, as after a restart of an
- * edge without its buffer. Each response names a count that is not smaller than its own. Responders name their count of
- * now for what they repeat, and that stays while they do: where responses to two operations are as far apart as the
- * operations are, neither is a repetition that has others executed behind it. */
+/* While msn_late: the host's READ may be one that the responder executed before, with other requests behind it, e.g.
+ * after a restart of an edge without its arena. The MSN in a response is never smaller than that of its operation, so
+ * msn_offset can only be lowered. A responder that repeats puts its current MSN into every response, and that MSN does
+ * not move while it repeats. So if responses to two operations differ by as many messages as the operations do, the
+ * offset is exact. */
 void near_count_at_most(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint32_t msn)
 {
 	uint32_t offset = (msn - op->msn) & ROCE_PSN_MASK;
@@ -332,11 +333,11 @@ void near_count_at_most(struct proxy *p, struct near_flow *f, const struct rd_op
 	f->msn_late_op = op->msn + 1;
 }
 
-/* The responder has ACKed something of a flow whose first answer was a response. */
+/* An ACK of the responder tells the MSN of a flow whose first answer was a response. */
 static void count_exactly(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
 {
 	if (r->at_pos < f->pos_settled || r->at_pos > f->pos_next) {
-		f->open_due = true; /* it is told once more, with what has been ACKed by then */
+		f->open_due = true; /* FLOW_OPEN makes the far edge send FLOW_PAIR once more, with its newest ACK */
 		near_wan_schedule(p, f);
 		return;
 	}
@@ -344,8 +345,9 @@ static void count_exactly(struct proxy *p, struct near_flow *f, const struct wan
 	count_is_known(p, f);
 }
 
-/* Responses had told the count. They agree wrongly if a repeated READ was asked of the responder once more, and so many
- * messages were executed in between as lie between the two: the responder's ACK has the last word. */
+/* Responses had told msn_offset (near_count_at_most()). Two responses agree wrongly if one READ was repeated twice and
+ * as many messages were executed in between as lie between the operations. So the MSN of the responder's ACK
+ * overrides. */
 static void correct_count(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
 {
 	if (r->at_pos < f->pos_settled || r->at_pos > f->pos_next)
@@ -354,16 +356,17 @@ static void correct_count(struct proxy *p, struct near_flow *f, const struct wan
 	f->msn_late_op = 0;
 }
 
-/* The first news of a pair. False: the position that it speaks of is none of the flow's; or the flow is gone. */
+/* The first FLOW_PAIR of a flow. False: its position is none of the flow's, its MSN cannot be used yet, or the flow was
+ * closed. */
 static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
 {
 	bool lower = r->pos_base < f->pos_base && f->pos_base - r->pos_base < BASE_REACH;
 	uint32_t offset;
 	bool late;
 
-	/* The host has gone back since, to before what the responder was sent first and has taken: it had all of that
-	 * from nobody known here. The far edge takes it no more for this life. Nothing was ACKed: the host begins
-	 * another one. */
+	/* The host has gone back below the position from which the responder took requests: the responder has those
+	 * below from before this flow. The far edge takes them no more in this incarnation. Nothing was ACKed, so the
+	 * host begins another one. */
 	if (r->pos_base > f->pos_base) {
 		if (!f->doubted || !near_succeed_in_doubt(p, f, pos_psn(f->pos_base), f->vlan_tci, f->begins_inside))
 			near_close(p, f);
@@ -393,15 +396,15 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 	return true;
 }
 
-/* Its requester has been told something, as it seemed: an ACK, or some of an answer. */
+/* True if an ACK or a response was sent to requester_qpn. */
 static bool has_said(const struct near_flow *f)
 {
 	return f->pos_acked > f->pos_base || f->ops_done || (f->op_open && f->op_open->next > f->op_open->pos);
 }
 
-/* The far edge has found that the requester is another one. What was said went to a queue pair that had not asked, and
- * that may have taken it for the answer to something else: only if nothing was said nobody has been misled. False: the
- * flow fails, and the queue pair that was misled with it. */
+/* The far edge has found another requester QPN for the flow. If ACKs or responses were sent to the old QPN, another
+ * queue pair may have taken them for answers to its own requests: then the flow fails (false), and an event names the
+ * QPN. If none were sent, the pair is corrected. */
 static bool correct_pair(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
 {
 	if (FAULT(FAULT_PAIR_UNCORRECTED))
@@ -449,7 +452,7 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 		f->pairing = PAIR_CONFIRMED;
 		near_requester_enter(p, f);
 	}
-	near_store(p, f); /* the pair and its count at once: after a kill nobody tells the count again */
+	near_store(p, f); /* pair and MSN in one store: after a kill the far edge does not tell the MSN again */
 	if (f->gap_naked == 0 && f->pos_max > f->pos_next)
 		near_nak_gap(p, f);
 	f->ack_asked = true;
@@ -458,7 +461,7 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 
 /* --- to the far edge --- */
 
-/* Goes behind those that begin, or behind all. */
+/* Puts the flow on its lane's list: behind the flows that begin if it begins itself, else at the end. */
 static void wait_for_lane(struct lane *l, struct near_flow *f, bool begins)
 {
 	struct dnode *at = &l->ready[SOURCE_NEAR];
@@ -485,8 +488,9 @@ void near_wan_leave(struct proxy *p, struct near_flow *f)
 	f->begins = false;
 }
 
-/* A flow's first packet goes in front: until it is answered nobody can hold the host off, and its retries last a fifth
- * of a second, which is one turn of 32 lanes at 10 Mbit/s. Beginnings get half of the line, whoever makes them. */
+/* A flow's first packet goes in front of others: until a responder answers, the host cannot be sent an RNR NAK, and its
+ * retries last 200 ms, which is one turn of 32 lanes at 10 Mbit/s. First packets get at most half of the line's rate,
+ * so a host that opens many flows does not stop the others. */
 static bool may_go_first(struct proxy *p, const struct near_flow *f)
 {
 	const struct wan_pacer *pacer = p->wan->path[0].pacer;
@@ -589,7 +593,7 @@ void near_session_start(struct proxy *p, struct near_flow *f)
 {
 	f->sent_before |= f->pos_wan > f->pos_base;
 	f->pos_wan = f->pos_settled;
-	f->pos_far = f->pos_reported; /* it may have come back without its arena */
+	f->pos_far = f->pos_reported; /* the far edge may have come back without its arena */
 	f->out_bytes = 0;
 	f->credit_known = false;
 	if (!FAULT(FAULT_ROUNDS_KEPT))

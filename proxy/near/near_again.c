@@ -3,31 +3,31 @@
  *
  * Theory of operation
  *
- * A response that its host was given is not kept for long (near_keep.c). A host that lost it on its LAN asks again, and
- * what is not here any more the responder is asked for again: it executes a repeated READ anew (IBTA 9.7.5.1.3).
+ * A response that the host was given is not kept for long (near_keep.c). If the host lost the response on its LAN, the
+ * host asks again. If the response is not here any more, the responder is asked again: it executes a repeated READ anew
+ * (IBTA 9.7.5.1.3).
  *
  *     op->pos           next             given                  pos + psns
  *        | the host has it | lost, was here | has not come, is on its way |
  *                          |<- again_from .. again_upto ->|
  *
- * READ_AGAIN carries the host's own request for [again_from, again_upto): its PSN, its address moved on, its length cut.
- * The far edge sends that to the responder, and the answers cross to their positions like all others. So much is asked
- * for at a time as there is room for. Who drives it is the host, which repeats what it lacks: nothing is asked for
- * twice within a round trip and a half. After a restart it is not known what was given. Then all of it may be read
- * again, as soon as the host has said from where. */
+ * READ_AGAIN carries the host's own request, changed for [again_from, again_upto): PSN and address moved on, length
+ * cut. The far edge sends the request to the responder, and the responses cross to their positions like all others.
+ * Only as many responses are asked for at a time as there is room for. Repetitions of the host drive this; no response
+ * is asked for twice within a round trip and a half. After a restart the edge does not know what the host was given.
+ * Then all of the READ may be read again, once the host has asked from some position. */
 #include "near_priv.h"
 
-#define LOOK_AHEAD    256 /* responses looked at whether they are here */
+#define LOOK_AHEAD    256 /* responses that are looked up at most */
 #define AGAIN_MORE_NS 1000000ull
 
-/* The end of what was here once. */
+/* The end of the responses that may be read again. */
 static uint64_t given_end(const struct rd_op *op)
 {
 	return op->resumed ? op->pos + op->psns : op->given;
 }
 
-/* Which part of its request each position stands for is known: by the PMTU; or its one response was all of it, from
- * which no PMTU is learned. */
+/* True if the part of the READ that each position stands for is known: by the PMTU, or because one response was all. */
 static bool parts_known(const struct near_flow *f, const struct rd_op *op)
 {
 	return f->pmtu || (op->psns == 1 && !(f->psns_unknown && op->pos + 1 == f->pos_next));
@@ -81,7 +81,7 @@ void near_again_end(struct near_flow *f, struct rd_op *op)
 	op->again_due = false;
 }
 
-/* The host's request, for that part of what it asked. Its ICRC is checked before a new one is made. */
+/* Builds the host's request for that part of the READ. The stored ICRC is checked before a new one is made. */
 static size_t request(struct proxy *p, const struct near_flow *f, const struct rd_op *op, uint8_t *buf)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, op->pos);
@@ -122,7 +122,7 @@ bool near_again_frame(struct proxy *p, struct near_flow *f, uint8_t *buf, struct
 	return false;
 }
 
-/* What looks at all of the flow does so once for the many frames that a call may find lost. */
+/* One call may find many frames of the flow lost: the operations are walked once per call. */
 void near_again_lost(struct proxy *p, struct near_flow *f)
 {
 	if (f->again_lost_ns == p->now_ns)

@@ -7,21 +7,21 @@
  *
  *     ceiling = min( mode near: next | mode far: far | mode host: reported, first unanswered READ/ATOMIC/unknown )
  *
- * Within a READ that has been answered in part the ceiling is where the host has asked again from; only an RNR NAK may
- * stand there, never an ACK.
+ * Within a READ that was answered in part, the ceiling is the position from which the host has asked again. Only an RNR
+ * NAK may carry that PSN, never an ACK.
  *
- * "next" is committed here, "far" is committed there as well, "reported" is the responder's. A responder that is
- * silent for StallAfter, or cannot be heard (below), or a peer whose config disagrees makes any mode
- * count as host. The ceiling never goes back below what was ACKed: if the far edge loses its arena, what it had is
- * still here, as nothing is freed before the responder has it. Until the responder has answered (or CM has told)
- * neither the requester's QPN nor the responder's MSN is known, and nothing is ACKed. A flow that failed stays where
- * its NAK went. */
+ * Requests before "next" are committed here, those before "far" at the far edge, too, and those before "reported" are
+ * ACKed by the responder. Any mode counts as host while the responder is silent for StallAfter or not heard (below), or
+ * the peer's config disagrees. The ceiling never goes below what was ACKed: if the far edge loses its arena, its
+ * requests are still here, because no slot is freed before the responder has its request. Until the responder has
+ * answered (or CM has told) neither the requester's QPN nor the responder's MSN is known, and nothing is ACKed. The
+ * ceiling of a failed flow is the position of its NAK. */
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
 #include "proxy/wan/wan_lane.h"
 
-#define HEARD_STORE_NS 50000000ull /* how late the arena knows at most that a host was heard */
+#define HEARD_STORE_NS 50000000ull /* the arena's alive_ns is at most so old while a host is ACKed */
 
 enum ack_mode near_mode(const struct proxy *p, const struct near_flow *f)
 {
@@ -36,7 +36,7 @@ void near_early_look(struct proxy *p, struct near_flow *f)
 		near_store(p, f);
 }
 
-/* What the mode allows, READs and ATOMICs aside. */
+/* The position up to which the mode allows ACKs, without regard to open operations. */
 static uint64_t mode_point(const struct near_flow *f, enum ack_mode mode)
 {
 	switch (mode) {
@@ -61,7 +61,7 @@ uint64_t near_ceiling_in(const struct near_flow *f, enum ack_mode mode)
 	if (f->msn_late)
 		return f->pos_acked;
 	if (op && op->from == op->next && op->next > op->pos)
-		return op->next; /* its host has all before and has said so */
+		return op->next; /* the host has asked from here, so it has everything before */
 	if (op && op->pos < pos && !FAULT(FAULT_PAST_READ))
 		pos = op->pos;
 	return max_u64(pos, f->pos_acked);
@@ -122,8 +122,8 @@ void near_acked(struct proxy *p, struct near_flow *f, uint64_t pos)
 		f->notes.most_unacked = (uint32_t)(f->pos_next - f->pos_acked);
 	f->pos_acked = pos;
 	f->acked_ns = p->now_ns;
-	/* Modes near and host find again what was ACKed: all that is here, what is settled. Which of the two it is in force
-	 * is stored in front of the first early ACK. */
+	/* A rebuild finds pos_acked without a store: everything in the arena in mode near, pos_settled in mode host. Which
+	 * of the two is in force (early_stored) is stored before the first early ACK. */
 	if (f->mode == ACK_MODE_FAR || p->now_ns >= f->stored_ns + HEARD_STORE_NS || begins_early(p, f))
 		near_store(p, f);
 	barrier_mark(p, f);
@@ -142,13 +142,13 @@ void near_ack_schedule(struct proxy *p, struct near_flow *f, enum near_due due)
  *
  * Theory of operation
  *
- * A keepalive must not be answered for a responder that may be dead. So a flow loses its early ACKs while the far edge
- * says that its responder makes no progress, or while nothing was heard of it at all for StallAfter and what news take,
- * with an answer owed: it may be dead, or its edge, or the line may be. near_mode() asks at each ACK; the timer here is
- * for those who look at the link, and for them alone: it says when that has become so. One timer per flow, which runs
- * while something is owed and is late by what was heard meanwhile.
+ * A program's keepalive must not be ACKed for a responder that may be dead. A flow is demoted, which ends early ACKs,
+ * in two cases: while the far edge reports that the responder makes no progress; and while the responder owes an answer
+ * and nothing was heard of it for StallAfter and two round trips. Then the responder, its edge or the line may be dead.
+ * near_mode() checks this at each ACK. The timer here only raises the event that tells an operator. There is one timer
+ * per flow; it runs while an answer is owed, and is set again when it finds that the responder was heard meanwhile.
  *
- * While the whole line is silent one flow speaks for all. */
+ * While the whole line is silent, one flow raises the event for all. */
 
 static uint64_t patience_ns(const struct proxy *p)
 {
@@ -165,7 +165,7 @@ bool near_demoted(const struct proxy *p, const struct near_flow *f)
 	return f->stalled || (owed(f) && p->now_ns >= f->heard_ns + patience_ns(p));
 }
 
-/* False: it was said already, of another flow, that the line is silent. */
+/* False: the line is silent, and another flow has raised the event already. */
 static bool worth_saying(struct proxy *p)
 {
 	bool line_silent = p->now_ns >= p->last_rx_ns + p->cfg.stall_ns, said = p->silence_said_ns == p->last_rx_ns;
@@ -200,11 +200,11 @@ void near_liveness_seen(struct proxy *p, struct near_flow *f)
 		timer_set(&p->timers, &f->liveness, f->heard_ns + patience_ns(p));
 }
 
-/* The far edge may have forgotten the flow to make room for another one, and its last reports may be lost: then neither
- * edge has anything to send. The oldest packet that the far edge is believed to have goes once more: an edge that does
- * not know the flow asks for its beginning, one that does drops the packet. Nothing is asked while the far edge itself
- * says that the responder is silent, or while the line is; nor without a pair, as that far flow waits for its answer
- * and is not forgotten. */
+/* The far edge may have forgotten the flow to make room for another one, and its last reports may be lost. Then neither
+ * edge has anything to send. So the oldest packet that the far edge is believed to have is sent once more: a far edge
+ * that does not know the flow reports credit 0 (begin_again()), one that does drops the packet. The packet is not sent
+ * while the far edge reports the flow as stalled, while the line is silent, or while the flow has no pair: a far flow
+ * without a pair waits for its responder's answer and is not forgotten. */
 static void ask(struct proxy *p, struct near_flow *f)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_settled);

@@ -3,18 +3,19 @@
  *
  * Theory of operation
  *
- * A READ that is larger than all the room one may have (near_reserve_most()) is taken a window at a time, which moves as
- * its host takes what is next:
+ * A READ larger than the room that one READ may have (near_reserve_most()) is taken a window at a time. The window
+ * moves as the host is given responses:
  *
  *     op->pos      next                next + most                 pos + psns
  *        | given    | here, or on its way | refused (near_resp.c)      |
  *                                            ^ the credit
  *
- * A far edge that does not know of it sends all of the READ, has it refused, and sends it again. So RESP_CREDIT tells
- * the position. It goes as often as the window has moved by a sixteenth; a newer one replaces an older one. While no such
- * READ is open the credit is RESP_CREDIT_ALL, and nothing is told. It binds nobody here: what is beyond the window is
- * refused, whatever was told, and what the host waits for finds a place. So a quarter of the window more is told, which
- * will have moved when that arrives: with 1 % loss a line carries 0.61 of what it could, without that 0.57. */
+ * Without the credit the far edge would send all of the READ, have the rest refused, and send it again. RESP_CREDIT
+ * carries the credit as a position, each time the window has moved by a sixteenth; a newer one replaces an older one.
+ * While no such READ is open the credit is RESP_CREDIT_ALL, and no RESP_CREDIT is sent. The credit does not bind this
+ * edge: responses beyond the window are refused whatever the credit was, and the response that the host waits for
+ * always finds a slot. So the credit is a quarter of the window more, as the window will have moved when RESP_CREDIT
+ * arrives: with 1 % loss a line then carries 0.61 of what it could, without that 0.57. */
 #include "near_priv.h"
 
 #define CREDIT_STEPS 16
@@ -29,7 +30,7 @@ static uint64_t credit_of(const struct proxy *p, const struct near_flow *f, cons
 	return op ? op->next + window_of(p, f, op) / 4 * 5 : RESP_CREDIT_ALL;
 }
 
-/* The first operation that is owed to the host and does not fit. NULL: there is none. */
+/* The first READ that is owed to the host and has more responses left than the window. NULL: there is none. */
 static const struct rd_op *windowed(const struct proxy *p, const struct near_flow *f)
 {
 	const struct rd_op *op = near_op_due(f);

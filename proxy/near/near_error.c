@@ -270,7 +270,7 @@ static void fail_now(struct proxy *p, struct near_flow *f)
 		near_unpaired_given_up(p, f);
 	if (late)
 		near_error_begin(p, f);
-	if (!FAULT(FAULT_FAILURE_STORED_LAST)) /* before the slots are freed: after a kill only this tells the failure */
+	if (!FAULT(FAULT_FAILURE_STORED_LAST)) /* before slots are freed: after a kill only this tells of it */
 		near_store(p, f);
 	near_free_slots(p, f);
 	f->ooo_pkts = 0;

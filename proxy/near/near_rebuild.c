@@ -3,12 +3,12 @@
  *
  * Theory of operation
  *
- * What survives a restart of a near flow: its descriptor, and the requests committed at and beyond pos_settled. From
- * these everything else is made again, in three steps with the whole arena's slots counted in between (proxy_init.c):
- * near_rebuild() takes up descriptors, near_rebuild_finish() walks each flow's slots in order up to the first hole and
- * puts two lives of one key in the order of their births.
+ * Of a near flow its descriptor and the requests committed at and beyond pos_settled survive a restart. All else is
+ * rebuilt from these in three steps: near_rebuild() reads the descriptors, proxy_init.c counts the slots of the whole
+ * arena, and near_rebuild_finish() walks each flow's slots in order up to the first hole and orders two incarnations of
+ * one key by `born`.
  *
- * A descriptor is stored before anything that it promises is said, and before a slot is freed that it made
+ * A descriptor is stored before an ACK that it must vouch for is sent, and before a slot is freed that it makes
  * superfluous. */
 #include "near_priv.h"
 
@@ -21,9 +21,9 @@ struct near_desc {
 	struct ip_addr src, dst;
 	uint32_t dest_qpn, requester_qpn;
 	uint64_t born, pos_base, pos_settled;
-	uint64_t pos_acked; /* mode far: stored before each ACK; else when BEGINS_EARLY ended, or whatever it was */
-	uint64_t alive_ns;  /* as in near_flow, or up to HEARD_STORE_NS before; FAILED_UNTOLD: or when it failed, if that
-	                       was later. Of another boot: most often in the future */
+	uint64_t pos_acked; /* mode far: stored before each ACK; else as it was at the last store */
+	uint64_t alive_ns;  /* as in near_flow, or up to HEARD_STORE_NS older; FAILED_UNTOLD: the time of failure, if
+	                       later. A time of another boot is most often in the future */
 	uint32_t msn_settled, msn_offset;
 	uint16_t lane, vlan_tci, pmtu;
 	uint8_t pairing, begins, msn_known, failed, rnr_retry, template_len;
@@ -32,8 +32,8 @@ struct near_desc {
 
 _Static_assert(sizeof(struct near_desc) <= ARENA_DESC_MAX, "near descriptor fits");
 
-/* What happened to it in one byte: 0: nothing; else the syndrome of the responder's NAK, or 1 for silence;
- * FAILED_UNTOLD: its host must still learn of it. */
+/* near_desc.failed: 0: the flow has not failed; else the syndrome of the responder's NAK, or FAILED_SILENT;
+ * FAILED_UNTOLD is added while the host must still be told. */
 #define FAILED_SILENT 1
 #define FAILED_UNTOLD 0x80
 
@@ -45,7 +45,7 @@ static uint8_t failure_of(const struct near_flow *f)
 	                 (f->tell != TELL_NOTHING ? FAILED_UNTOLD : 0));
 }
 
-/* If its host must still learn of it, that counts from the failure. */
+/* near_desc.alive_ns. While the host must still be told of a failure, TELL_MAX_NS counts from the failure. */
 static uint64_t alive_of(const struct near_flow *f)
 {
 	return f->tell != TELL_NOTHING ? max_u64(f->alive_ns, f->error_ns) : f->alive_ns;
@@ -65,7 +65,7 @@ static void recover_failure(struct proxy *p, struct near_flow *f, const struct n
 	near_error_resume(p, f, d->alive_ns);
 }
 
-/* What is known of its beginning. */
+/* near_desc.begins: what is known of the flow's beginning. */
 enum { BEGINS_FIXED = 1, BEGINS_IN_DOUBT = 2, BEGINS_INSIDE = 4, BEGINS_MSN_LATE = 8, BEGINS_EARLY = 16 /* near_mode() is near */ };
 
 static uint8_t begins_of(const struct proxy *p, const struct near_flow *f)
@@ -149,7 +149,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	memcpy(f->template, d->template, d->template_len);
 	f->last_rx_ns = f->rebuilt_ns = p->now_ns;
 	f->alive_ns = d->alive_ns <= p->now_ns ? d->alive_ns : 0;
-	f->alive_pos = UINT64_MAX; /* which round its host was in is not known */
+	f->alive_pos = UINT64_MAX; /* not known: no packet continues the host's round */
 	recover_failure(p, f, d);
 	p->near_used++;
 	if (f->pairing != PAIR_LEARNING)
@@ -169,7 +169,8 @@ void near_rebuild(struct proxy *p)
 	}
 }
 
-/* Enters the flow into the table of keys; of two lives of one key the younger one, and the older one drains. */
+/* Enters the flow into the table of keys. Of two incarnations of one key the younger one is entered, and the older one
+ * drains. */
 static void link_lives(struct proxy *p, struct near_flow *f)
 {
 	struct near_flow *other = near_find(p, &f->src, &f->dst, f->dest_qpn, f->vlan_tci);
@@ -186,8 +187,8 @@ static void link_lives(struct proxy *p, struct near_flow *f)
 	timer_set(&p->timers, &older->drain, p->now_ns + DRAIN_STALL_NS);
 }
 
-/* The mode that was in force: an operator may have changed the mode since, and of a flow that was demoted, or whose
- * peer disagreed, no more was ACKed than in mode host. */
+/* The mode that was in force before the restart. An operator may have changed the mode since; a flow that was demoted,
+ * or whose peer disagreed, was ACKed as in mode host. */
 static enum ack_mode mode_before(const struct near_flow *f)
 {
 	if (f->early_stored)
@@ -195,8 +196,8 @@ static enum ack_mode mode_before(const struct near_flow *f)
 	return f->mode == ACK_MODE_NEAR ? ACK_MODE_HOST : f->mode;
 }
 
-/* It may have been ACKed as far as the descriptor or the mode says: no host wants to hear of anything before that. What
- * was not ACKed in mode near waits for a sign of life of its responder. */
+/* Sets pos_acked to the furthest position that may have been ACKed by the descriptor and the mode. A flow in mode near
+ * that was not ACKed early gets no early ACKs until its responder is heard (heard_ns = 0). */
 static void rebuild_acked(struct proxy *p, struct near_flow *f)
 {
 	uint64_t acked = min_u64(f->pos_acked, f->pos_next);
@@ -207,7 +208,7 @@ static void rebuild_acked(struct proxy *p, struct near_flow *f)
 	if (f->mode == ACK_MODE_NEAR && !f->early_stored)
 		f->heard_ns = 0;
 	near_acked(p, f, acked);
-	near_early_look(p, f); /* what comes from here on is not ACKed early, perhaps */
+	near_early_look(p, f); /* the mode in force may be another one now */
 }
 
 static void rebuild_run(struct proxy *p, struct near_flow *f)
@@ -223,7 +224,7 @@ static void rebuild_run(struct proxy *p, struct near_flow *f)
 		if (h->flags & SF_OWN_RESPONSE)
 			near_op_resume(near_op_at(f, h->pos));
 		msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
-		if (h->msn != msn && !FAULT(FAULT_HELD_COUNT_KEPT)) /* it was held behind a gap, and nobody knew what was to come in between */
+		if (h->msn != msn && !FAULT(FAULT_HELD_COUNT_KEPT)) /* it was held beyond a gap: its MSN was a guess */
 			arena_amend(p->arena, slot, h->psns, msn);
 		near_in_order(p, f, slot);
 		f->ooo_pkts--;
@@ -231,7 +232,7 @@ static void rebuild_run(struct proxy *p, struct near_flow *f)
 	f->pos_max = max_u64(f->pos_next, f->pos_held);
 	f->pos_last_rx = f->pos_next;
 	rebuild_acked(p, f);
-	f->acked_ns = 0; /* nobody knows when: alive_ns stands for it */
+	f->acked_ns = 0; /* not known; alive_ns is used instead */
 }
 
 void near_rebuild_finish(struct proxy *p)

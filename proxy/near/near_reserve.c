@@ -3,23 +3,24 @@
  *
  * Theory of operation
  *
- * A READ brings as much as it asks for, whatever there is room for. Were all let across that hosts ask for, their
- * answers would meet a full pool, be refused and come again, and what arrives of many would leave each without its end.
- * So a request crosses when there is room for all that it brings:
+ * A READ brings as many bytes as it asks for, whatever room there is. If all READs crossed at once, their responses
+ * would meet a full pool, be refused and be sent again, and many READs would be here in part and none complete. So a
+ * request crosses when there is room for all its responses:
  *
  *     free bytes of the pool of the WAN, above its reserve
  *     |-- reserved for answers that are on their way --|-- a quarter at least: for others --|
  *
- * What is reserved is bytes and no slots; each answer that arrives takes its own, and the last one gives back the rest.
- * Nobody else gets them: neither a packet (slot_take()) nor a credit (share_left()). Free bytes are no room if they lie
- * in chunks of smaller slots, where answers are kept: so a request waits for slots of its answer's size as well.
+ * The reservation is in bytes, not slots. Each response that arrives uses its part, and the last one gives back the
+ * rest. Reserved bytes are given neither to other packets (slot_take()) nor as credit (share_left()). Free bytes in
+ * chunks of smaller slots, where kept answers lie, are no room for large responses, so a request waits for slots of its
+ * response's size as well.
  *
- * Flows that find no room wait in order of arrival, their hosts held off by RNR NAKs as they ask again. What is larger
- * than half of the pool is counted as half. Nobody waits for ever: after WAIT_MAX_NS the first one crosses without, one
- * in such a time, and none while the line is silent. Were all to go that a cut has kept waiting, the pool would fill up
- * with answers that lack their ends. A request crosses much sooner if its host counts RNR NAKs, or is not known
- * well enough to be told one: that one is not sent away, and its QP would fail. So do those to a responder that is silent, which would keep the room from others for
- * nothing. */
+ * Flows that find no room wait in order of arrival, and their hosts get RNR NAKs when they ask again. A request for
+ * more than half of the pool counts as half. No flow waits for ever: after WAIT_MAX_NS the first one crosses without
+ * room, one per WAIT_MAX_NS, and none while the line is silent. If all flows crossed that a cut has kept waiting, the
+ * pool would fill with incomplete answers. A request crosses after WAIT_UNHELD_NS if its host counts RNR NAKs, or has
+ * no pair yet: such a host is not sent RNR NAKs, and its QP would fail. A request to a stalled responder crosses at
+ * once without a reservation, which would keep the room from others for nothing. */
 #include "near_priv.h"
 
 #include "proxy/wan/share.h"
@@ -29,7 +30,7 @@
 #define WAIT_UNHELD_NS 100000000ull  /* ConnectX gives up after 300 ms of silence */
 #define HEADERS        84            /* of a response: IPv6, UDP, BTH, AETH or AtomicAckETH, ICRC */
 
-/* Responses that it brings, and the slot bytes of each. While the PMTU is not known, as if it were 1024. */
+/* The number of responses that op brings, and the slot bytes of each. A PMTU that is not known counts as 1024. */
 static uint32_t responses(const struct near_flow *f, const struct rd_op *op, uint32_t *each)
 {
 	uint16_t pmtu = f->pmtu ? f->pmtu : 1024;
@@ -38,13 +39,14 @@ static uint32_t responses(const struct near_flow *f, const struct rd_op *op, uin
 	return op->opcode == RC_READ_REQUEST ? roce_read_psns(op->len, pmtu) : 1;
 }
 
-/* Its host would give up: it counts RNR NAKs, or nobody can say one to it, as nothing of its pair is known. */
+/* True if the host cannot be held off: it counts RNR NAKs, or its QPN is not known yet. */
 static bool gives_up(const struct near_flow *f)
 {
 	return f->rnr_retry != RNR_RETRY_INFINITE || f->pairing == PAIR_LEARNING;
 }
 
-/* The first one, if none went without room so shortly before, and not into a line that is cut. */
+/* True if the flow may cross without room: the first that waits, if no other did so within WAIT_MAX_NS and the line is
+ * heard; or one whose host gives up. */
 static bool waited_enough(const struct proxy *p, const struct near_flow *f)
 {
 	if (!dnode_on(&f->reserve_node))
@@ -56,7 +58,7 @@ static bool waited_enough(const struct proxy *p, const struct near_flow *f)
 	       p->now_ns < p->last_rx_ns + 2 * p->cfg.keepalive_ns;
 }
 
-/* Above the reserve and what is reserved already; and no more than there are slots for such answers. */
+/* Free bytes beyond the pool's reserve and beyond reserved_bytes, as far as there are slots for such responses. */
 static uint64_t room_left(const struct proxy *p, uint32_t each)
 {
 	uint64_t slots = arena_room(p->arena, POOL_WAN, (uint16_t)each) + p->given_bytes,
@@ -74,7 +76,7 @@ static bool fits(const struct proxy *p, const struct near_flow *f, uint64_t need
 	return p->reserved_bytes + min_u64(need, arena_capacity(p->arena, POOL_WAN) / 2) <= for_answers;
 }
 
-/* It may go: there is room, or it has waited for long enough. */
+/* True if the request may cross: there is room, or it has waited for long enough. */
 static bool may_go(struct proxy *p, const struct near_flow *f, uint64_t need, uint32_t each)
 {
 	if (fits(p, f, need, each))
@@ -158,8 +160,7 @@ bool near_reserve_use(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	return true;
 }
 
-/* A READ that is larger than its room has that anew for what comes next: a response that was given has made place for
- * it. */
+/* For a READ larger than its room: the response that was just given has made room for one more, which is reserved. */
 void near_reserve_renew(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
 	if (!op->windowed || f->stalled || op->pos + op->psns - op->next <= op->room ||
@@ -177,7 +178,7 @@ uint32_t near_reserve_again(struct proxy *p, struct near_flow *f, struct rd_op *
 	responses(f, op, &each);
 	if (!op->room)
 		op->room_each = (uint16_t)each;
-	if (n > op->room) /* what is reserved already is for these, too */
+	if (n > op->room) /* room that op has already is for these, too */
 		more = (uint32_t)clamp_u64(room_left(p, each) / 2 / each, op->room ? 0 : 1, n - op->room);
 	op->room += more;
 	f->reserved_bytes += (uint64_t)more * op->room_each;
@@ -216,7 +217,7 @@ void near_reserve_look(struct proxy *p)
 {
 	struct dnode *first;
 
-	/* What it waited for has been settled: the responder had it already, when an edge came back. */
+	/* A flow may wait for nothing any more: its request was settled when an edge came back, as the responder had it. */
 	while ((first = dlist_first(&p->reserve_waiting)) &&
 	       dlist_entry(first, struct near_flow, reserve_node)->pos_wan ==
 	           dlist_entry(first, struct near_flow, reserve_node)->pos_next)

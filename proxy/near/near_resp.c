@@ -3,12 +3,12 @@
  *
  * Theory of operation
  *
- * Responses of READ and ATOMIC come across by position, are put together from their pieces, committed, and handed to
- * the host in order. The last one of an operation answers it, and acknowledges it.
+ * Responses of READ and ATOMIC cross the WAN by position, are put together from their pieces, committed, and given to
+ * the host in order. The last response of an operation answers and acknowledges it.
  *
- * What the host asks for again starts with a FIRST (or ONLY) at its position, whatever stood there before; and what is
- * read again in the middle (near_again.c) may come as FIRST or LAST of that part, and is given as what it is to the
- * host. */
+ * reframe() sets the opcode that the host expects. A host that asks again gets a FIRST (or ONLY) at the position it
+ * asks from, whatever opcode the response had. A part that is read again (near_again.c) may come as FIRST or LAST of
+ * that part, and is given as MIDDLE where it lies in the middle for the host. */
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -33,7 +33,7 @@ static void response_here(struct proxy *p, struct near_flow *f, const struct rd_
 		dlist_append_once(&p->resp_list, &f->resp_node);
 }
 
-/* All pieces are there: is it a response that the flow's responder can have sent? */
+/* All pieces are here. Commits the packet if the flow's responder can have sent it as a response; else drops it. */
 static void complete(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint32_t slot, uint16_t vlan_tci)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
@@ -51,9 +51,10 @@ static void complete(struct proxy *p, struct near_flow *f, const struct rd_op *o
 	response_here(p, f, op, slot, &pkt);
 }
 
-/* The one that the host waits for always finds a place, and those behind it that are next find one before later
- * operations do: one of these goes for it, as it can be read again. Of a READ that is larger than all that it may have
- * here nothing is taken beyond that: there would be no room for what it lacks. */
+/* A slot for a response. The response at op->next always finds one, and other responses of the operation that the host
+ * waits for come before those of later operations: if there is no room, a READ's response further back is freed, which
+ * can be read again. Responses of a READ beyond near_reserve_most() are refused: they would leave no room for those
+ * that the host waits for. */
 static uint32_t take_slot(struct proxy *p, struct near_flow *f, struct rd_op *op, const struct lane *l,
                           const struct wan_packet *w)
 {
@@ -77,8 +78,8 @@ static uint32_t take_slot(struct proxy *p, struct near_flow *f, struct rd_op *op
 	return slot;
 }
 
-/* The slot of the response at w->pos; SLOT_NONE: none is here. Pieces of a response of another length are late copies
- * of one that was complete once: the rest of them does not come, and they go for this one. */
+/* The slot of the response at w->pos; SLOT_NONE: none is here. An incomplete response of another length is a late copy
+ * of one that was complete once. Its other pieces do not come, so its slot is freed for this one. */
 static uint32_t find_slot(struct proxy *p, struct near_flow *f, const struct wan_packet *w)
 {
 	uint32_t slot = near_resp_find(p, f, w->pos);
@@ -90,7 +91,7 @@ static uint32_t find_slot(struct proxy *p, struct near_flow *f, const struct wan
 	return SLOT_NONE;
 }
 
-/* What was asked of the other edge again comes. What comes twice, or finds no room, says nothing about the rest. */
+/* A response that was read again has come and found room: the rest of READ_AGAIN's range is on its way, too. */
 static void note_again(const struct proxy *p, struct rd_op *op, uint64_t pos)
 {
 	if (pos >= op->again_from && pos < op->again_upto)
@@ -136,7 +137,7 @@ bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 
 /* --- to the host --- */
 
-/* Unknown requests: answered when the responder has acknowledged them. */
+/* True for an unknown request that the responder has acknowledged: it is answered. */
 static bool answered_by_ack(const struct near_flow *f, const struct rd_op *op)
 {
 	return !(roce_op(op->opcode)->flags & ROP_VALID) && f->pos_reported >= op->pos + op->psns;
@@ -155,14 +156,14 @@ static void op_given(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	near_ops_retire(p, f, false);
 	near_fail_if_answered(p, f);
 	if (begins && !timer_armed(&f->patience))
-		near_gap_look(p, f); /* it was not NAKed in front of this READ: near_may_begin_inside() */
+		near_gap_look(p, f); /* no gap was NAKed while near_may_begin_inside() */
 	if (near_ceiling(p, f) > f->pos_acked || (f->ack_owed && !f->repeats)) {
 		f->ack_owed = false;
 		near_ack_schedule(p, f, DUE_ACK);
 	}
 }
 
-/* What the response at op->next is to the host, for which it begins at op->from. */
+/* The opcode that the host expects at op->next, for an answer that begins at op->from. */
 static uint8_t opcode_for(const struct rd_op *op)
 {
 	bool first = op->next == op->from, last = op->next + 1 == op->pos + op->psns;
@@ -172,8 +173,8 @@ static uint8_t opcode_for(const struct rd_op *op)
 	return last ? RC_READ_RESP_LAST : RC_READ_RESP_MIDDLE;
 }
 
-/* The opcode becomes that. The stored ICRC is checked before a new one is made over the same bytes, so that a flipped
- * bit is still refused. */
+/* Gives the packet that opcode. The stored ICRC is checked before a new one is computed, so that the host does not get
+ * a flipped bit with a good ICRC. */
 static bool reframe(const struct slot_hdr *h, const uint8_t *data, uint8_t opcode, struct lan_tx *tx)
 {
 	struct roce_pkt pkt;
@@ -206,8 +207,8 @@ static void acked_with_response(struct proxy *p, struct near_flow *f, const stru
 	barrier_mark(p, f);
 }
 
-/* A host that has gone back asks again for one operation after the other: a response behind those that it is about to
- * ask for would be an implied NAK of them. Returns until when to wait, 0: not at all. */
+/* A host that has gone back repeats one request after the other. A response beyond the last repeated one would be an
+ * implied NAK of those that the host is about to repeat. Returns until when to wait, 0: not at all. */
 static uint64_t until_asked(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
 {
 	uint64_t until = f->asked_again_ns + ASKING_NS;

@@ -3,9 +3,9 @@
  *
  * Theory of operation
  *
- * The near role as a source of the transport: its requests cross as slots that stay until the responder has them, and
- * FLOW_OPEN, READ_AGAIN, RESP_CREDIT and FLOW_CLOSE as frames. Flows that have something to send are in
- * lane.ready[SOURCE_NEAR] and take turns, a datagram each. */
+ * Requests of near flows cross as slots, which stay until the responder has them. FLOW_OPEN, READ_AGAIN, RESP_CREDIT
+ * and FLOW_CLOSE cross as frames. Flows that have something to send are in lane.ready[SOURCE_NEAR] and take turns of
+ * one datagram each. */
 #include "near_priv.h"
 
 #include "proxy/wan/share.h"
@@ -17,7 +17,7 @@
 
 void near_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32_t inc)
 {
-	struct rd_op *op = rd_op_take(p, OP_FOR_CLOSE); /* a small record that is at hand: flow and incarnation */
+	struct rd_op *op = rd_op_take(p, OP_FOR_CLOSE); /* an rd_op serves as the record of flow and incarnation */
 
 	if (!op)
 		return; /* the far edge keeps an idle descriptor until its table is full */
@@ -56,7 +56,7 @@ static bool put_open(struct proxy *p, struct wan_build *b, struct near_flow *f)
 
 	if (!wan_build_places(b))
 		return false;
-	/* In front of it: the life before is over, and must reach the queue pair no more. */
+	/* FLOW_CLOSE of the incarnation before goes in front: its packets must not reach the queue pair any more. */
 	if (f->replaces && !f->older)
 		before = wan_flow_close_put(at, room, &over);
 	near_open_frame(p, f, &o);
@@ -146,8 +146,8 @@ static void name_packet(struct proxy *p, const struct slot_hdr *h, struct wan_pa
 	w->flow = near_wire_id(p, &p->near[h->flow]);
 }
 
-/* True if the flow has nothing more that may go. One that waits for the lane's window keeps its place: what opens that
- * is the progress of others, of which it does not hear. */
+/* True if the flow has nothing more that may be sent. A flow that waits for the lane's window stays on the list
+ * (false), because progress of other flows opens the window without a word to this one. */
 static bool put_flow(struct proxy *p, struct wan_build *b, struct near_flow *f)
 {
 	bool begins = f->open_due && !f->open_sent;
@@ -165,7 +165,7 @@ static bool put_flow(struct proxy *p, struct wan_build *b, struct near_flow *f)
 			return false;
 		near_wan_sent(f, arena_hdr(p->arena, slot));
 		if (begins && f->pairing == PAIR_LEARNING)
-			return false; /* the far edge asks with one packet: others begin, too */
+			return false; /* the far edge probes with one packet: let other flows begin, too */
 		if (!wan_build_pieces(b))
 			return false; /* a large packet goes in pieces, before what is behind it */
 	}

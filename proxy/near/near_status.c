@@ -40,7 +40,7 @@ static enum ceiling_reason mode_reason(const struct proxy *p, const struct near_
 	return mode == ACK_MODE_NEAR ? CEILING_COMMITTED : mode == ACK_MODE_FAR ? CEILING_FAR_COMMITTED : CEILING_DELIVERED;
 }
 
-/* Which of the cases of near_ceiling() it is. */
+/* The case of near_ceiling_in() that decides. */
 static enum ceiling_reason ceiling_reason(const struct proxy *p, const struct near_flow *f, uint64_t ceiling)
 {
 	const struct rd_op *op = near_op_open(f);
@@ -119,8 +119,8 @@ void near_note_end(struct proxy *p, const struct near_flow *f)
 	flow_history_add(p, &v);
 }
 
-/* Hosts repeat at once where they are asked to, by a NAK or at the end of an RNR wait, and after a shorter pause than this
- * when they have gone back anyway. */
+/* A repetition after a shorter pause is not by the host's ACK timer: the host was asked to repeat by a NAK, its RNR
+ * wait ended, or it had gone back already. */
 #define SILENCE_MIN_NS 400000u
 
 void near_note_repeat(const struct proxy *p, struct near_flow *f, uint64_t pos)
@@ -133,7 +133,7 @@ void near_note_repeat(const struct proxy *p, struct near_flow *f, uint64_t pos)
 	f->notes.repeat_ns = p->now_ns;
 	if (pos > f->pos_last_rx || f->silent_ns < SILENCE_MIN_NS || asked)
 		return;
-	/* its timer began at the last ACK, or when it repeated last; it may have sent more since */
+	/* the host's timer began at the last ACK or at its last repetition, even if it has sent more since */
 	waited_ns = max_u64(f->acked_ns, f->notes.round_ns);
 	waited_ns = waited_ns ? p->now_ns - waited_ns : f->silent_ns;
 	f->notes.round_ns = p->now_ns;

@@ -8,21 +8,21 @@
 /* 0.64 ms: short against a host's patience, long against a LAN round trip. IBTA table 45. */
 #define RNR_WAIT_MIN_NS 640000ull
 #define RNR_WAIT_MAX_NS 10240000ull
-#define SILENT_AFTER_NS 10000000000ull /* of holding a host off for a silent responder: it may only stand still */
+#define SILENT_AFTER_NS 10000000000ull /* for so long RNR NAKs are sent for a stalled responder, which may go on */
 #define RNR_DOUBLINGS   4
-#define RNR_QUIET_NS    300000ull    /* one for all the packets of a burst */
+#define RNR_QUIET_NS    300000ull    /* one RNR NAK for all packets of a burst */
 #define RNR_WAIT_CUT_NS 122880000ull /* while the other edge does not answer */
 #define RNR_CUT_MIN_NS  2560000ull
-#define CNP_GAP_NS      50000ull /* a reaction point cuts its rate once per such a time: more say nothing new */
+#define CNP_GAP_NS      50000ull /* a reaction point cuts its rate once in so long: more CNPs have no effect */
 
 static uint32_t msn_on_wire(const struct near_flow *f, uint32_t relative)
 {
 	return (f->msn_offset + relative + (FAULT(FAULT_WRONG_MSN) ? 1 : 0)) & ROCE_PSN_MASK;
 }
 
-/* One more RNR NAK at this ceiling. False: its host stands no more of them without progress (RNR Retry Count, which
- * CM has told), and its QP would fail. Then silence is kinder: the retries against that are others. A host that counts
- * may mean messages by progress: whole ones, so that a READ that it has in part is none. */
+/* Counts one more RNR NAK at this ceiling. False: the host's RNR Retry Count (told by CM) is used up, and one more RNR
+ * NAK without progress would fail its QP. Silence is better then, as it uses another retry count. For a host with a
+ * finite count only whole messages are progress, so a READ given in part is none. */
 static bool may_send_away(const struct proxy *p, struct near_flow *f, uint64_t ceiling)
 {
 	bool counts = f->rnr_retry != RNR_RETRY_INFINITE;
@@ -40,8 +40,8 @@ static bool may_send_away(const struct proxy *p, struct near_flow *f, uint64_t c
 	return true;
 }
 
-/* The longest that a requester is sent away. One that comes back for ever does so within a round trip of new room, or
- * two after a cut, which takes one to make room; one whose returns are counted is to be there when they are used up. */
+/* The longest wait of an RNR NAK. A requester with infinite RNR retries is back within a round trip of new room; after
+ * a cut two, as making room takes one. A requester with finite RNR retries gets longer waits, so that they last. */
 static uint64_t rnr_wait_max_ns(const struct proxy *p, const struct near_flow *f)
 {
 	uint64_t rtt = proxy_rtt_ns(p);
@@ -53,7 +53,8 @@ static uint64_t rnr_wait_max_ns(const struct proxy *p, const struct near_flow *f
 	return clamp_u64(rtt, RNR_WAIT_MIN_NS, RNR_WAIT_MAX_NS);
 }
 
-/* Until the answer to what was asked at that time can be here; or, when it is late, a part of that time. Never 0. */
+/* Nanoseconds until the answer to a request of asked_ns can be here; when it is late, a quarter of its delay.
+ * Never 0. */
 static uint64_t answer_after_ns(const struct proxy *p, uint64_t asked_ns)
 {
 	uint64_t at_ns = asked_ns + proxy_rtt_ns(p);
@@ -61,7 +62,7 @@ static uint64_t answer_after_ns(const struct proxy *p, uint64_t asked_ns)
 	return max_u64(at_ns > p->now_ns ? at_ns - p->now_ns : (p->now_ns - at_ns) / 4, 1);
 }
 
-/* The same for the oldest open operation. 0: the host waits for no answer, or there is no telling. */
+/* answer_after_ns() for the oldest open operation. 0: the host waits for no answer, or the time is not known. */
 static uint64_t answer_in_ns(const struct proxy *p, const struct near_flow *f)
 {
 	const struct rd_op *op = near_op_open(f);
@@ -71,8 +72,8 @@ static uint64_t answer_in_ns(const struct proxy *p, const struct near_flow *f)
 	return answer_after_ns(p, op->begun_ns);
 }
 
-/* It asks again so shortly before the answer that to be sent away, away it asks for nothing, would cost more than to
- * hear nothing. */
+/* True if the host asks again so shortly before the answer that an RNR NAK, during which the host sends no new
+ * requests, would cost more than silence. */
 static bool answer_is_near(const struct proxy *p, const struct near_flow *f)
 {
 	uint64_t answer = answer_in_ns(p, f);
@@ -80,7 +81,7 @@ static bool answer_is_near(const struct proxy *p, const struct near_flow *f)
 	return answer != 0 && answer < RNR_WAIT_MIN_NS && p->now_ns < near_op_open(f)->begun_ns + 2 * proxy_rtt_ns(p);
 }
 
-/* The wait is not more than that, but RNR_WAIT_MIN_NS at least. */
+/* The code of the longest wait that is not more than ns, but RNR_WAIT_MIN_NS at least. */
 static uint8_t rnr_code_within(uint64_t ns)
 {
 	uint8_t code = roce_rnr_timer_code(max_u64(ns, RNR_WAIT_MIN_NS));
@@ -90,13 +91,13 @@ static uint8_t rnr_code_within(uint64_t ns)
 	           : code;
 }
 
-/* A host whose flow has much to send does not come back for every bit of room that a report brings: all that the host
- * has under way is lost each time. While the line is full the host is back before half of that backlog has gone at the
- * rate that the flow had lately, and after RNR_WAIT_MAX_NS at the latest, for the flow is faster once others stop.
- * 10 QPs of 256 KiB each, 8 MiB, 1 Gbit/s, 300 km: hosts sent 3.38 packets for each one delivered while only the eighth
- * below counted. While the line is not full the flow may be slow for want of room, and a longer wait would keep it so
- * (lrsim --fair dead-small). The host may stay away for an eighth of the backlog at the rate of the line in any case.
- */
+/* A host whose flow has much to send should not come back for every bit of room that a report brings, because each time
+ * everything that the host has under way is lost. While the line is full the wait is the time in which half of the
+ * flow's backlog drains at the flow's latest rate, at most RNR_WAIT_MAX_NS, for the flow gets faster once others stop.
+ * With only the eighth below, hosts sent 3.38 packets for each one delivered (10 QPs of 256 KiB each, 8 MiB, 1 Gbit/s,
+ * 300 km). While the line is not full the flow may be slow for want of room, and a longer wait would keep it
+ * slow (lrsim --fair dead-small). In any case the wait is at least the time of an eighth of the backlog at the
+ * line's rate. */
 static uint64_t backlog_ns(const struct proxy *p, const struct near_flow *f)
 {
 	double bytes = (double)near_unsent(f);
@@ -110,9 +111,9 @@ static uint64_t backlog_ns(const struct proxy *p, const struct near_flow *f)
 	return min_u64(max_u64(eighth, min_u64(half, RNR_WAIT_MAX_NS)), RNR_WAIT_CUT_NS);
 }
 
-/* How long the requester is sent away: about what it takes until a report can bring room, and twice as long each time
- * that it comes back in vain. One that waits for an answer is to be back when that comes, and rather before: away it
- * asks for nothing new. */
+/* The AETH syndrome with the wait of an RNR NAK: about the time until a report can bring room, doubled each time that
+ * the host comes back in vain. A host that waits for an answer is to be back when the answer comes, or before: while
+ * away it sends no new requests. */
 static uint8_t rnr_syndrome(struct proxy *p, struct near_flow *f)
 {
 	uint64_t longest = rnr_wait_max_ns(p, f), wait = max_u64(proxy_rtt_ns(p) / 2, RNR_WAIT_MIN_NS);
@@ -128,7 +129,7 @@ static uint8_t rnr_syndrome(struct proxy *p, struct near_flow *f)
 	return (uint8_t)(AETH_RNR_NAK | roce_rnr_timer_code(wait));
 }
 
-/* What the responder's own packets look like: MigReq, P_Key, DSCP, PCP, addresses, source port. */
+/* Fills pkt like the responder's own packets, from the template: MigReq, P_Key, DSCP, addresses, source port. */
 static bool as_responder(const struct near_flow *f, struct roce_pkt *pkt)
 {
 	if (roce_parse(f->template, f->template_len, pkt) != DROP_NONE || pkt->opcode != RC_ACK)
@@ -167,8 +168,8 @@ static size_t build(const struct near_flow *f, uint64_t psn_pos, uint8_t syndrom
 	return to_host(f, &pkt, 0, tx);
 }
 
-/* IBTA A17.9.3: opcode 0x81, BECN, PSN 0, 16 reserved bytes. It is no answer to a PSN and acknowledges nothing, so the
- * ceiling has no say in it. Not ECN-capable: nobody answers a mark on it. */
+/* IBTA A17.9.3: opcode 0x81, BECN, PSN 0, 16 reserved bytes. A CNP answers no PSN and acknowledges nothing, so the
+ * ceiling does not apply. It is sent as not ECN-capable: no host answers a mark on a CNP. */
 static size_t build_cnp(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 {
 	struct roce_pkt pkt;
@@ -194,7 +195,7 @@ void ack_tx_cnp(struct proxy *p, struct near_flow *f)
 	near_ack_schedule(p, f, f->due);
 }
 
-/* A request that nobody can have sent, without a byte in it: near_error.c. */
+/* The invalid request without payload by which an idle host is told of a failure: near_error.c. */
 static size_t build_invalid_request(struct near_flow *f, struct lan_tx *tx)
 {
 	struct roce_pkt pkt;
@@ -208,14 +209,14 @@ static size_t build_invalid_request(struct near_flow *f, struct lan_tx *tx)
 	return to_host(f, &pkt, 0, tx);
 }
 
-/* The first READ or ATOMIC below the ceiling that an ACK must stop in front of, although it was answered: the host has
- * gone back to before it, so it has no use for the answer that is on its way; or the ACK would end on it, which its
- * answer has said already. An ACK that names such a request completes it in rxe, with whatever is in its memory
- * (check_ack() of rxe_comp.c), and elsewhere is an implied NAK. The host asks again for what it lacks. Of several such
- * requests one behind another the ACK stops in front of all: else it would name the last but one. */
+/* The first answered READ or ATOMIC below the ceiling in front of which an ACK must stop. There are two cases: the host
+ * has gone back to before the request, so it may lack the answer; or the ACK would end on the request, whose own answer
+ * acknowledges it already. An ACK with the PSN of such a request completes it in rxe with whatever is in memory
+ * (check_ack() of rxe_comp.c), and is an implied NAK elsewhere. The host asks again for what it lacks. The ACK stops in
+ * front of a whole row of such requests: else its PSN would be that of the last but one. */
 static const struct rd_op *answer_in_doubt(const struct near_flow *f, uint64_t ceiling)
 {
-	const struct rd_op *run = NULL; /* the first of those without a gap between them */
+	const struct rd_op *run = NULL; /* the first of consecutive operations */
 	uint64_t run_end = 0;
 
 	if (FAULT(FAULT_ACK_OVER_ANSWER))
@@ -226,7 +227,7 @@ static const struct rd_op *answer_in_doubt(const struct near_flow *f, uint64_t c
 		if (op->pos >= ceiling)
 			break;
 		if (!(roce_op(op->opcode)->flags & ROP_VALID))
-			continue; /* an unknown one has no answer but the ACK */
+			continue; /* an unknown request has no answer but the ACK */
 		if (!run || run_end != op->pos)
 			run = op;
 		run_end = op->pos + op->psns;
@@ -247,7 +248,7 @@ static size_t build_ack(struct proxy *p, struct near_flow *f, uint64_t ceiling, 
 	if (f->pos_ack_asked <= ceiling)
 		f->ack_asked = false;
 	if (op && op->pos <= f->pos_last_rx && op->pos < f->pos_acked)
-		return 0; /* the answer has said all of it */
+		return 0; /* op's answer has acknowledged everything before */
 	near_acked(p, f, upto);
 	count(p, CTR_ACKS_TX, 1);
 	return build(f, upto - 1 + (FAULT(FAULT_ACK_TOO_FAR) ? 1 : 0), AETH_ACK_NO_CREDITS, msn_on_wire(f, msn), tx);
@@ -265,9 +266,10 @@ static size_t build_nak(struct proxy *p, struct near_flow *f, uint64_t ceiling, 
 	return build(f, pos, syndrome, msn_on_wire(f, msn), tx);
 }
 
-/* An RNR NAK has no place inside a READ whose responses the host is taking (IBTA 9.7.7.1.2: a response is due). One
- * that has asked again from here has begun anew, and may be sent away: ConnectX, which would give up otherwise. Not so
- * rxe, told by MigReq, whose completer fails the QP (check_ack() of rxe_comp.c) and whose requester never gives up. */
+/* True if no RNR NAK may be sent because the host is taking responses of a READ (IBTA 9.7.7.1.2: a response is due). A
+ * host that has asked again from op->next has begun the READ anew: ConnectX may then be sent an RNR NAK, and would give
+ * up without one. An rxe host, recognised by MigReq, must not: its completer fails the QP (check_ack() of rxe_comp.c),
+ * and its requester never gives up. */
 static bool inside_response(const struct near_flow *f)
 {
 	const struct rd_op *op = near_op_open(f);
@@ -277,8 +279,8 @@ static bool inside_response(const struct near_flow *f)
 	return op && op->next > op->pos && !(op->from == op->next && f->migreq);
 }
 
-/* The host has asked again for a response behind which everything is ACKed already. To say so before it has the
- * response would be an implied NAK of it (IBTA 9.7.5.1.4), and the host would ask once more. */
+/* True while repeated responses are owed. Positions behind them are ACKed already, but an ACK before the host has the
+ * responses would be an implied NAK of them (IBTA 9.7.5.1.4), and the host would ask once more. */
 static bool answering_again(const struct near_flow *f)
 {
 	return f->repeats != 0;
@@ -286,16 +288,16 @@ static bool answering_again(const struct near_flow *f)
 
 static bool responder_silent(const struct proxy *p, const struct near_flow *f)
 {
-	/* The responder is silent for good: so is its proxy, that the host may notice. */
+	/* The responder is silent for good: the edge is silent, too, so that the host notices. */
 	if (f->stalled && p->now_ns >= f->stalled_ns + SILENT_AFTER_NS)
 		return true;
-	/* Nor for a site that is gone: its host may go elsewhere. */
+	/* The other site is gone: the edge is silent, so that the host may fail over. */
 	return (!p->wan_up && p->now_ns >= p->last_rx_ns + p->cfg.give_up_ns) || FAULT(FAULT_HOLD_BY_SILENCE);
 }
 
-/* The host lost what it was given, and that is being read again: the host is sent away to the place that it asked from.
- * It had all before, and so is told nothing new by that. It waits for the answer and not for room, whatever it was sent
- * away for before: it gets no turn, and is back when the answer can be here. */
+/* An RNR NAK for a host that lost responses which are being read again. Its PSN is the one that the host asked from:
+ * the host has everything before, so the RNR NAK acknowledges nothing new. The host waits for the answer and not for
+ * room: it gets no turn, and is back when the answer can be here. */
 static size_t build_rnr_for_response(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 {
 	const struct rd_op *op = near_again_awaited(p, f);
@@ -312,8 +314,8 @@ static size_t build_rnr_for_response(struct proxy *p, struct near_flow *f, struc
 	             msn_on_wire(f, op->msn - (op->next == op->pos)), tx);
 }
 
-/* The responder's ACK of what is behind the ceiling will tell the count in a moment: an RNR NAK would name a wrong one
- * until then. Not so if a READ is to be sent away, whose responder may never ACK anything. */
+/* True if the responder's next ACK, of requests behind the ceiling, will tell msn_offset: until then an RNR NAK would
+ * carry a wrong MSN. False in front of a READ: its responder may never send an ACK. */
 static bool awaits_count(const struct near_flow *f, uint64_t ceiling)
 {
 	return f->msn_late && ceiling < f->pos_next && !near_op_at(f, ceiling);
@@ -326,7 +328,7 @@ size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 
 	if (f->cnp_due) {
 		if (due != DUE_NONE)
-			near_ack_schedule(p, f, due); /* and that in the next turn */
+			near_ack_schedule(p, f, due); /* the AETH goes in the next call */
 		return build_cnp(p, f, tx);
 	}
 	f->due = DUE_NONE;
@@ -334,7 +336,7 @@ size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		return build_invalid_request(f, tx);
 	if ((f->pairing == PAIR_LEARNING && !near_may_back_pressure(f, due)) || !f->template_len)
 		return 0;
-	if (f->failed) /* towards a silent responder's requester silence too; and no NAK of what was not sent */
+	if (f->failed) /* silence for a silent responder; and no NAK of a PSN that the host has not sent */
 		return f->nak_syndrome && ceiling < f->pos_max ? build_nak(p, f, ceiling, f->nak_syndrome, tx) : 0;
 	if (answering_again(f)) {
 		f->ack_owed = true;
@@ -349,7 +351,7 @@ size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		return build_ack(p, f, ceiling, tx);
 	case DUE_NAK:
 		if (f->msn_late)
-			return 0; /* it is said when the count is known: near_on_pair() */
+			return 0; /* near_on_pair() schedules the NAK when the count is known */
 		return build_nak(p, f, ceiling, AETH_NAK_PSN_SEQ, tx);
 	case DUE_RNR:
 		if (responder_silent(p, f) || awaits_count(f, ceiling))
@@ -358,7 +360,7 @@ size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		    answer_is_near(p, f))
 			return 0;
 		if (ceiling >= f->pos_max || !may_send_away(p, f, ceiling))
-			return build_ack(p, f, ceiling, tx); /* nothing is refused any more, or no refusal is left */
+			return build_ack(p, f, ceiling, tx); /* no request is refused any more, or RNR retries are used up */
 		f->rnr_said_ns = p->now_ns;
 		f->notes.n.rnr_sent++;
 		return build_nak(p, f, ceiling, rnr_syndrome(p, f), tx);

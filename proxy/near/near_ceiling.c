@@ -122,8 +122,8 @@ void near_acked(struct proxy *p, struct near_flow *f, uint64_t pos)
 		f->notes.most_unacked = (uint32_t)(f->pos_next - f->pos_acked);
 	f->pos_acked = pos;
 	f->acked_ns = p->now_ns;
-	/* A rebuild finds pos_acked without a store: everything in the arena in mode near, pos_settled in mode host. Which
-	 * of the two is in force (early_stored) is stored before the first early ACK. */
+	/* A rebuild finds pos_acked without a store: everything in the arena in mode near, pos_settled in mode host.
+	 * Which of the two is in force (early_stored) is stored before the first early ACK. */
 	if (f->mode == ACK_MODE_FAR || p->now_ns >= f->stored_ns + HEARD_STORE_NS || begins_early(p, f))
 		near_store(p, f);
 	barrier_mark(p, f);

@@ -217,7 +217,7 @@ void near_reserve_look(struct proxy *p)
 {
 	struct dnode *first;
 
-	/* A flow may wait for nothing any more: its request was settled when an edge came back, as the responder had it. */
+	/* A flow need not wait any more if its request was settled: the responder had it when an edge came back. */
 	while ((first = dlist_first(&p->reserve_waiting)) &&
 	       dlist_entry(first, struct near_flow, reserve_node)->pos_wan ==
 	           dlist_entry(first, struct near_flow, reserve_node)->pos_next)

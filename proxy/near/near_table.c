@@ -4,13 +4,14 @@
  * Which near flow a packet, a frame or a QPN belongs to, and which place a new one gets.
  *
  * The table has a fixed number of places. An index is used again, but never with the same incarnation: near_inc counts
- * on over all lives of a place, also over restarts, so that a late frame about an earlier flow can be told. */
+ * up over all incarnations of a place, also across restarts, so that a late frame about an earlier flow is
+ * recognised. */
 #include "near_priv.h"
 
 #include "near_fp.h"
 
-#define IDLE_PAIRED_NS   1000000000ull  /* silent for so long, a flow may make room for one that CM has told of ... */
-#define IDLE_UNPAIRED_NS 10000000000ull /* ... and for one that has yet to show that it is real */
+#define IDLE_PAIRED_NS   1000000000ull  /* a flow silent for so long may be closed for one whose pair CM has told ... */
+#define IDLE_UNPAIRED_NS 10000000000ull /* ... and one silent for so long, for a flow without a pair */
 #define LOOK_AGAIN_NS    10000000ull    /* a table full of busy flows is not searched more often */
 
 static uint32_t requester_hash(const struct near_flow *f)
@@ -111,8 +112,9 @@ void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx)
 	timer_set(&p->timers, &f->retire, p->now_ns + FORSAKEN_NS);
 }
 
-/* A paired flow that was silent for idle_ns at least, of the next ones in the table the one that was for longest:
- * forgetting it loses nothing that was ACKed, and if it speaks again it is opened and paired again. */
+/* A settled flow that was silent for idle_ns at least: the one silent for longest among the next places that this
+ * call's work allows to look at. Closing it loses nothing that was ACKed; if its host sends again, the flow is opened
+ * and paired again. */
 static struct near_flow *find_victim(struct proxy *p, uint64_t idle_ns)
 {
 	struct near_flow *victim = NULL;
@@ -122,7 +124,7 @@ static struct near_flow *find_victim(struct proxy *p, uint64_t idle_ns)
 
 		p->near_evict_at = (p->near_evict_at + 1) % p->cfg.max_flows;
 		if (p->near_evict_at == 0 && !victim)
-			p->near_full_until_ns = p->now_ns + LOOK_AGAIN_NS; /* unless one is found now */
+			p->near_full_until_ns = p->now_ns + LOOK_AGAIN_NS; /* the whole table was searched in vain */
 		if (!f->used || f->pos_settled != f->pos_next || f->older || f->newer || f->ooo_pkts)
 			continue;
 		if (p->now_ns < f->last_rx_ns + idle_ns)
@@ -133,7 +135,7 @@ static struct near_flow *find_victim(struct proxy *p, uint64_t idle_ns)
 	return victim;
 }
 
-/* A place in a full table: of an unpaired flow, else of one that is idle. */
+/* Makes a place in a full table: closes a quiet unpaired flow, else an idle one. */
 static bool make_place(struct proxy *p, bool paired)
 {
 	struct near_flow *victim;
@@ -158,7 +160,7 @@ struct near_flow *near_flow_take(struct proxy *p, const struct ip_addr *src, uin
 	if (dlist_empty(&p->near_free) && !make_place(p, paired))
 		return NULL;
 	if (dlist_empty(&p->near_free))
-		return NULL; /* there will be one when its slots are free */
+		return NULL; /* the place is free once the slots of its flow are */
 	f = dlist_entry(dlist_first(&p->near_free), struct near_flow, free_node);
 	idx = (uint32_t)(f - p->near);
 	near_flow_init(p, f, idx);
@@ -173,25 +175,25 @@ struct near_flow *near_flow_take(struct proxy *p, const struct ip_addr *src, uin
 	return f;
 }
 
-/* --- flows without a pair: how much they may take.
+/* --- flows without a pair: how much they may hold.
  *
  * Theory of operation
  *
- * Anything with a source in the local prefixes can open a flow by sending one packet to a QPN that nobody has. Such a
- * flow stays unpaired: no responder ever answers it. What unpaired flows may take is bounded, so that a host that
- * sprays QPNs costs itself its place and nobody else theirs:
+ * A sender in the local prefixes can open a flow by sending one packet to a QPN that does not exist. Such a flow stays
+ * unpaired: no responder ever answers it. Bounds on unpaired flows keep a host that sprays QPNs from taking the places
+ * of others:
  *
  *     an eighth of the table, half of that for one source, half of it for sources without any paired flow,
  *     a sixteenth of the LAN pool (but one packet each)
  *
- * Nothing of an unpaired flow has been ACKed, so it may go at any time: its host repeats what it sent. Who comes when
- * the share is used up takes the place of the flow that has been quiet for longest, of its own source if that one has
- * its half, else of the source that has most. At once if that source has more than the newcomer's even so: sources end
- * up with equal numbers, whatever one of them sends. Else only a flow that is quiet goes, or the newcomer is dropped
- * and comes again.
+ * Nothing of an unpaired flow has been ACKed, so it may be closed at any time: its host repeats what it sent. When a
+ * share is used up, a new flow takes the place of the flow that has been quiet for longest: of its own source if that
+ * source has its half, else of the source that has most. If that source has more flows than the new flow's source even
+ * with the new one, its flow is closed at once: sources end up with equal numbers, whatever one of them sends. Else
+ * only a flow quiet for QUIET_NS is closed, or the new flow's packet is dropped and its host repeats it.
  *
- * A host that forges the addresses of its whole LAN can keep hosts that have no paired flow from getting one; those
- * that have go on, and open more.
+ * A host that forges the addresses of its whole LAN can keep hosts without any paired flow from getting one. Hosts that
+ * have a paired flow go on, and open more.
  *
  * Sources are counted by a hash of their address. Two that share a bucket share its half. */
 
@@ -203,7 +205,7 @@ static struct unpaired_source *source_of(struct proxy *p, const struct ip_addr *
 	return &p->unpaired.source[addr_hash(src) % UNPAIRED_BUCKETS];
 }
 
-/* Paired flows of the source, and of those few that share its place. */
+/* The number of paired flows of the source, and of the few sources that share its hash. */
 static uint32_t *paired_of(struct proxy *p, const struct ip_addr *src)
 {
 	return &p->unpaired.paired[addr_hash(src) / UNPAIRED_BUCKETS % UNPAIRED_KNOWN];
@@ -223,7 +225,7 @@ void near_unpaired_init(struct near_unpaired *u)
 		dlist_init(&u->source[i].flows);
 }
 
-/* Its responder has not answered until GiveUp. */
+/* True if the responder has not answered until GiveUp. */
 static bool is_given_up(const struct near_flow *f)
 {
 	return f->failed && !f->nak_syndrome;
@@ -234,7 +236,7 @@ static uint32_t hosts_hash(const struct near_flow *f)
 	return near_key_hash(&f->src, &f->dst, 0, 0);
 }
 
-/* Of the ring of flows between the flow's hosts the first; NULL: there is none. */
+/* The first flow of the ring between the flow's hosts; NULL: there is none. */
 static struct near_flow *between_first(struct proxy *p, const struct near_flow *f)
 {
 	uint32_t h = hosts_hash(f), i = h, idx;
@@ -256,7 +258,7 @@ static void between_lead(struct proxy *p, struct near_flow *f)
 	idx_hash_put(&p->unpaired.by_hosts, hosts_hash(f), f->idx);
 }
 
-/* Each is younger than the ones before it, but that the first one of a rebuilt ring may have any age. */
+/* Enters the flow into its ring, in order of age. Only the first flow of a rebuilt ring may have any age. */
 static void between_enter(struct proxy *p, struct near_flow *f)
 {
 	struct near_flow *first = between_first(p, f), *at = first;
@@ -359,7 +361,7 @@ static uint32_t flows_of(const struct unpaired_source *s, bool unknown)
 	return unknown ? s->n_unknown : s->n;
 }
 
-/* The source with most unpaired flows; or with most of those that were opened while it had no pair. */
+/* The source with most unpaired flows; unknown: with most of those opened while the source had no paired flow. */
 static struct unpaired_source *greediest(struct proxy *p, bool unknown)
 {
 	struct unpaired_source *s = &p->unpaired.source[0];
@@ -370,7 +372,7 @@ static struct unpaired_source *greediest(struct proxy *p, bool unknown)
 	return s;
 }
 
-/* The source's flow that was heard longest ago. Not one that an older life waits for, or that waits for a newer one. */
+/* The source's unpaired flow that was heard longest ago, but none with an older or newer incarnation. */
 static struct near_flow *quietest(struct proxy *p, const struct unpaired_source *s, bool unknown)
 {
 	for (struct dnode *n = s->flows.next; n != &s->flows && work_take(p); n = n->next) {
@@ -382,7 +384,7 @@ static struct near_flow *quietest(struct proxy *p, const struct unpaired_source 
 	return NULL;
 }
 
-/* Forgets the source's quietest flow, if it has been quiet for so long. */
+/* Closes the source's quietest unpaired flow if it has been quiet for quiet_ns. */
 static bool evict(struct proxy *p, const struct unpaired_source *s, bool unknown, uint64_t quiet_ns)
 {
 	struct near_flow *f = quietest(p, s, unknown);
@@ -399,7 +401,7 @@ bool near_unpaired_evict(struct proxy *p)
 	return evict(p, greediest(p, false), false, QUIET_NS);
 }
 
-/* Room for one of the source's at the cost of whoever has most: at once if that one has more even then. */
+/* Makes room for a flow of source s at the cost of the source that has most: at once if that one has more even then. */
 static bool evict_for(struct proxy *p, const struct unpaired_source *s, bool unknown)
 {
 	const struct unpaired_source *g = greediest(p, unknown);

@@ -3,42 +3,41 @@
  *
  * Theory of operation
  *
- * More queue pairs may have work outstanding than the buffer, or the line, can take at once. Each host that is sent
- * away for want of room brings its whole window when it comes back, and what is not taken of that has crossed the LAN
- * in vain. So a host is told to come back when it is its turn, and has room for a good part of its window then.
+ * More queue pairs may have work outstanding than the buffer, or the line, can take at once. A host that is sent away
+ * for want of room sends its whole window when it comes back, and packets that are not taken then have crossed the LAN
+ * in vain. So a host is told to come back at its turn, when there is room for a good part of its window.
  *
  *     quantum    what a flow may take in its turn: what the line drains in TURN_NS, divided by the flows that are away;
  *                at least a packet, at most QUANTUM_MAX and a part of the buffer
- *     fair wait  until what is held, and what those bring who were sent away before, has drained to the buffer's target
+ *     fair wait  until the held bytes, and those due from flows sent away before, have drained to the buffer's target
  *     due        bytes that will come in each 2.5 ms from now on, of all flows that are away
  *
- * RNR NAKs can ask for few different waits, 655 ms at most (IBTA table 45). Of these that one is taken which is near
- * the fair wait and ends when little is due, so that hosts that were sent away together do not come back together; one
- * that ends where those who are due leave no room is taken only if all do. Who
- * comes before its turn is sent away again for the rest of the time, unless the buffer has run low, or what others
- * still have booked would leave nothing to wait for. Who found no room for all of its quantum is back sooner. Besides
- * its quantum a flow may take what accrues at an equal share of the line, so flows that want less are never sent away,
- * and up to one quantum more, the less is held (ration()).
+ * RNR NAKs can ask for few different waits, 655 ms at most (IBTA table 45). best_wait() takes the one that is near the
+ * fair wait and ends when little is due, so that hosts that were sent away together do not come back together. A wait
+ * that ends when there is no room is taken only if all waits do. A host that comes before its turn is sent away again
+ * for the rest of the time, unless the buffer has run low, or others have so little booked that it need not wait. A
+ * host that found no room for all of its quantum is back sooner. A flow that is not away may take more than its
+ * quantum: what accrues at an equal share of the line, so flows that want less are never sent away. A flow that comes
+ * back may take up to one quantum more, the less is held (ration()).
  *
- * A host that is dead, or has nothing more to send, must not keep the line waiting for what it will not bring: the turn
- * of a host that has not come GRACE_NS after it was told to lapses. A host that comes later loses nothing by that but
- * its place: what accrued to it meanwhile it may take.
+ * A host that is dead, or has nothing more to send, must not keep the line waiting: its turn lapses GRACE_NS after the
+ * time it was told. A host that comes later loses only its place, and may take what accrued to it meanwhile.
  *
- * A host that obeys CNPs recovers from them within milliseconds (DCQCN), and comes back at the speed of its NIC: by the
- * time that it hears that its quantum is used up it has sent more. So it gets CNPS of them, as many halvings of its
- * rate, just before it comes back, and more when half of its quantum is used.
+ * A host that obeys CNPs recovers from them within milliseconds (DCQCN), and comes back at the speed of its NIC. When
+ * it hears that its quantum is used up, it has already sent more. So it gets CNPS CNPs, each halving its rate, just
+ * before it comes back, and further ones when half of its quantum is used.
  *
- * All of this is in force while a round of turns takes longer than CROWD_NS. If a round takes so long even at the
- * line's rate, turns stay in force until no round has been longer than CALM_NS at that rate for LASTS_NS. How many
- * flows are away changes all the time: without that, some flows were served by turns and others by shares, and Jain's
- * index was 0.71 (100 QPs, 64 MiB, 10 Gbit/s). The line must drain at a good part of its rate, too. Else shares alone
+ * Turns are in force while a round of turns takes longer than CROWD_NS. If a round takes so long even at the line's
+ * rate, turns stay in force until no round has been longer than CALM_NS at that rate for LASTS_NS. The number of flows
+ * away changes all the time: without this hysteresis some flows were served by turns and others by shares, and Jain's
+ * index was 0.71 (100 QPs, 64 MiB, 10 Gbit/s). The line must also drain at a good part of its rate. Else shares alone
  * decide (share.c), and hosts are back within a round trip: when few queue pairs share a fast line, when responders
  * that take nothing hold most of the buffer, or when the WAN is cut. Hosts with finite RNR retries are not sent away
  * for so long; they may hold a quantum at any time.
  *
- * What a flow may hold however full the pool is, is a part of half of the pool's reserve, a packet at least. The other
- * half is for the first packets of flows without a pair: their hosts cannot be sent away, and their queue pairs would
- * fail. */
+ * However full the pool is, a flow may hold an equal part of half of the pool's reserve, at least one packet. The other
+ * half is for the first packets of flows without a pair: their hosts cannot be sent RNR NAKs, and their queue pairs
+ * would fail. */
 #include "near_priv.h"
 
 #include "ack_tx.h"
@@ -50,9 +49,9 @@
 #define CALM_NS        10240000ull
 #define LASTS_NS       100000000ull
 #define QUANTUM_MAX    (256ull << 10)
-#define HOLDERS        32 /* quanta that the buffer is to hold at least: hosts do not come evenly */
+#define HOLDERS        32 /* the buffer's target holds at least so many quanta: hosts do not come evenly */
 #define GRACE_NS       20000000ull /* for a NIC's timer, and its way back through the LAN */
-#define SLOWEST        4 /* of the line: most of what is held is not drained if it is slower */
+#define SLOWEST        4 /* below 1/4 of the line's rate most held bytes do not drain: no turns */
 #define CNPS           8
 #define BIN_NS         (RNR_MAX_NS / (TURN_BINS - 2))
 #define RNR_CODE_LEAST 15 /* 1.92 ms */
@@ -68,20 +67,19 @@ static uint64_t line_rate(const struct proxy *p)
 	return max_u64(wan_line_bps(p) / 8, 1);
 }
 
-/* That all shards together fill the line can be told from this one: each has an equal part, whatever the others have to
- * send. */
+/* This shard's part of the line, in bytes per second: an equal one, whatever the other shards have to send. */
 static uint64_t line_part(const struct proxy *p)
 {
 	return line_rate(p) / p->cfg.nshards;
 }
 
-/* What is under way on the WAN, or waits for its report, while the line is full. */
+/* Bytes that are under way on the WAN, or wait for their report, while the line is full. */
 static uint64_t under_way(const struct proxy *p)
 {
 	return (uint64_t)((double)line_part(p) / 1e9 * (double)proxy_rtt_ns(p));
 }
 
-/* Half of the buffer; more if what is under way on the WAN takes so much of it. */
+/* Bytes that the buffer is to hold: half of it; up to three quarters if more is under way on the WAN. */
 static uint64_t pool_target(const struct proxy *p)
 {
 	uint64_t all = arena_capacity(p->arena, POOL_LAN);
@@ -89,7 +87,7 @@ static uint64_t pool_target(const struct proxy *p)
 	return clamp_u64(under_way(p) + all / 4, all / 2, all / 4 * 3);
 }
 
-/* Soon the line lacks bytes: of what is held most is under way, and waits for nothing but its report. */
+/* True if the line will soon lack bytes: most held bytes are under way, and wait for nothing but their report. */
 static bool pool_low(const struct proxy *p)
 {
 	uint64_t target = pool_target(p), line = min_u64(under_way(p), target);
@@ -97,8 +95,7 @@ static bool pool_low(const struct proxy *p)
 	return arena_used(p->arena, POOL_LAN) < line + (target - line) / 4;
 }
 
-/* Bytes that the line drains in a second. There is no telling while little is there to drain, or nothing drains: then
- * the line's. */
+/* Bytes that drain per second as measured; the line's rate while too little is held or drains to measure it. */
 static uint64_t drain_rate(const struct proxy *p)
 {
 	uint64_t line = line_rate(p), seen = share_rate(p, &p->turns.drain);
@@ -133,8 +130,8 @@ uint64_t near_turn_quantum_now(const struct proxy *p)
 	return in_force || drain_ns(p, p->turns.away * q) > CROWD_NS ? q : 0;
 }
 
-/* To be called whenever a flow has been sent away, or no longer is. Only a round that is long even at the line's rate
- * keeps turns in force: they must not last because little drains, as when dead responders hold most of the buffer. */
+/* Called whenever a flow is sent away or comes back. Only a round that is long even at the line's rate keeps turns in
+ * force: a low drain rate must not, as when dead responders hold most of the buffer. */
 static void stay_in_force(struct proxy *p)
 {
 	uint64_t round = p->turns.away * quantum(p);
@@ -156,7 +153,8 @@ static bool booked(const struct near_flow *f)
 	return f->turn_ns != 0;
 }
 
-/* When to look at it next: to slow it down, or to forget it. Its host comes back then, be it its turn or not. */
+/* Sets the flow's turn timer: to send the next CNP, or to let the turn lapse. back_ns is when the host comes back,
+ * which need not be its turn. */
 static void set_timer(struct proxy *p, struct near_flow *f)
 {
 	uint64_t at_ns = f->back_ns + GRACE_NS;
@@ -173,7 +171,7 @@ static uint64_t bin_of(uint64_t ns)
 	return ns / BIN_NS;
 }
 
-/* What was due in bins that are over has come, or is not waited for any more. */
+/* Clears bins that are over: their bytes have come, or are not waited for any more. */
 static void advance(struct proxy *p)
 {
 	uint64_t now = bin_of(p->now_ns);
@@ -211,10 +209,10 @@ void near_turn_leave(struct proxy *p, struct near_flow *f)
 	stay_in_force(p);
 }
 
-/* The waits that an RNR NAK can ask for lie far apart, and hosts that were sent away together would come back together
- * for ever. So of all waits that one is taken which is near the fair one and ends when little is held: what the buffer
- * is to hold counts as much as LEVEL_NS of time. Who would find no room comes in vain, again and again if all of them
- * are told to come soon: 1,000 QPs, 8 MiB, 1 Gbit/s sent 25 packets for each one delivered. */
+/* The waits that an RNR NAK can ask for lie far apart, so hosts that were sent away together would come back together
+ * for ever. Of all waits this takes the one that is near the fair wait and ends when little is held; a full target
+ * counts as much as LEVEL_NS of time. Hosts that find no room come in vain, again and again if all are told to come
+ * soon: 1,000 QPs, 8 MiB, 1 Gbit/s sent 25 packets for each one delivered. */
 static uint64_t best_wait(struct proxy *p, uint64_t fair_ns, uint64_t bytes)
 {
 	uint64_t level[TURN_BINS], held = arena_used(p->arena, POOL_LAN), least = UINT64_MAX, best = RNR_MAX_NS;
@@ -242,7 +240,7 @@ static uint64_t best_wait(struct proxy *p, uint64_t fair_ns, uint64_t bytes)
 	return best;
 }
 
-/* How long until all has drained that is here, and that others will bring, but for what is to stay. */
+/* Nanoseconds until the held bytes and booked_bytes have drained to pool_target(). */
 static uint64_t drained_in(const struct proxy *p, uint64_t booked_bytes)
 {
 	uint64_t ahead = arena_used(p->arena, POOL_LAN) + booked_bytes;
@@ -250,7 +248,7 @@ static uint64_t drained_in(const struct proxy *p, uint64_t booked_bytes)
 	return drain_ns(p, ahead > pool_target(p) ? ahead - pool_target(p) : 0);
 }
 
-/* fair_ns: until all those have had their turns who were sent away before. */
+/* Books a turn. fair_ns: time until all flows that were sent away before have had their turns. */
 static void book(struct proxy *p, struct near_flow *f, uint64_t fair_ns)
 {
 	p->turns.away++;
@@ -262,7 +260,7 @@ static void book(struct proxy *p, struct near_flow *f, uint64_t fair_ns)
 	f->turn_ns = p->now_ns + fair_ns + 1;
 }
 
-/* Until the flow's next turn; sooner if it found no room for all of its quantum in the last one. */
+/* Time until the flow's next turn; shorter if the flow found no room for all of its quantum in the last one. */
 static uint64_t fair_wait(const struct proxy *p, const struct near_flow *f)
 {
 	double q = (double)quantum(p), left = (double)min_u64(f->turn_left, quantum(p));
@@ -270,8 +268,8 @@ static uint64_t fair_wait(const struct proxy *p, const struct near_flow *f)
 	return max_u64(drained_in(p, 0), (uint64_t)((double)drained_in(p, p->turns.bytes) * (1 - left / q)));
 }
 
-/* When it is its turn, as the others' bookings are by now: the line may be faster than it was when the turn was booked,
- * and some of the others may be gone. */
+/* When the flow's turn is by the bookings of now: since it was booked the line may have become faster, and other flows
+ * may be gone. */
 static uint64_t turn_by_now(const struct proxy *p, const struct near_flow *f)
 {
 	return min_u64(f->turn_ns, p->now_ns + drained_in(p, p->turns.bytes - f->turn_bytes) + 1);
@@ -281,7 +279,7 @@ uint64_t near_turn_book(struct proxy *p, struct near_flow *f)
 {
 	if (!booked(f)) {
 		book(p, f, fair_wait(p, f));
-	} else if (p->now_ns + EARLY_NS >= f->turn_ns) { /* it came at its turn, with many others: it is soon again */
+	} else if (p->now_ns + EARLY_NS >= f->turn_ns) { /* it came at its turn with many others: its next turn is soon */
 		near_turn_leave(p, f);
 		book(p, f, drained_in(p, 0));
 	} else {
@@ -290,10 +288,10 @@ uint64_t near_turn_book(struct proxy *p, struct near_flow *f)
 	return near_turn_quantum(p) && f->turn_ns > p->now_ns ? f->turn_ns - p->now_ns - 1 : 0;
 }
 
-/* CNPs that a host gets before it comes back. In turns it may take no more than its quantum. Else they bring it from
- * the speed of the line down to the rate that its flow has lately. But nobody need slow down for a line that lacks
- * bytes; nor a host whose brake is its own window, in mode far or host: in `lrsim --frozen` such hosts had 64 % of
- * their share with these CNPs. */
+/* The number of CNPs that a host gets before it comes back: CNPS while turns are in force; else as many as bring it
+ * from the line's rate down to the rate that its flow had lately. None while the line lacks bytes, and none in mode far
+ * or host, where the host's own window limits it: in `lrsim --frozen` such hosts had 64 % of their share with these
+ * CNPs. */
 static uint8_t halvings(const struct proxy *p, const struct near_flow *f)
 {
 	uint64_t rate = f->share.last_bytes ? share_rate(p, &f->share) : 0;
@@ -320,9 +318,9 @@ bool near_turn_comes_early(const struct proxy *p, const struct near_flow *f)
 	return booked(f) && p->now_ns + EARLY_NS < turn_by_now(p, f) && near_turn_quantum(p) && !pool_low(p);
 }
 
-/* A quantum, and up to one more, the less is held: the waits that can be asked for are few, and most of them multiples of
- * one another, so hosts come in waves, and are away for longer than TURN_NS on the average. Who comes in front of a
- * lull, or into one, fills it. Without that the line idled for 6 % of the time (1,000 QPs, 8 MiB, 1 Gbit/s). */
+/* A quantum, and up to one more, the less is held. The waits of RNR NAKs are few, and most are multiples of one
+ * another, so hosts come in waves, and are away for longer than TURN_NS on average. A host that comes when little is
+ * held fills the lull. Without this the line idled for 6 % of the time (1,000 QPs, 8 MiB, 1 Gbit/s). */
 static uint64_t ration(const struct proxy *p)
 {
 	uint64_t q = near_turn_quantum(p), target = pool_target(p), used = min_u64(arena_used(p->arena, POOL_LAN), target);
@@ -330,8 +328,8 @@ static uint64_t ration(const struct proxy *p)
 	return q + (uint64_t)((double)q * (double)(target - used) / (double)target);
 }
 
-/* Bytes that the flow may take: a quantum at its turn, and what accrues at an equal share of the line, so that those
- * who want less than that are never sent away. */
+/* Bytes that the flow may take now: ration() at its turn; else what accrues at an equal share of the line, so that
+ * flows that want less are never sent away. */
 static uint64_t allowance(const struct proxy *p, const struct near_flow *f)
 {
 	double share = (double)drain_rate(p) / (double)max_u64(p->turns.away, 1);
@@ -378,7 +376,7 @@ void near_turn_on_timer(struct proxy *p, struct near_flow *f)
 	if (!booked(f))
 		return;
 	if (!f->turn_cnps) {
-		near_turn_leave(p, f); /* its host is gone, or has nothing more to send */
+		near_turn_leave(p, f); /* the host is gone, or has nothing more to send */
 		return;
 	}
 	f->turn_cnps--;

@@ -360,7 +360,7 @@ size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		    answer_is_near(p, f))
 			return 0;
 		if (ceiling >= f->pos_max || !may_send_away(p, f, ceiling))
-			return build_ack(p, f, ceiling, tx); /* no request is refused any more, or RNR retries are used up */
+			return build_ack(p, f, ceiling, tx); /* nothing to refuse, or RNR retries are used up */
 		f->rnr_said_ns = p->now_ns;
 		f->notes.n.rnr_sent++;
 		return build_nak(p, f, ceiling, rnr_syndrome(p, f), tx);

@@ -279,7 +279,7 @@ uint64_t near_turn_book(struct proxy *p, struct near_flow *f)
 {
 	if (!booked(f)) {
 		book(p, f, fair_wait(p, f));
-	} else if (p->now_ns + EARLY_NS >= f->turn_ns) { /* it came at its turn with many others: its next turn is soon */
+	} else if (p->now_ns + EARLY_NS >= f->turn_ns) { /* it came at its turn, with many others: the next is soon */
 		near_turn_leave(p, f);
 		book(p, f, drained_in(p, 0));
 	} else {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_arena.c - cost of a packet's life in the arena, beside the unavoidable copy.
  *
- * Packets pass in order, as in a flow: `depth` of them are held; each step adds a new packet (alloc, commit), looks up one
- * in the middle, and frees the oldest. Each figure is the median of some rounds. */
+ * Packets pass in order, as in a flow: `depth` of them are held; each step adds a new packet (alloc, commit), looks up
+ * one in the middle, and frees the oldest. Each figure is the median of some rounds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +149,8 @@ static double bench_desc(struct arena *a)
 	return median(ns);
 }
 
-/* Fills the arena and attaches it as a restart does, without the page faults of a new heap, which are the kernel's cost. */
+/* Fills the arena and attaches it as a restart does, without the page faults of a new heap, which are the kernel's
+ * cost. */
 static void bench_attach(struct arena *a, void *region)
 {
 	struct window w = {.a = a};

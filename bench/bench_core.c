@@ -12,11 +12,12 @@
  *     AEAD     the cipher alone                       the same packets, with --seal: near seals, far opens
  *
  * The hosts' packets and the carrying of datagrams are not timed. Each batch of 64 packets takes both ways in turn,
- * through the edges and past them, so that a slow processor slows both. Each block of eight batches has its own figures;
- * printed are the medians of the fastest third of the blocks, and "half of all" is the range of the middle half of the
- * ratios. "held" is the number of packets in A's deep buffer at once: few are more than a core's own caches hold; many
- * are as on a long line. The bare copy uses the same number of places in turn, because memory of an unmanaged buffer is
- * as cold; the cost of a copy into 64 places that stay in the caches is printed, too, for information only.
+ * through the edges and past them, so that a slow processor slows both. Each block of eight batches has its own
+ * figures; printed are the medians of the fastest third of the blocks, and "half of all" is the range of the middle
+ * half of the ratios. "held" is the number of packets in A's deep buffer at once: few are more than a core's own caches
+ * hold; many are as on a long line. The bare copy uses the same number of places in turn, because memory of an
+ * unmanaged buffer is as cold; the cost of a copy into 64 places that stay in the caches is printed, too, for
+ * information only.
  *
  *     bench_core                       the table
  *     bench_core --seal CIPHER         the same on a sealed link, beside the bare cost of cipher, copy and ICRC
@@ -520,8 +521,8 @@ struct took {
 };
 
 /* The kernel randomises the stack's address, and the address decides how icrc_check() reads back the masked header: if
- * the loads must wait for earlier stores of a copy into cold memory, the bare cost is 25 ns more. So all places within a
- * cache line are used in turn. */
+ * the loads must wait for earlier stores of a copy into cold memory, the bare cost is 25 ns more. So all places within
+ * a cache line are used in turn. */
 static void time_block(struct bench *t, struct took *took, int block)
 {
 	char *moved = __builtin_alloca(STACK_ALIGN * (size_t)(block % STACK_PLACES) + 1);

@@ -7,7 +7,8 @@
  *     bench_flood discard ADDR PORT     receives and discards datagrams as cheaply as a process can: batches of 64 by
  *                                       recvmmsg; prints the number received (on SIGTERM)
  *
- * IPv4. SRC is only bound: a run on the peer's machine sends from the peer's address. bench_flood.sh makes the table. */
+ * IPv4. SRC is only bound: a run on the peer's machine sends from the peer's address. bench_flood.sh makes the
+ * table. */
 #define _GNU_SOURCE /* recvmmsg, sendmmsg */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -8,13 +8,13 @@
  *
  * When a hypervisor takes a processor away, or the kernel uses it, all processes on it wait, sometimes for tens of
  * milliseconds, and about every second on a small virtual machine. The 99.9th percentile of any latency there shows
- * only these stalls. A thread of the highest priority on each processor, which wakes up every LOOK_NS, finds them: if it
- * wakes up late by STALL_NS, no process could run.
+ * only these stalls. A thread of the highest priority on each processor, which wakes up every LOOK_NS, finds them: if
+ * it wakes up late by STALL_NS, no process could run.
  *
  * A message is left out because of when it was due, not because of its latency: if it was due between MS milliseconds
- * (the latency without losses) before a stall and AFTER_NS after the stall, when delayed messages have left. So the same
- * part of each system's messages is left out, slow and fast ones alike. Lines of STALLS: from, to; of TIMES: due, done;
- * CLOCK_MONOTONIC in nanoseconds. */
+ * (the latency without losses) before a stall and AFTER_NS after the stall, when delayed messages have left. So the
+ * same part of each system's messages is left out, slow and fast ones alike. Lines of STALLS: from, to; of TIMES: due,
+ * done; CLOCK_MONOTONIC in nanoseconds. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>

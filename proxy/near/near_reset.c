@@ -85,7 +85,8 @@ void near_reset_wait(const struct proxy *p, struct near_flow *f, uint64_t pos, u
 	                               .lost_count_ns = f->reset.lost_count_ns};
 }
 
-/* What it is known by goes with what is delivered, so it is looked for in each packet of a suspicion. */
+/* A host that has lost count is recognised by a packet known one position lower. That packet is forgotten once it is
+ * delivered, so each packet of a suspicion is compared. */
 static void look_for_lost_count(struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)
 {
 	if (near_fp_one_too_high(p, f, pos, fp))

@@ -30,7 +30,8 @@
 #include "proxy/proxy.h"
 #include "proxy/util/timer.h"
 
-/* Where positions begin, and what no position reaches: at a thousand million packets per second in a hundred years. */
+/* Where positions begin, and a bound that no position reaches within a hundred years of a thousand million packets per
+ * second. */
 #ifdef PROXY_FAULTS
 extern uint64_t proxy_pos_origin; /* the simulator begins just below whatever may be a limit */
 #define POS_ORIGIN proxy_pos_origin
@@ -42,8 +43,8 @@ extern uint64_t proxy_pos_origin; /* the simulator begins just below whatever ma
 #define NONE       UINT32_MAX
 #define TURN_BINS  258        /* of the longest wait of an RNR NAK, and both ends */
 
-/* An open or kept READ, ATOMIC or unknown request: it owns the PSNs pos .. pos + psns. From a pool, in order per
- * flow. */
+/* An open or kept READ, ATOMIC or unknown request. It owns the positions [pos, pos + psns). Records come from the
+ * shard's pool and are in order of positions in their flow's list. */
 struct rd_op {
 	struct dnode node; /* ops of its flow, or ops_free of the shard */
 	uint64_t pos;
@@ -51,37 +52,36 @@ struct rd_op {
 	uint32_t msn;      /* near: relative MSN with this operation counted. far: unused */
 	uint32_t len;      /* READ: bytes asked for */
 	uint64_t begun_ns; /* near: when the host asked first */
-	uint64_t done_ns;  /* near: when the host was given the last response; 0: never yet */
+	uint64_t done_ns;  /* near: when the host was given the last response; 0: not yet */
 	uint64_t again_ns; /* near: when the host last asked again. far: when it was last sent again */
 	uint64_t next;     /* near: next response for the host, while `due` */
 	uint64_t from;     /* near: where the host's latest request for it began: FIRST is there, LAST at the end */
-	uint64_t given;    /* near, READ: what lies before was here once; what of it is not here is read again */
-	uint64_t again_from, again_upto; /* near, READ: was asked of the far edge again, ... */
-	uint64_t again_heard_ns;         /* ... and when, or when the last of it came. far: when it last progressed */
-	uint64_t again_got;              /* far, read again: what has overtaken `next`, a bit each from there on */
-	uint32_t rkey;     /* near, READ: of the memory, and its end: the same in every repetition */
+	uint64_t given;    /* near, READ: responses before were here once; those not here any more are read again */
+	uint64_t again_from, again_upto; /* near, READ: the range of the last READ_AGAIN, ... */
+	uint64_t again_heard_ns;         /* ... when it was due, or its last response came. far: last progress */
+	uint64_t again_got;              /* far, read again: responses that overtook `next`, a bit each from there on */
+	uint32_t rkey;     /* near, READ: R_Key, and the end of the memory: the same in every repetition */
 	uint64_t end_va;
 	uint32_t fp;        /* near: fingerprint of the request */
 	uint32_t room;      /* near: responses for which room is reserved, that have not come yet ... */
 	uint16_t room_each; /* ... with so many slot bytes each */
 	uint8_t opcode;
-	bool due; /* near: the host is owed its responses from `next` on; never false while done_ns is 0. far: is to be
-	             sent */
-	bool reread;    /* near, READ: what is missing below `given` may be read again: its host has asked, or it was
-	                   given up here */
+	bool due; /* near: the host is owed responses from `next` on; true while done_ns is 0. far: is to be sent */
+	bool reread;    /* near, READ: missing responses below `given` may be read again: the host has asked for them,
+	                   or they were given up here */
 	bool again_due; /* near, READ: a READ_AGAIN frame for [again_from, again_upto) is to go */
-	bool again_lost;     /* far, read again: something came that found no place */
-	uint8_t again_tries; /* ... it was sent again so often since it last progressed */
-	bool resumed;   /* near: from an earlier life of this edge: how much its host was given is not known */
-	bool windowed;  /* near, READ: larger than all the room that one may have: that is kept for what comes next */
+	bool again_lost;     /* far, read again: a response came that found no room */
+	uint8_t again_tries; /* far, read again: times it was sent again since it last progressed */
+	bool resumed;   /* near: began before a restart of this edge: how much the host was given is not known */
+	bool windowed;  /* near, READ: needs more room than one READ may have, and is taken a window at a time */
 };
 
-/* What a flow has drained lately, and since when it has held something: what it may hold follows from it (share.c). */
+/* What a flow has drained lately, and since when it holds slots: share.c computes from it what the flow may hold. */
 struct share {
-	uint64_t since_ns;                   /* it was empty before */
-	uint64_t span_ns;                    /* when the span began in which is counted ... */
-	uint64_t bytes, positions;           /* ... what was drained, */
-	uint64_t last_bytes, last_positions; /* and in the span before */
+	uint64_t since_ns;                   /* the flow holds slots since then */
+	uint64_t span_ns;                    /* when the current span of counting began */
+	uint64_t bytes, positions;           /* drained in it, ... */
+	uint64_t last_bytes, last_positions; /* ... and in the span before */
 };
 
 /* How fast a flow may be sent to a host, after CNPs (cnp_rate.c). All zero: as fast as it can. */
@@ -97,7 +97,7 @@ enum near_error { TELL_NOTHING, TELL_LATER, TELL_ASKED };
 
 enum near_due { DUE_NONE, DUE_ACK, DUE_NAK, DUE_RNR };
 
-/* Rounds of a host that begin at one place with one packet. */
+/* Rounds of a host that begin at one position with one packet. */
 struct near_rounds {
 	uint64_t pos;
 	uint32_t fp;
@@ -105,24 +105,24 @@ struct near_rounds {
 	uint64_t first_ns, last_ns;
 };
 
-/* What a near flow has seen that speaks for a new life of its QP. near_reset.c. */
+/* Signs that the QP of a near flow was reset. near_reset.c. */
 struct near_reset {
-	bool waits;         /* the QP was perhaps reset: all is dropped until that is known */
+	bool waits;         /* the QP was perhaps reset: all packets are dropped until that is known */
 	uint8_t rounds;     /* of the host since then */
-	uint64_t pos;       /* its place */
-	uint32_t fp;        /* and fingerprint */
-	uint64_t pos_last;  /* of the packet before: one at or below it begins a round */
+	uint64_t pos;       /* of the suspicious packet, ... */
+	uint32_t fp;        /* ... and its fingerprint */
+	uint64_t pos_last;  /* of the packet before: a packet at or below it begins a round */
 	uint64_t round_ns;  /* when the round began */
-	struct near_rounds ahead; /* begin beyond what is expected */
-	struct near_rounds wrong; /* have brought at pos_next an opcode that cannot follow the one before */
-	uint64_t lost_count_ns;   /* when a packet came that was known one place lower; 0: none since the last in order */
+	struct near_rounds ahead; /* rounds that begin beyond pos_next */
+	struct near_rounds wrong; /* rounds with an opcode at pos_next that cannot follow op_last */
+	uint64_t lost_count_ns;   /* when a packet known one position lower came; 0: none since the last in order */
 };
 
 /* One direction of an RC connection, seen beside its requester. Positions: base <= settled <= next <= max. */
 struct near_flow {
 	bool used;
-	uint32_t idx, inc; /* place in the table, and which life of that place */
-	uint64_t born; /* counts up over all near flows of the arena: which of two lives of a key is the older one */
+	uint32_t idx, inc; /* place in the table, and incarnation of that place */
+	uint64_t born; /* counts up over all near flows of the arena: the lower one of two incarnations is older */
 	uint16_t lane;
 	uint16_t vlan_tci;                /* 0: untagged */
 	struct ip_addr src, dst;          /* requester, responder */
@@ -132,100 +132,100 @@ struct near_flow {
 	uint16_t pmtu;           /* bytes of payload, 0: not known yet */
 	bool base_fixed;         /* the responder expects pos_base first: no packet below it belongs here */
 	uint32_t fp_count;       /* messages ever noted in the fingerprint ring */
-	bool fp_before;          /* it remembers some of the life before, below pos_base: perhaps it is the same */
-	bool failing;            /* it refused, and what was executed before that is still to be answered */
-	struct timer fail_timer; /* of that, and of telling the host (tell) */
-	uint64_t fail_pos;       /* failed: where the NAK goes */
-	uint32_t fail_msn;       /* and with which relative MSN */
-	bool msn_known;          /* msn_offset is */
-	bool early_stored;       /* its descriptor says that all that is here may have been ACKed; else pos_acked there, or what
-	                            the responder has, is all that was (mode far: pos_acked always is) */
-	bool msn_late;           /* ... or is too large, by what the responder had executed behind a repeated READ: it gets
-	                            smaller with each response, and until an ACK, or responses to two operations, have
-	                            told what it is nothing is ACKed */
+	bool fp_before;          /* the ring has fingerprints of the incarnation before, below pos_base */
+	bool failing;            /* the responder refused; operations it executed before are still to be answered */
+	struct timer fail_timer; /* limit of `failing`; then steps of telling the host (tell) */
+	uint64_t fail_pos;       /* failed: the position of the NAK */
+	uint32_t fail_msn;       /* failed: the relative MSN of the NAK */
+	bool msn_known;          /* msn_offset is known */
+	bool early_stored;       /* the stored descriptor says that everything in the arena may have been ACKed. Else at
+	                            most the descriptor's pos_acked, or what the responder has (mode far: pos_acked) */
+	bool msn_late;           /* msn_offset may be too large, by the messages that the responder had executed behind
+	                            a repeated READ. Responses lower it. Nothing is ACKed until an ACK of the responder,
+	                            or responses to two operations, have told the exact value */
 	uint32_t msn_late_op;    /* 1 + relative MSN of the operation whose response told msn_offset; 0: none did */
 	bool failed;             /* the responder refused: silent from here on */
 	bool requester_known;    /* it is in proxy.near_by_requester */
-	bool superseded;         /* its requester's QPN is in a younger connection: it has nobody to speak to */
-	uint64_t stalled_ns;     /* since when the far edge says so */
-	bool stalled;            /* far edge says so: in force like host mode */
+	bool superseded;         /* the requester's QPN is in a younger connection: no packet goes to the host */
+	uint64_t stalled_ns;     /* since when `stalled` is set */
+	bool stalled;            /* the far edge reports no progress or failure: mode host is in force */
 	bool rnr_back_pressure;  /* its host was sent away for want of room, and has not been back */
-	uint64_t turn_ns;        /* when it is its turn to come back; 0: nothing is booked. near_turn.c */
-	uint64_t back_ns;        /* when its host will come, turn or not */
-	uint64_t turn_bytes;     /* what it may bring then */
-	uint64_t turn_left, turn_taken_ns; /* what was left of its allowance when it took something last */
-	uint8_t turn_cnps;       /* CNPs that it is still to get before */
-	struct timer turn;       /* for these, or to forget it */
-	bool psns_unknown;       /* pos_next is right only if the last READ fitted one packet: PMTU not known yet */
-	uint8_t rnr_retry;       /* as CM told */
+	uint64_t turn_ns;        /* when the host's turn is; 0: none is booked. near_turn.c */
+	uint64_t back_ns;        /* when the host was told to come back, turn or not; 0: not away */
+	uint64_t turn_bytes;     /* quantum booked for the turn */
+	uint64_t turn_left, turn_taken_ns; /* allowance left when a packet was taken last; and when */
+	uint8_t turn_cnps;       /* CNPs that the host is still to get before it comes back */
+	struct timer turn;       /* for the next of these, or the end of a turn that lapses */
+	bool psns_unknown;       /* the last READ counts as one PSN in pos_next, as the PMTU is not known yet */
+	uint8_t rnr_retry;       /* RNR Retry Count of the host, as CM told or as configured */
 
 	uint64_t pos_base;     /* where it began */
-	uint64_t pos_next;     /* next expected from the host: all before is committed */
+	uint64_t pos_next;     /* next expected from the host: everything before is committed */
 	uint64_t pos_max;      /* highest seen + 1 */
-	uint64_t pos_held;     /* no slot at or beyond it */
+	uint64_t pos_held;     /* the flow has no slot at or beyond it */
 	uint64_t pos_acked;    /* ACKed to the host */
 	uint64_t pos_reported; /* delivered, as the far edge reported */
 	uint64_t pos_far;      /* committed at the far edge, as it reported: reported <= far <= next */
 	uint64_t pos_settled;  /* slots before are free, or about to be; never past an unanswered READ */
 	uint64_t pos_freed, pos_free_to; /* slots between the two are to be freed */
-	uint64_t back_at, back_to; /* the far edge has given up what it had from pos_wan on: between the two slots still
-	                              have to be told, and nothing is sent before */
+	uint64_t back_at, back_to; /* slots between the two still have to be marked unsent, because the far edge has
+	                              given them up; no request is sent before that */
 	uint64_t pos_wan;      /* next to be sent to the far edge for the first time in this session */
-	bool sent_before;      /* some of it was sent in an earlier one */
+	bool sent_before;      /* requests of the flow were sent in an earlier session */
 	uint64_t pos_credit;   /* the far edge takes requests before it */
-	uint16_t again_round;  /* changes when the far edge has given up what it had */
+	uint16_t again_round;  /* of the last report: changes when the far edge has given up requests */
 	bool credit_known;     /* a report has set pos_credit in this session */
-	uint32_t msn_next, msn_settled, msn_acked; /* relative: messages in [base, that position) */
-	uint32_t msn_offset;                       /* to what the responder counts */
+	uint32_t msn_next, msn_settled, msn_acked; /* relative MSNs: messages in [base, that position) */
+	uint32_t msn_offset;                       /* the responder's MSN minus the relative one, 24 bits */
 
 	bool op_known; /* op_last is the opcode of the packet before pos_next */
 	uint8_t op_last;
 	struct near_reset reset;
-	uint64_t silent_ns; /* how long its host said nothing before the last packet */
-	uint64_t alive_ns;  /* when the last packet came that can only have been of this life, ... */
-	uint64_t stored_ns;  /* when the arena was told of it last */
-	uint64_t rebuilt_ns; /* when it was taken from the arena; 0: it began in this life of the edge */
-	uint64_t alive_pos; /* ... and its place: what the host sends behind it goes on with the same round */
-	bool doubted;       /* began with what may be a repetition: the life before stands until the responder answers */
-	bool begins_inside; /* pos_base is within a READ, of which the responder counted the beginning */
-	uint32_t inside_psn, inside_n; /* doubted: there are such places, n from that PSN (24 bits) on */
-	uint32_t psn_origin; /* 24 bits: where the queue pair's lives begin, as far as is known */
+	uint64_t silent_ns; /* how long the host was silent before its last packet */
+	uint64_t alive_ns;  /* when the last packet came that can only belong to this incarnation, ... */
+	uint64_t stored_ns;  /* when the descriptor was stored last */
+	uint64_t rebuilt_ns; /* when the flow was rebuilt from the arena; 0: it began since this edge's start */
+	uint64_t alive_pos; /* ... and its position: packets of the host behind it continue the same round */
+	bool doubted;       /* the first packet may be a repetition: the responder's answer decides */
+	bool begins_inside; /* pos_base is within a READ, whose beginning the responder has counted */
+	uint32_t inside_psn, inside_n; /* doubted: PSNs within a READ: n from inside_psn (24 bits) on */
+	uint32_t psn_origin; /* 24 bits: where incarnations of the queue pair begin, as far as is known */
 	uint64_t acked_ns;   /* when pos_acked moved last */
-	bool replaces;       /* the far edge is to forget this flow first: the life before */
+	bool replaces;       /* the far edge is to forget replaced_flow first: the incarnation before */
 	uint32_t replaced_flow, replaced_inc;
-	uint32_t cm_tag; /* of the connection that began it, cm_tag(); 0: none, or forgotten by a restart */
-	uint64_t msn_hint_pos; /* doubted: if it is the life before, the responder's MSN was msn_hint at this place, ... */
-	uint32_t msn_hint, msn_hint_span; /* ... and so many messages minus 1 followed; span 0: not known */
-	bool pair_wanted;                 /* the far edge is to tell the pair again when more of the flow is here */
+	uint32_t cm_tag; /* cm_tag() of the connection that began the flow; 0: none, or forgotten by a restart */
+	uint64_t msn_hint_pos; /* doubted: if it is the incarnation before, the MSN was msn_hint here, ... */
+	uint32_t msn_hint, msn_hint_span; /* ... and msn_hint_span - 1 messages followed; 0: not known */
+	bool pair_wanted;                 /* the far edge is to send FLOW_PAIR again when more of the flow is here */
 
 	/* gaps */
-	uint64_t pos_last_rx;  /* of the packet before: a lower one begins a new round of the host */
+	uint64_t pos_last_rx;  /* of the last packet: a lower one begins a new round of the host */
 	uint64_t gap_naked;    /* pos_next for which a NAK went out, 0: none */
 	uint64_t naked_ns;     /* when */
 	uint32_t ooo_pkts;     /* held beyond pos_next */
-	uint64_t pos_lacking;  /* behind the last request that came beyond a gap and was not held; 0: none since a NAK */
+	uint64_t pos_lacking;  /* end of the last request beyond a gap that was not held; 0: none since a NAK */
 	struct timer patience; /* with a gap, before it is NAKed */
 
-	/* what the ACK generator has to say */
+	/* what ack_tx.c is to send */
 	struct dnode ack_tx_node; /* in proxy.ack_tx */
 	enum near_due due;
-	bool cnp_due;                     /* and a CNP */
-	uint64_t cnp_said_ns;             /* when the last one went out */
-	enum near_error tell;             /* failed: the host is to be told without having asked ... */
-	bool error_due;                   /* ... now, by a request that cannot be, ... */
-	uint8_t error_tries;              /* ... after so many ... */
+	bool cnp_due;                     /* a CNP is due, too */
+	uint64_t cnp_said_ns;             /* when the last CNP went out */
+	enum near_error tell;             /* failed: whether the idle host is to be told. near_error.c */
+	bool error_due;                   /* the next invalid request is due, ... */
+	uint8_t error_tries;              /* ... so many have been due, ... */
 	uint32_t error_psn;               /* ... at this PSN, 24 bits */
-	uint32_t error_hint;              /* what its last ACK said that it expects; NONE: nothing yet */
-	uint64_t error_ns;                /* since when */
-	uint64_t asked_ns;                /* TELL_ASKED: when the first such request went */
-	uint64_t elsewhere_ns;            /* when the host last answered another one than dst on the requester's QPN; 0: never */
-	uint64_t slow_look_ns, slow_held; /* when to look next whether the buffer fills, and what was held last time */
-	uint8_t nak_syndrome;             /* failed: what the responder said, 0: nothing */
-	bool ack_owed;                    /* something was kept back until repeated responses are out */
+	uint32_t error_hint;              /* the PSN that the host expects by its last ACK; NONE: not known yet */
+	uint64_t error_ns;                /* since when `tell` is set */
+	uint64_t asked_ns;                /* TELL_ASKED: since when */
+	uint64_t elsewhere_ns;            /* when the requester's QPN last answered another host than dst; 0: never */
+	uint64_t slow_look_ns, slow_held; /* slow_down(): when to look next, and near_held() at the last look */
+	uint8_t nak_syndrome;             /* failed: the responder's syndrome; 0: it is silent */
+	bool ack_owed;                    /* an ACK waits for repeated responses, or for the exact MSN */
 	bool ack_asked;                   /* an AckReq beyond pos_acked */
 	uint64_t pos_ack_asked;           /* behind the packet with that AckReq */
 	uint64_t rnr_said_ns;             /* when the last RNR NAK went out */
-	uint64_t rnr_at; /* ceiling of the last RNR NAK, messages before it, and how many came in a row */
+	uint64_t rnr_at; /* ceiling of the last RNR NAK, relative MSN there, and RNR NAKs in a row */
 	uint32_t rnr_msn;
 	uint8_t rnr_row;
 	uint64_t waits_at; /* ceiling at which the host keeps coming back ... */
@@ -236,60 +236,60 @@ struct near_flow {
 	struct dnode ops_dead;                /* forgotten, but not their slots yet */
 	struct rd_op *op_open;                /* the first without an answer, NULL: all are answered */
 	uint32_t nops, ops_done;              /* all, and those answered */
-	uint32_t repeats;                     /* answered ones that are owed again */
-	uint64_t asked_again, asked_again_ns; /* where the host last asked for one again, and when; 0: never */
+	uint32_t repeats;                     /* answered operations that are owed again */
+	uint64_t asked_again, asked_again_ns; /* where the host last repeated an operation, and when; 0: never */
 	bool migreq;                          /* BTH.MigReq of the host's packets: rxe leaves it clear, others set it */
 	uint32_t agains_due;                  /* operations with again_due */
 	uint64_t again_lost_ns;               /* when a READ_AGAIN was found lost last */
-	struct dnode resps;                   /* slots of responses that are here and were not given to the host yet; */
-	uint64_t resp_bytes;                  /* their slot bytes; results of ATOMICs stay among them */
-	uint64_t reserved_bytes;              /* reserved for responses */
-	uint64_t resp_credit_said;            /* what the last RESP_CREDIT of this session says, ... */
+	struct dnode resps;                   /* slots of responses not given to the host yet, and results of ATOMICs */
+	uint64_t resp_bytes;                  /* their slot bytes */
+	uint64_t reserved_bytes;              /* of POOL_WAN, reserved for responses */
+	uint64_t resp_credit_said;            /* the credit of the last RESP_CREDIT of this session, ... */
 	uint64_t resp_credit_ns;              /* ... when it went, ... */
-	uint32_t resp_credit_round;           /* ... and how many there were; 0: none */
-	bool resp_credit_due;                 /* one is to go */
-	struct dnode reserve_node; /* in proxy.reserve_waiting: its next request finds no room for what it brings ... */
+	uint32_t resp_credit_round;           /* ... and its number; 0: none went */
+	bool resp_credit_due;                 /* a RESP_CREDIT is to go */
+	struct dnode reserve_node; /* in proxy.reserve_waiting: no room for the responses of its next request ... */
 	uint64_t reserve_wait_ns;  /* ... since then */
 	struct dnode resp_node;    /* has responses to deliver */
-	struct cnp_rate resp_rate; /* of these */
+	struct cnp_rate resp_rate; /* of these responses */
 	struct timer resp_pace;    /* end of a wait that the rate asks for */
 	struct timer retire;       /* looks for answered operations, or a flow without answers, that may go */
 
-	struct dnode lag_node; /* in barrier_pair.lagging: something was ACKed that is not reported yet */
+	struct dnode lag_node; /* in barrier_pair.lagging: pos_acked > pos_reported */
 
 	struct dnode unpaired_node; /* in proxy.unpaired, while PAIR_LEARNING */
 	bool src_unknown;           /* its source had no paired flow when it began */
-	struct dnode between_node;  /* those that were not given up: a ring of all between the same hosts, by age ... */
-	bool between_first;         /* ... and proxy.unpaired.by_hosts leads to this one */
+	struct dnode between_node;  /* not given up: in the ring of unpaired flows between the same hosts, by age ... */
+	bool between_first;         /* ... whose first flow proxy.unpaired.by_hosts names: this one */
 
 	/* WAN */
 	struct dnode wan_node; /* in lane.ready[SOURCE_NEAR] */
-	bool begins;           /* and in front of others there: nothing of it was sent yet */
-	bool open_due;         /* the far edge lacks something that FLOW_OPEN says */
+	bool begins;           /* in front of others there: no request of the flow was sent yet */
+	bool open_due;         /* a FLOW_OPEN is to go */
 	bool open_sent;        /* one went out in this session */
 	uint64_t held_bytes;   /* slot bytes in use by requests */
 	uint64_t kept_bytes;   /* of these, by operations that were answered and are kept */
-	uint64_t out_bytes;    /* of these sent and not settled */
-	bool responder_behind; /* the far edge holds much that its responder has not taken */
+	uint64_t out_bytes;    /* of held_bytes, those sent and not settled */
+	bool responder_behind; /* the far edge holds many requests that the responder has not taken */
 	struct share share;    /* of POOL_LAN */
 
-	struct dnode free_node;      /* in proxy.near_free: nothing is left of its last flow */
-	struct dnode work_node;      /* in proxy.near_work: what a call has left for the next tick */
-	bool absorbing;              /* of that: packets held from pos_next on are in order */
+	struct dnode free_node;      /* in proxy.near_free: the place has neither flow nor slots */
+	struct dnode work_node;      /* in proxy.near_work: the next tick goes on with the flow */
+	bool absorbing;              /* packets held from pos_next on are in order and are left for the next tick */
 	struct near_flow *older;     /* incarnation before, still draining: this one does not send until it is gone */
 	struct near_flow *newer;     /* incarnation after: this one drains, and is not in the table of keys */
-	struct timer drain;          /* an older one must make progress by then */
-	bool drain_pinged;           /* the far edge was asked for a sign of life since the line was last heard */
-	uint64_t line_back_ns;       /* until then the line was silent while it drained */
-	uint64_t last_rx_ns;         /* from the host */
-	uint64_t last_progress_ns;   /* at the responder */
-	uint64_t heard_ns;           /* last sign of life of the responder, or since when it has something to answer */
-	struct timer liveness;       /* while it has: tells when that is too long ago */
-	bool demoted, demotion_said; /* no early ACKs since then; and an event told so */
+	struct timer drain;          /* checks of a flow that drains */
+	bool drain_pinged;           /* a PING was sent since the line was last heard */
+	uint64_t line_back_ns;       /* while the flow drained the line was silent until then */
+	uint64_t last_rx_ns;         /* last packet from the host */
+	uint64_t last_progress_ns;   /* last progress at the responder */
+	uint64_t heard_ns;           /* last sign of life of the responder, or since when it owes an answer */
+	struct timer liveness;       /* while the responder owes an answer: patience with heard_ns */
+	bool demoted, demotion_said; /* near_demoted() at the last look; and an event told so */
 	uint64_t bytes, messages;    /* taken in order since it began: L3 bytes, message ends */
 	uint8_t template_len;
 	uint8_t template[TEMPLATE_MAX]; /* an ACK of the responder (or made from its CM messages) */
-	struct flow_notes notes; /* for whoever asks what became of it */
+	struct flow_notes notes; /* for status and history */
 };
 
 /* Near flows without a pair, by a hash of their source, the one heard longest ago first. near_table.c. */
@@ -304,10 +304,10 @@ struct near_unpaired {
 	uint32_t n;                      /* of all sources */
 	uint32_t n_unknown;              /* of sources that had no paired flow */
 	uint64_t bytes;                  /* slot bytes that they hold */
-	struct idx_hash by_hosts;        /* of those between two hosts one: near_flow.between_first */
+	struct idx_hash by_hosts;        /* one unpaired flow per pair of hosts: near_flow.between_first */
 };
 
-/* What a requester's packets look like, for those that an edge makes in its place. */
+/* What a requester's packets look like, for packets that the far edge makes in its name. */
 struct asks_like {
 	uint16_t sport, pkey;
 	uint8_t tos;
@@ -320,58 +320,58 @@ struct far_flow {
 	bool named;              /* src, dst and dest_qpn are known: from FLOW_OPEN or from the first packet */
 	bool open;               /* FLOW_OPEN arrived: base and addresses are known */
 	uint32_t idx;            /* place in the table */
-	uint32_t peer_flow, inc; /* as the near edge names it: shard and place, and which life of that place */
-	uint64_t peer_epoch;     /* the life of the peer's arena that flow and incarnation are counted in */
+	uint32_t peer_flow, inc; /* the near edge's wire id (shard and place) and incarnation */
+	uint64_t peer_epoch;     /* epoch of the peer's arena in which peer_flow and inc are counted */
 	uint16_t lane;
 	uint16_t vlan_tci;
 	struct ip_addr src, dst;          /* requester, responder */
 	uint32_t dest_qpn, requester_qpn; /* the second is valid unless PAIR_LEARNING */
 	enum flow_pairing pairing;
-	enum ack_mode mode;    /* in force at the near edge: what of the reports a host waits for */
+	enum ack_mode mode;    /* in force at the near edge: which reports its host waits for */
 	bool base_fixed;       /* nothing below pos_base belongs to the flow */
-	bool failed;           /* refused or given up: nothing is sent or taken any more */
-	uint32_t cm_tag;       /* of the connection that it is, cm_tag(); 0: none, or not told */
-	uint32_t replaced_by;  /* tag of the connection of dest_qpn that CM has opened since; 0: of none */
-	bool stale_epoch;      /* the near edge lost its arena: what came is delivered, and nobody is told ... */
+	bool failed;           /* refused or given up: no request is sent or taken any more */
+	uint32_t cm_tag;       /* cm_tag() of its connection; 0: none, or not told */
+	uint32_t replaced_by;  /* cm_tag() of a connection of dest_qpn that CM has opened since; 0: none */
+	bool stale_epoch;      /* the near edge lost its arena: the flow delivers what came, reports to nobody ... */
 	uint32_t stale_since;  /* ... from that session on, proxy.sessions */
 	uint32_t successor_of; /* index of the stale flow of the same queue pair, which goes first; NONE */
-	uint64_t lost_pos;     /* the responder waits for this, which a life that is lost had: far_lost.c. 0: it does not */
-	uint64_t lost_to;      /* the first position that came in this life */
-	bool lost;             /* failed for that */
-	bool stalled;          /* no progress for stall_ns, and said so */
-	bool rnr;              /* the responder said not ready: rto ends the wait */
-	bool leaving;          /* its host has sent a DREQ: nothing waits for it any more */
-	uint8_t syndrome;      /* failed: of the responder's NAK, 0: it never answered */
+	uint64_t lost_pos;     /* the responder waits for this lost position: far_lost.c. 0: it does not */
+	uint64_t lost_to;      /* the first position that came in this incarnation */
+	bool lost;             /* failed because lost_pos did not come */
+	bool stalled;          /* no progress for stall_ns; an event told so */
+	bool rnr;              /* the responder sent an RNR NAK: rto ends the wait */
+	bool leaving;          /* the responder's host has sent a DREQ: the barrier does not wait for the flow */
+	uint8_t syndrome;      /* failed: of the responder's NAK, 0: silence */
 	uint16_t pmtu;         /* bytes of payload, 0: not known yet */
 	uint64_t pos_base;     /* where it begins */
-	uint64_t pos_acked;    /* the responder has all before */
+	uint64_t pos_acked;    /* the responder has everything before */
 	uint64_t pos_freed;    /* slots from here to pos_acked are to be freed */
-	uint64_t pos_tx;       /* next to be sent to it */
-	uint64_t pos_tx_max;   /* highest ever sent + 1: what may be ACKed */
-	bool resumed;          /* an earlier life of this edge may have delivered more: the responder may be ahead */
-	bool doubted;          /* so may the life before of the queue pair, and the near edge knows how far */
-	uint64_t pos_ahead;    /* it names this place, though not that far was sent, when asked again and again; 0: none */
-	uint64_t pos_rx;       /* all before has come over the WAN */
+	uint64_t pos_tx;       /* next to be sent to the responder */
+	uint64_t pos_tx_max;   /* highest ever sent + 1: below it the responder may ACK */
+	bool resumed;          /* more may have been delivered before a restart: the responder may be ahead */
+	bool doubted;          /* the incarnation before may have delivered more; the near edge knows how far */
+	uint64_t pos_ahead;    /* position beyond pos_tx_max that the responder ACKed to a repetition; 0: none */
+	uint64_t pos_rx;       /* everything before has come over the WAN */
 	uint64_t pos_rx_max;   /* highest that has come + 1 */
-	uint64_t pos_credit;   /* granted; taken back only with what is here beyond it (far_evict.c) ... */
-	uint16_t again_round;  /* ... and then this changes: not 0, something is to come again ... */
+	uint64_t pos_credit;   /* granted; lowered only by evicting the packets beyond (far_evict.c) ... */
+	uint16_t again_round;  /* ... which changes again_round; not 0: packets are to come again ... */
 	uint64_t again_from;   /* ... from here on */
-	uint64_t pos_ack_seen; /* an ACK that overtook a READ response covers so much */
+	uint64_t pos_ack_seen; /* end of an ACK that stopped in front of an operation, or is not settled yet */
 	uint64_t pos_low;      /* lowest that ever arrived */
-	uint64_t nak_pos;      /* failed: where */
+	uint64_t nak_pos;      /* failed: position of the refusal */
 	uint32_t msgs_acked;   /* messages in [base, acked) */
 
 	/* sending to the host */
 	struct dnode lan_node;         /* in hostpair.ready: may send */
 	uint32_t deficit;              /* bytes that it may send in its turn */
 	uint32_t bytes_out;            /* between acked and tx ... */
-	uint32_t counted_out;          /* ... of these, in bytes_out of its host */
+	uint32_t counted_out;          /* ... of these, those in bytes_out of its host */
 	struct dnode out_node;         /* in lan_host.out, while counted_out is not 0 */
-	uint64_t out_ns;               /* when the host was heard last about these */
+	uint64_t out_ns;               /* when the host last ACKed some of these */
 	uint32_t window_bytes;         /* grows with ACKs, halves on loss */
-	uint32_t rnr_bytes;            /* what may be out since the responder was in RNR; doubles with ACKs. 0: all */
-	uint32_t pkts_since_ackreq;    /* packets sent without asking for an ACK */
-	uint64_t rtt_pos, rtt_sent_ns; /* an AckReq under way that was not repeated: measures the responder. 0: none */
+	uint32_t rnr_bytes;            /* window after an RNR NAK; doubles with ACKs. 0: window_bytes alone */
+	uint32_t pkts_since_ackreq;    /* packets sent since the last one with AckReq */
+	uint64_t rtt_pos, rtt_sent_ns; /* an AckReq under way, not repeated, that measures the responder. 0: none */
 	uint64_t lan_srtt_ns, lan_var_ns; /* of the responder, smoothed; RFC 6298. 0: not measured */
 	uint8_t retries;                  /* timeouts in a row; of a flow that is learning, turns without an answer */
 	struct cnp_rate rate;
@@ -382,44 +382,44 @@ struct far_flow {
 
 	/* pairing */
 	uint32_t hostpair;      /* index of struct hostpair, NONE: not joined */
-	struct dnode pair_node; /* waiting for its turn to be probed */
+	struct dnode pair_node; /* in hostpair.waiting: waits for its turn to be probed */
 	bool probing;           /* has its turn */
 	uint8_t probe_repeats;  /* in this turn, since its last answer that could be another flow's */
 	uint16_t probes;        /* packets sent in this turn */
 	uint16_t asked[2];      /* sent while it had no pair: since asked_since_ns, and in the PAIR_LATE_NS before */
 	uint64_t asked_since_ns;
-	bool probe_more;             /* the next packet may be sent on top of what is unanswered */
+	bool probe_more;             /* the next packet may be sent beyond the window of a probe */
 	uint64_t tx_max_before;      /* pos_tx_max before the packet that was sent last */
 	uint64_t progress_before_ns; /* last_progress_ns when the turn began */
-	bool unsent;                 /* its last turn was taken back, as there was no way to the host */
-	bool bound;                  /* it has or had a pair: requester_qpn is the last one */
-	uint16_t repeated;           /* packets sent again lately, while it had a pair: late answers may come to them */
-	uint64_t retried_ns;    /* last time something was sent to the host again */
+	bool unsent;                 /* its last turn was taken back, as there was no next hop to the host */
+	bool bound;                  /* has or had a pair: requester_qpn is the last one */
+	uint16_t repeated;           /* packets sent again lately while paired: late answers to them may come */
+	uint64_t retried_ns;    /* when a packet was last sent to the host again */
 	bool pair_due;          /* FLOW_PAIR to be sent */
-	uint64_t pair_at_pos;   /* the first answer said: before this position ... */
+	uint64_t pair_at_pos;   /* by the first answer: before this position ... */
 	uint32_t pair_msn;      /* ... the responder counts so many messages (24 bits) */
-	bool pair_by_response;  /* that answer was a response, perhaps to a repetition, and may count what was executed behind
-	                           its request, too. So the last ACK is told instead, as soon as there is one */
-	bool pair_msn_late;     /* there is none yet */
+	bool pair_by_response;  /* the first answer was a response, perhaps to a repetition. Its MSN may count requests
+	                           executed behind it, so FLOW_PAIR tells the last ACK's instead, once there is one */
+	bool pair_msn_late;     /* there is no such ACK yet */
 
 	/* READ and ATOMIC */
 	bool gone;                /* about to be forgotten */
-	struct dnode start_node;  /* in barrier.starts: its next message waits for other flows */
+	struct dnode start_node;  /* in barrier.starts: its next message waits for other flows ... */
 	struct dnode stale_node;  /* in proxy.stale_flows */
-	uint64_t start_since_ns;  /* since when */
-	uint64_t start_passed;    /* position of the last message that was let go */
+	uint64_t start_since_ns;  /* ... since then */
+	uint64_t start_passed;    /* behind the last message that was let go */
 	struct dnode ops;         /* struct rd_op, sent and not answered, oldest first */
 	uint32_t nops;
-	struct dnode agains; /* struct rd_op: parts of answered READs that the near edge asks for again. far_again.c */
+	struct dnode agains; /* struct rd_op: parts of answered READs that the near edge reads again. far_again.c */
 	uint32_t nagains;
-	uint64_t part_end;  /* the first operation, a READ, was sent again for what lies before this; 0: it was not */
+	uint64_t part_end;  /* the first READ was sent again for its responses before this; 0: it was not */
 	uint64_t resp_lost; /* responses before this were dropped: their READs are to be sent again */
 	uint64_t resp_credit;       /* responses before it may be taken: RESP_CREDIT ... */
 	uint32_t resp_credit_round; /* ... of this round; 0: none in this session */
-	bool part_wanted;   /* something of the first operation was lost: the timer sends it again for the rest of it */
-	bool part_due;      /* the first operation is to be sent again for the rest of it, nothing else with it */
+	bool part_wanted;   /* responses of the first READ were lost: the timer or a credit sends it again for the rest */
+	bool part_due;      /* the first READ is to be sent again for its missing responses, nothing else with it */
 	uint64_t resp_next;                 /* next response expected, within the first operation */
-	uint64_t resp_got[RESP_AHEAD / 64]; /* those that overtook it: bit pos % RESP_AHEAD */
+	uint64_t resp_got[RESP_AHEAD / 64]; /* responses that overtook it: bit pos % RESP_AHEAD */
 
 	struct asks_like asks;
 	struct dnode cnp_node; /* in proxy.far_cnps */
@@ -431,22 +431,22 @@ struct far_flow {
 	struct timer ask;         /* asks the near edge whether it knows the flow */
 	struct timer again;       /* asks the responder again for what is read again */
 
-	struct dnode free_node; /* in proxy.far_free: nothing is left of its last flow */
-	struct dnode work_node; /* in proxy.far_work: what a call has left for the next tick */
-	bool settling;          /* of that: up to pos_ack_seen the responder has it */
+	struct dnode free_node; /* in proxy.far_free: the place has neither flow nor slots */
+	struct dnode work_node; /* in proxy.far_work: the next tick goes on with the flow */
+	bool settling;          /* positions up to pos_ack_seen are left to be settled */
 	struct dnode slots;     /* of requests, by slot_meta.node */
 	uint32_t nresps;        /* slots of responses that the near edge does not have yet, ... */
-	uint32_t resps_to_go;   /* ... of these to be sent now, for the first time or again, ... */
+	uint32_t resps_to_go;   /* ... of these, to be sent now, for the first time or again, ... */
 	uint64_t resp_una;      /* ... none of them before this position */
-	uint64_t resp_retry;    /* of those refused the next one to go again is sought from here on, ... */
-	uint64_t resp_retry_ns; /* ... and that began then at resp_una */
+	uint64_t resp_retry;    /* the next refused response to go again is sought from here on; ... */
+	uint64_t resp_retry_ns; /* ... the search began at resp_una then */
 
 	uint64_t held_bytes;      /* slot bytes in use by requests */
 	struct share share;       /* of POOL_WAN */
-	uint64_t bytes, messages; /* that came over the WAN: L3 bytes, message ends */
+	uint64_t bytes, messages; /* came over the WAN: L3 bytes, message ends */
 	uint8_t template_len;
 	uint8_t template[TEMPLATE_MAX]; /* an ACK made from the responder's first answer */
-	struct flow_notes notes; /* for whoever asks what became of it */
+	struct flow_notes notes; /* for status and history */
 };
 
 /* A host here that far flows send to. lan_host.c. */
@@ -454,28 +454,28 @@ struct lan_host {
 	bool used;
 	struct dnode free_node; /* in proxy.hosts_free */
 	struct ip_addr addr;
-	uint32_t pairs;           /* host pairs whose responder it is; with the last one it goes */
+	uint32_t pairs;           /* host pairs whose responder it is; freed with the last one */
 	uint64_t bytes_out;       /* on their way to it */
-	uint64_t window_bytes;    /* as much may be: all but the packet that exceeds it */
-	uint64_t threshold_bytes; /* up to here the window grows by what is acknowledged */
-	uint64_t grown_bytes;     /* acknowledged since it grew by a packet */
-	uint64_t cut_ns;          /* when it was cut */
+	uint64_t window_bytes;    /* a packet may be sent while bytes_out is below */
+	uint64_t threshold_bytes; /* up to here the window grows by the bytes that are ACKed */
+	uint64_t grown_bytes;     /* ACKed since the window grew by a packet */
+	uint64_t cut_ns;          /* when the window was cut last */
 	struct dnode waiting;     /* host pairs that would send */
 	struct dnode out;         /* far flows with something out, the one heard longest ago first */
-	struct timer overdue;     /* while pairs wait: what is out for too long does not count */
+	struct timer overdue;     /* while pairs wait: bytes that are out for too long are written off */
 };
 
 #define PAIR_ASKED_MAX 8
 #define PAIR_HEARD_MAX 4
 
-/* What a flow has asked without being paired by an answer: one may come at any time. pair.c. */
+/* Packets of a flow that were sent and whose answers may still come. pair.c. */
 struct pair_asked {
 	uint64_t until_ns;  /* no answer comes from then on */
 	uint32_t flow;      /* index; NONE: of flows that are gone, or of several */
-	uint32_t qpn;       /* answers go to this one; NONE: it is not known */
-	uint32_t psn, span; /* about PSNs psn .. psn + span, both 24 bits */
+	uint32_t qpn;       /* the QPN that answers go to; NONE: it is not known */
+	uint32_t psn, span; /* answers are about PSNs psn .. psn + span, both 24 bits */
 	uint32_t n;         /* packets that were sent, each of which may be answered */
-	bool ahead;         /* its responder may answer beyond that: it had more from an earlier life of an edge */
+	bool ahead;         /* the responder may answer beyond that: it had more before a restart of an edge */
 };
 
 /* RC traffic from src to dst: unpaired flows are probed one at a time, and those that may send take turns. */
@@ -483,24 +483,24 @@ struct hostpair {
 	bool used;
 	struct dnode place_node; /* without flows: in proxy.pairs_free, pairs_unasked or pairs_left */
 	struct ip_addr src, dst;
-	uint32_t flows;          /* far flows between them; with the last one it goes, or when its quarantine ends */
-	uint32_t last_prober;    /* whose probe was not answered in time: a late answer is its; NONE */
+	uint32_t flows;          /* far flows between them; freed with the last one, or when its quarantine ends */
+	uint32_t last_prober;    /* the flow whose probe was not answered in time: a late answer is its; NONE */
 	uint32_t prober;         /* far flow whose turn it is, NONE */
 	uint64_t since_ns;       /* when it was first heard of */
-	uint64_t refused_ns;     /* the first refusal of those that have put off turns, ... */
-	uint64_t refused_until_ns; /* ... which begin no sooner than that; 0: no refusal since the last turn */
-	uint32_t interrupted;    /* whose turn was taken back, and is the next; NONE */
-	uint32_t doubted_owner;  /* a silent flow whose answers could be another's: it is asked before the next turn; NONE */
+	uint64_t refused_ns;     /* first refusal of the row that has put off turns, ... */
+	uint64_t refused_until_ns; /* ... until then; 0: no refusal since the last turn */
+	uint32_t interrupted;    /* flow whose turn was taken back, and which has the next one; NONE */
+	uint32_t doubted_owner;  /* silent flow whose answers could be another's: asked before the next turn; NONE */
 	bool asked;              /* one of its flows has had a turn */
-	bool doubted;            /* an answer in this turn may have been the prober's, or an old one of another flow */
-	struct dnode waiting;    /* far flows */
-	struct timer quarantine; /* nobody is probed before: a late answer would be taken for the next one's */
-	uint8_t unsent_row;      /* probes that could not be sent, in a row */
-	uint32_t asked_in_doubt; /* packets of this turn, each after an answer that may be another's */
+	bool doubted;            /* an answer in this turn may be the prober's, or an old one of another flow */
+	struct dnode waiting;    /* far flows that wait for their turn to be probed */
+	struct timer quarantine; /* until it ends no flow is probed: a late answer would be taken for its */
+	uint8_t unsent_row;      /* probes in a row that could not be sent */
+	uint32_t asked_in_doubt; /* packets of this turn sent after an answer that may be another flow's */
 	uint32_t nasked, nheard;
 	struct pair_asked asked_of[PAIR_ASKED_MAX];
 	struct {
-		uint32_t qpn, n; /* n answers to it in this turn that could be the prober's, or another flow's */
+		uint32_t qpn, n; /* n answers to that QPN in this turn that could be the prober's, or another flow's */
 	} heard[PAIR_HEARD_MAX];
 	uint32_t lan_host;       /* index: dst */
 	struct dnode turn_node;  /* in proxy.lan_ready or lan_host.waiting */
@@ -513,7 +513,7 @@ enum source_id { SOURCE_NEAR, SOURCE_FAR, SOURCE_RAW, SOURCE_IP, SOURCE_RELAY };
 
 /* What the sources hold of each lane. */
 struct near_lane {
-	struct dnode closes; /* struct rd_op: FLOW_CLOSE frames to send */
+	struct dnode closes; /* struct rd_op as records of FLOW_CLOSE frames to send */
 };
 
 struct far_lane {
@@ -526,14 +526,14 @@ struct raw_lane {
 	uint64_t seq_tx;   /* next number of an expendable packet */
 	uint64_t seq_rx;   /* highest + 1 */
 	uint64_t seen[16]; /* bitmap of the 1024 before it */
-	uint32_t peer_boot_id; /* of the start of the other edge that numbers them; 0: not known */
+	uint32_t peer_boot_id; /* of the other edge's start, which numbers them; 0: not known */
 	uint64_t next;     /* everything before has come, or is not waited for any more */
-	struct dnode held; /* RAW_WAN slots of RC packets that overtook others, in their order */
+	struct dnode held; /* RAW_WAN slots of RC packets that overtook others, in order */
 	uint32_t nheld;
 };
 
 struct ip_lane {
-	struct dnode partial; /* struct ip_buf: that lack pieces, oldest first */
+	struct dnode partial; /* struct ip_buf of packets that lack pieces, oldest first */
 	uint32_t npartial;
 	uint64_t seq_tx; /* number of the last IP packet that was given one */
 };
@@ -541,20 +541,20 @@ struct ip_lane {
 /* A packet that is not RC at the edge beside its receiver: behind a barrier, or on its way to the host. */
 struct held_packet {
 	struct dnode node;   /* in barrier_queue.waiting, proxy.held_packets or barrier.held_packets_free */
-	uint64_t until_ns;   /* longest wait */
-	uint64_t peer_epoch; /* its snapshot names flows as in that life of the near edge's arena */
+	uint64_t until_ns;   /* end of the longest wait */
+	uint64_t peer_epoch; /* epoch of the near edge's arena in which its snapshot names flows */
 	uint32_t id;         /* a RAW_WAN slot; or the place of a struct ip_buf */
-	uint16_t n, at;      /* entries of its snapshot, and the first that may not be there yet */
-	uint32_t session;    /* proxy.sessions when it came: what was a stale flow by then is older */
-	bool ip;             /* which of the two */
-	bool held;           /* waits for stale flows between its machines: no exemption */
-	bool patient;        /* DREQ, DREP: waits for its own responder in RNR or leaving, too: ... */
-	uint32_t ends_qpn;   /* ... this one; NONE: there is no telling, it may be any */
+	uint16_t n, at;      /* entries of its snapshot, and the first that may not be delivered yet */
+	uint32_t session;    /* proxy.sessions when it came: it waits for flows that were stale by then */
+	bool ip;             /* true: id is the place of a struct ip_buf */
+	bool held;           /* waits for stale flows between its machines */
+	bool patient;        /* DREQ, DREP: waits for the flow to ends_qpn even in RNR or after a DREQ ... */
+	uint32_t ends_qpn;   /* ... NONE: not known, for every flow */
 	bool waived;         /* an entry was not waited for */
-	bool in_order;       /* stays behind whatever waits between its machines, though it has no snapshot itself */
+	bool in_order;       /* queues behind packets that wait between its machines, though without a snapshot */
 };
 
-/* Near: requests from one host to another, as far as something of them was ACKed and is not reported yet. */
+/* Near: two machines with flows between them that lag (pos_acked > pos_reported). Exists only while one does. */
 struct barrier_pair {
 	bool used;
 	struct ip_addr src, dst; /* of the machines: barrier_host() */
@@ -562,12 +562,12 @@ struct barrier_pair {
 	uint32_t nlagging;
 };
 
-/* Far: what waits on the way from one host to another, in order of arrival. */
+/* Far: packets that wait on the way from one machine to another, in order of arrival. */
 struct barrier_queue {
 	bool used;
 	struct ip_addr src, dst;
 	struct dnode waiting; /* struct held packet */
-	struct timer limit;   /* the first one has waited for long enough */
+	struct timer limit;   /* the first packet's until_ns */
 };
 
 struct barrier {
@@ -578,27 +578,27 @@ struct barrier {
 	struct dnode held_packets_free;
 	uint32_t waiting; /* held packets in queues */
 	struct {
-		uint64_t peer_epoch; /* names are those of one life of the near edge's arena */
+		uint64_t peer_epoch; /* epoch of the near edge's arena in which peer_flow and inc count */
 		uint32_t peer_flow, inc;
-	} gone[BARRIER_GONE];      /* far flows that were forgotten last: nothing is waited for */
+	} gone[BARRIER_GONE];      /* far flows that were forgotten last: no packet waits for them */
 	uint32_t ngone;            /* ever */
 	struct dnode starts;       /* far flows whose next message waits for other flows, longest first */
-	struct timer starts_limit; /* the first one has waited for long enough */
+	struct timer starts_limit; /* barrier_max_ns of the first one */
 	uint64_t expired_said_ns;  /* when an event last told that a wait was too long */
 	struct ip_pool ip_near, ip_far;
 };
 
-/* Queue pairs that have no flow; by a hash of requester and responder. end_to_end.c. */
+/* Queue pairs without a flow, by a hash of requester and responder. end_to_end.c. */
 struct end_to_end {
 	uint64_t begun_ns[END_TO_END_PLACES]; /* when a request of a local requester was carried last; 0: never */
-	uint64_t since_ns[END_TO_END_PLACES]; /* and the first one since they were quiet */
-	uint64_t asked_ns[END_TO_END_PLACES]; /* when one was delivered to a local responder last; 0: never */
-	struct timer hold;                    /* RC packets that overtook others look again whether to wait */
-	uint64_t held_bytes;                  /* slot bytes of such packets on their way to the other edge */
+	uint64_t since_ns[END_TO_END_PLACES]; /* when the first one was carried since they were quiet */
+	uint64_t asked_ns[END_TO_END_PLACES]; /* when a request was delivered to a local responder last; 0: never */
+	struct timer hold;                    /* end of the wait of RC packets that overtook others */
+	uint64_t held_bytes;                  /* slot bytes of end-to-end packets on their way to the other edge */
 };
 
-/* What a timer is for; its owner is the index of a near flow (first seven), far flow (four), host pair, host, lane,
- * barrier queue or path. */
+/* What a timer is for. Its owner is the index of a near flow (the first seven kinds), a far flow (the next four), a
+ * host pair, host, lane, barrier queue or path. */
 enum timer_kind {
 	TK_PATIENCE,
 	TK_RETIRE,
@@ -639,25 +639,25 @@ enum slot_queue {
 	SQ_RELAY_HANDED,
 };
 
-/* Where a flow has ended whose near edge lost its arena. */
+/* Where a far flow ended when its near edge lost its arena. far_lost.c. */
 struct lost_life {
 	struct ip_addr src, dst;
 	uint32_t dest_qpn;
 	uint32_t session;  /* proxy.sessions; 0: a free place */
-	uint64_t from, to; /* the responder's last word lies there */
-	uint32_t asked_psn; /* what is missing: the responder waits for it */
-	uint64_t asked_ns, looked_ns; /* what is missing has been asked for, and last found missing; 0: not yet */
+	uint64_t from, to; /* the responder expects a position in [from, to] next */
+	uint32_t asked_psn; /* the missing PSN that the responder waits for */
+	uint64_t asked_ns, looked_ns; /* when asked_psn was first asked for, and last found missing; 0: not yet */
 };
 
-/* A host here that opened or ended a TCP connection with the other site, or spoke CM with it: its packets come this way.
- * flow_history.c. */
+/* A host here that opened or ended a TCP connection with the other site, or exchanged CM messages with it: its route
+ * leads to this edge. flow_history.c. */
 struct host_heard {
 	struct ip_addr addr;
-	uint64_t at_ns; /* the last time; 0: a free place */
+	uint64_t at_ns; /* the last such packet; 0: a free place */
 };
 
-/* The last flows that have ended, in two rings, each overwriting its oldest: those that something had happened to are not
- * pushed out by those that ended well, nor by such as a host that sprays QPNs opens. flow_history.c. */
+/* The last flows that have ended, in two rings, each overwriting its oldest. Flows with problems have a ring of their
+ * own, so neither flows that ended well nor those that a host spraying QPNs opens push them out. flow_history.c. */
 struct flow_history {
 	struct proxy_flow_view *ring[2]; /* n each */
 	uint32_t n;
@@ -676,12 +676,12 @@ struct near_cm_info {
 	struct cm_traits responder; /* for the template of its ACKs */
 };
 
-/* What carry/, which is below near/ and far/, has these do. */
+/* Calls of carry/ into near/ and far/, which it may not include. */
 struct role_calls {
 	void (*cm_open)(struct proxy *p, const struct near_cm_info *ci);
 	void (*cm_over)(struct proxy *p, const struct near_cm_info *ci);
 	void (*far_cm_open)(struct proxy *p, const struct near_cm_info *ci);
-	void (*far_schedule)(struct proxy *p, struct far_flow *f); /* it waits for other flows no more */
+	void (*far_schedule)(struct proxy *p, struct far_flow *f); /* f need not wait for other flows any more */
 };
 
 /* A shard. */

@@ -1,64 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * An answer names only the QPN that it goes to. Which of the flows of a host pair it is for must be known before it may
- * count, and all of them may have started at the same PSN, with the same QPN at both ends. So flows that have no pair
- * yet are sent one at a time per host pair: while one has its turn, an answer to a QPN that nobody owns can only be for
- * it. Within its turn (LanTimeout) it repeats its first packet a few times, as on a LAN that loses one packet in a
- * hundred many turns would be lost otherwise. An unanswered turn ends in quarantine: a late answer would otherwise be
- * taken for the next flow's; so does the end of a flow in its turn. A restart begins with one for host pairs with flows
- * that the life before may have probed.
+ * An answer carries only the requester's QPN. Before an answer may count, the edge must know which flow of the host
+ * pair it is for, and all flows may have started at the same PSN, with the same QPN at both ends. So flows without a
+ * pair are probed one at a time per host pair: while one has its turn, an answer to a QPN without an owner can only be
+ * for that flow. Within its turn (LanTimeout) the flow repeats its first packet a few times: on a LAN that loses one
+ * packet in a hundred many turns would be wasted otherwise. An unanswered turn, or a flow that ends in its turn, is
+ * followed by a quarantine: a late answer would be taken for the next flow's. A restart begins with a quarantine for
+ * host pairs with flows that may have been probed before it.
  *
- * A responder may be later than that: a machine that is not scheduled, a NIC that PFC stops. What was asked of flows
- * that have no pair yet, or have gone, is remembered (asked_of): which PSNs, and how many packets. An answer that could
- * be one to that is nobody's, but the probed flow is asked once more, with its next packet if it has one. The answer to
- * that may be about a PSN that no other flow was asked about. Or there are more answers to its QPN in the end than the
- * other flow can have been asked for: each packet of it is answered once, twice if the LAN doubles it. On a LAN that
- * answers it takes some round trips more; if nobody was late, none. Only after PAIR_LATE_NS a packet is answered no
- * more.
+ * An answer may come later than the quarantine: from a machine that is not scheduled, or a NIC that PFC stops. asked_of
+ * remembers which PSNs, and how many packets, were sent for flows that have no pair yet or have gone. An answer that
+ * could be to one of these packets does not count; instead the probed flow is asked once more, with its next packet if
+ * it has one. This decides in one of two ways. The next answer is about a PSN that no other flow was asked about. Or in
+ * the end there are more answers to the QPN than the other flow's packets can have got: each is answered once, or twice
+ * if the LAN doubles it. This takes some round trips more on a LAN that answers, and none if no answer was late. After
+ * PAIR_LATE_NS no packet is answered any more.
  *
- * A probe that has no next hop yet is not sent later, when others are: its turn is taken back (pair_unsent).
+ * A probe without a next hop is not kept until there is one, when another flow may have its turn: the turn is taken
+ * back (pair_unsent).
  *
- * Two hosts may have talked past the edges until a moment ago. Their answers to that still come while the first of
- * their flows have their turns, and would be taken for theirs. Such hosts give themselves away: an answer that nobody
- * can have asked for, as no flow has been tried yet, or one from a little later on, is one to what went past. Whose
- * turn it is has it again later, and no flow is tried before there has been none for UNASKED_QUIET_NS. That ends
- * UNASKED_MAX_NS after the hosts were first heard of, as anybody may forge them.
+ * Two hosts may have talked past the edges until a moment ago. Answers to these packets still come while the first
+ * flows between the hosts have their turns, and could be taken for theirs. Such hosts are recognised by an answer for
+ * which no flow can have asked: no flow was probed yet, or the answer is about a PSN a little below the probed flow's.
+ * Then the current turn is taken back, and no flow is probed before there was no such answer for UNASKED_QUIET_NS. This
+ * ends UNASKED_MAX_NS after the hosts were first heard of, as such answers may be forged.
  *
- * An answer to a QPN that is paired decides nothing about another flow, unless that pair's flow has nothing in flight
- * and either never sent that PSN or has been quiet lately: then the QPN has a new owner, and the old pair is void. A flow
- * that fails gives its QPN up at once (pair_leave), and is remembered as one that has gone.
+ * An answer to a QPN with an owner pairs no other flow, unless the owner has nothing in flight and either never sent
+ * that PSN or was quiet lately. Then the QPN has a new owner, and the old pair is void. A flow that fails gives up its
+ * QPN at once (pair_leave), and its packets are remembered like those of flows that have gone.
  *
- * One that a responder has refused is remembered for OVERTAKEN_NS only: that queue pair is in error and says nothing more,
- * so only what its NAK has overtaken may still come. No flow is tried before that has come. The responder of the next
- * life may refuse, too, and says so once: a doubt would throw its NAK away, and no packet that is sent in doubt would be
- * answered. More refusals make the wait longer, up to OVERTAKEN_MAX_NS: then there is a turn, whoever is refused on and on.
+ * Packets of a refused flow are remembered for OVERTAKEN_NS only. Its responder's queue pair is in the error state and
+ * sends nothing more, so only answers that the NAK has overtaken may still come. No flow is probed before then, because
+ * a doubt would be fatal if the next incarnation's responder refuses as well: it sends its NAK once, the doubt would
+ * discard the NAK, and no further probe would be answered. More refusals make the wait longer, up to OVERTAKEN_MAX_NS;
+ * then a turn begins in any case.
  *
- * Nor does one that has something in flight keep its QPN for ever: its responder may be gone, with the packets, and the
- * requester's QPN come again. Once it has not answered for SILENT_RETRIES retries an answer is taken for it only if no
- * other flow of the host pair could be meant by it: not the one whose turn it is, and not those in asked_of. In doubt
- * the probed flow is asked again, and gets the QPN by more answers than the silent one's packets can have, each
- * answered twice. Those of a slow responder never are as many; it is asked alone after that turn, and again after each
- * answer that could be one to asked_of, until there are more of them than those can have. */
+ * A flow with packets in flight does not keep its QPN for ever, either: its responder may be gone, and the requester's
+ * QPN may be used again. After SILENT_RETRIES retries without an answer the owner is silent. An answer counts for a
+ * silent owner only if it cannot be for another flow of the host pair: neither for the flow that has its turn, nor for
+ * those in asked_of. In doubt the probed flow is asked again. It gets the QPN when more answers came than the silent
+ * owner's packets can have got, each answered twice. A merely slow responder never sends as many. The silent owner is
+ * asked alone after that turn, and again after each answer that could be to asked_of, until there are more answers than
+ * the packets of asked_of can have got. */
 #include "pair.h"
 
 #include "far_priv.h"
 #include "lan_host.h"
 
 #define PAIR_LATE_NS     30000000000ull /* an answer is not later than that: no requester waits for so long */
-#define REPEATED_MAX     16             /* packets that a flow has sent again in vain that are told apart from more, ... */
-#define OWNER_ASKED_MAX  256            /* ... and of one that does not answer, while it is there */
+#define REPEATED_MAX     16             /* repeated packets of a flow count as so many at most, ... */
+#define OWNER_ASKED_MAX  256            /* ... and those of a silent owner as so many */
 #define SILENT_RETRIES   2              /* retries in vain until a responder may be gone */
-#define ASKED_AFTER_LIFE 16 /* packets that a flow without a pair may have been asked in the life before a restart */
-#define ASKED_MAX        256 /* more packets of a flow count as so many: forged answers make an edge ask */
-#define IN_DOUBT_MAX     64 /* packets asked in doubt in a turn, beyond those that could prove whose the answers are */
+#define ASKED_AFTER_LIFE 16 /* probes that a flow without a pair counts as sent before a restart */
+#define ASKED_MAX        256 /* probes of a flow count as so many at most: forged answers make an edge send more */
+#define IN_DOUBT_MAX     64 /* packets sent in doubt in a turn, beyond those that could decide */
 #define UNSENT_WAIT_NS   1000000ull /* until a probe is tried again that had no next hop; doubles ... */
 #define UNSENT_DOUBLINGS 5          /* ... so often */
 #define UNASKED_QUIET_NS 20000000ull
 #define UNASKED_MAX_NS   200000000ull
-#define OVERTAKEN_NS 20000000ull /* an answer that a later one has overtaken on the LAN comes sooner than that; no turn begins, ... */
-#define OVERTAKEN_MAX_NS 200000000ull /* ... for a row of refusals without a turn in between */
-#define VOID_QUIET_NS OVERTAKEN_NS /* a flow that sent nothing again, and got no answer, for so long gets no late ones */
+#define OVERTAKEN_NS 20000000ull /* an answer that a later one has overtaken on the LAN is not later than that; ... */
+#define OVERTAKEN_MAX_NS 200000000ull /* ... longest wait for a row of refusals without a turn in between */
+#define VOID_QUIET_NS OVERTAKEN_NS /* a flow without repetitions and answers for so long gets no late answer */
 
 static uint32_t qpn_hash(const struct far_flow *f)
 {
@@ -72,8 +75,8 @@ void pair_remove(struct proxy *p, struct far_flow *f)
 	f->pairing = PAIR_LEARNING;
 }
 
-/* The QPN has another owner. This one waits for a turn to learn again with what it had under way; if that was nothing,
- * until it has something. */
+/* The flow's QPN has another owner. The flow waits for a turn to learn its pair again, with the packets that were under
+ * way; without any, once it has one to send. */
 static void unpair(struct proxy *p, struct far_flow *f)
 {
 	pair_remove(p, f);
@@ -134,9 +137,9 @@ static void hostpair_free(struct proxy *p, struct hostpair *hp)
 	dlist_append(&p->pairs_free, &hp->place_node);
 }
 
-/* A place that nobody has; or, if there is none, of a pair that has nothing left but its quarantine: the oldest one,
- * and first of those that answers made. Whoever sends answers that nobody asked for can fill the table, and each costs
- * these few steps, whatever it holds. */
+/* A free place; else that of the oldest pair that has only its quarantine left, first of pairs that unasked answers
+ * made. A host that sends answers for which no flow asked can fill the table, but each answer costs only these few
+ * steps. */
 static struct hostpair *hostpair_place(struct proxy *p)
 {
 	struct dnode *idle;
@@ -183,7 +186,7 @@ bool pair_join(struct proxy *p, struct far_flow *f)
 	return true;
 }
 
-/* --- what was asked, and may still be answered --- */
+/* --- packets whose answers may still come --- */
 
 static uint32_t asked_lately(const struct proxy *p, const struct far_flow *f)
 {
@@ -220,7 +223,7 @@ void pair_sent(struct proxy *p, struct far_flow *f)
 		f->repeated++;
 }
 
-/* Packets that the flow was sent again lately, up to `most`: each may be answered late. */
+/* The number of packets of the flow that were sent again lately, up to `most`: each may be answered late. */
 static uint32_t repeated_lately(const struct proxy *p, const struct far_flow *f, uint32_t most)
 {
 	return p->now_ns > f->retried_ns + PAIR_LATE_NS ? 0 : (uint32_t)min_u64(f->repeated, most);
@@ -231,7 +234,7 @@ static void asked_drop(struct hostpair *hp, struct pair_asked *a)
 	*a = hp->asked_of[--hp->nasked];
 }
 
-/* Flows that have a pair again, or nothing to fear from. */
+/* Forgets what f was asked: it has a pair. */
 static void asked_forget(struct hostpair *hp, const struct far_flow *f)
 {
 	for (uint32_t i = hp->nasked; i-- > 0;)
@@ -259,8 +262,9 @@ static void asked_widen(struct pair_asked *a, const struct pair_asked *more)
 		a->flow = NONE;
 }
 
-/* Of flows without a pair nothing is left out: if there are too many, the last place stands for all of them. Of others
- * it is known whose answers they are, and only a QPN that comes again makes them dangerous. */
+/* Adds a to asked_of. No entry of a flow without a pair is left out: if there are too many, the last place stands for
+ * several. Entries with a QPN may be dropped: their answers have an owner, and confuse only if the QPN is used
+ * again. */
 static void asked_add(const struct proxy *p, struct hostpair *hp, const struct pair_asked *a)
 {
 	asked_expire(p, hp);
@@ -278,8 +282,8 @@ static void asked_add(const struct proxy *p, struct hostpair *hp, const struct p
 		asked_widen(&hp->asked_of[PAIR_ASKED_MAX - 1], a);
 }
 
-/* Behind all PSNs that the flow may be answered about. A READ whose length in PSNs is not known is the last that was
- * sent, and has at most so many as with the smallest PMTU. */
+/* The end of all PSNs that an answer to the flow may be about. A READ of unknown length in PSNs is the last packet
+ * sent, and owns at most as many as with the smallest PMTU. */
 static uint64_t asked_end(struct proxy *p, const struct far_flow *f)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_tx_max - 1);
@@ -306,8 +310,8 @@ static void asked_in_vain(struct proxy *p, struct hostpair *hp, const struct far
 		asked_add(p, hp, &a);
 }
 
-/* After a NAK that ended it a responder's queue pair is in error, and says nothing to what comes (IBTA 9.9.3): only what
- * that NAK has overtaken may still be on its way. */
+/* True if the responder refused: its queue pair is in the error state and answers no packet (IBTA 9.9.3). Only answers
+ * that the NAK has overtaken may still be on their way. */
 static bool is_refused(const struct far_flow *f)
 {
 	return f->failed && f->syndrome;
@@ -318,8 +322,8 @@ static uint64_t late_ns(const struct far_flow *f)
 	return is_refused(f) ? OVERTAKEN_NS : PAIR_LATE_NS;
 }
 
-/* A flow goes. What it was asked is nobody's now; what it was sent again, or what was under way while it had a pair,
- * may be answered to a QPN that is somebody else's by then. */
+/* A flow goes. Its probes belong to no flow any more. Packets that were repeated, or under way while it had a pair, may
+ * be answered to a QPN that has another owner by then. */
 static void asked_leave(const struct proxy *p, struct hostpair *hp, const struct far_flow *f)
 {
 	struct pair_asked a = {.flow = NONE,
@@ -339,7 +343,7 @@ static void asked_leave(const struct proxy *p, struct hostpair *hp, const struct
 
 static bool in_flight(const struct far_flow *f, const struct roce_pkt *pkt);
 
-/* Whether it may be an answer to what another one than f was asked. */
+/* True if pkt may answer a packet of `a`, and `a` is not f's. */
 static bool asked_answered(const struct pair_asked *a, const struct far_flow *f, const struct roce_pkt *pkt)
 {
 	uint32_t d = (pkt->psn - a->psn) & ROCE_PSN_MASK;
@@ -348,7 +352,7 @@ static bool asked_answered(const struct pair_asked *a, const struct far_flow *f,
 	if (a->flow == f->idx || (a->qpn != NONE && a->qpn != pkt->dest_qpn))
 		return false;
 	if (d < a->span || (d == a->span && (pkt->opcode != RC_ACK || type != AETH_ACK)))
-		return true; /* a NAK may ask for what is next, and a READ be longer than is known */
+		return true; /* a NAK may ask for the next PSN, and a READ may be longer than is known */
 	if (pkt->opcode != RC_ACK)
 		return false;
 	if (pkt->aeth_syndrome == AETH_NAK_PSN_SEQ && d >= 0x1000000u - BELOW_BASE_REACH)
@@ -356,7 +360,7 @@ static bool asked_answered(const struct pair_asked *a, const struct far_flow *f,
 	return type == AETH_ACK && d < PSN_HALF && (a->ahead || !in_flight(f, pkt));
 }
 
-/* Packets of any other flow that it may be the answer to, at most; 0: it can only be the flow's. */
+/* The largest number of packets of another flow that pkt may answer; 0: pkt can only be an answer to f. */
 static uint32_t asked_of_others(struct proxy *p, struct hostpair *hp, const struct far_flow *f,
                                 const struct roce_pkt *pkt)
 {
@@ -370,8 +374,8 @@ static uint32_t asked_of_others(struct proxy *p, struct hostpair *hp, const stru
 	return FAULT(FAULT_LATE_DECIDES) ? 0 : most;
 }
 
-/* How many answers to that QPN there were in this turn, with this one; of a READ's the first only, as each repetition
- * brings one. */
+/* How many answers to that QPN came in this turn, with this one. Of a READ's responses the LAST is not counted: each
+ * repetition brings one FIRST. */
 static uint32_t answers_heard(struct hostpair *hp, const struct roce_pkt *pkt)
 {
 	uint32_t i = 0;
@@ -405,7 +409,7 @@ static void begin_turn(struct hostpair *hp, struct far_flow *f)
 	f->probing = true;
 }
 
-/* No turn begins before then, nor while answers that a refusal has overtaken may still come. */
+/* No turn begins before until_ns, nor before refused_until_ns. */
 static void put_off_turns(struct proxy *p, struct hostpair *hp, uint64_t until_ns)
 {
 	timer_set(&p->timers, &hp->quarantine, max_u64(until_ns, hp->refused_until_ns));
@@ -421,7 +425,7 @@ static void end_turn(struct proxy *p, struct hostpair *hp, struct far_flow *f)
 	f->probe_repeats = 0;
 }
 
-/* It is as if nothing had been sent in its turn, which is over. */
+/* Ends the flow's turn as if nothing had been sent in it. */
 static void take_turn_back(struct proxy *p, struct hostpair *hp, struct far_flow *f)
 {
 	end_turn(p, hp, f);
@@ -431,16 +435,16 @@ static void take_turn_back(struct proxy *p, struct hostpair *hp, struct far_flow
 	lan_host_less(p, f);
 }
 
-/* Packets of the flow are out, and its responder has not answered lately: it may be gone, and the requester's QPN have
- * another owner. */
+/* True if packets of the flow are out and its responder has not answered SILENT_RETRIES retries: the responder may be
+ * gone, and the requester's QPN may have another owner. */
 static bool is_silent(const struct far_flow *f)
 {
 	return f->pairing != PAIR_LEARNING && (f->pos_tx_max > f->pos_acked || f->nops) &&
 	       (f->retries >= SILENT_RETRIES || f->stalled);
 }
 
-/* Answers to the QPN of a silent flow that came in another one's turn were nobody's: it is asked while nobody else is,
- * before the next turn. False: there is none. */
+/* Asks a silent owner before the next turn, while no other flow is probed: answers to its QPN in another flow's turn
+ * did not count. False: there is no such owner. */
 static bool ask_owner_alone(struct proxy *p, struct hostpair *hp)
 {
 	struct far_flow *f = hp->doubted_owner == NONE ? NULL : &p->far[hp->doubted_owner];
@@ -477,8 +481,8 @@ static void turn_over(struct proxy *p, struct far_flow *f)
 	next_turn(p, hp);
 }
 
-/* The answers that a refusal has overtaken come before anybody is asked. A row of refusals goes on while it is what turns
- * wait for, also if the tick that begins the next turn is late. */
+/* A flow was refused: no turn begins before the answers that the NAK has overtaken have come. A row of refusals goes on
+ * while turns wait for it, even if the tick that begins the next turn is late. */
 static void wait_for_overtaken(struct proxy *p, struct hostpair *hp)
 {
 	bool turn_due = timer_armed(&hp->quarantine) && hp->quarantine.when_ns <= p->now_ns;
@@ -528,8 +532,8 @@ void pair_leave(struct proxy *p, struct far_flow *f)
 		hostpair_free(p, hp);
 }
 
-/* Those that were never tried go first; but nobody in front of the one whose turn was taken back, as answers to it may
- * still come. */
+/* Flows that were never probed go in front, but behind the flow whose turn was taken back: answers to it may still
+ * come. */
 static void wait_for_turn(struct proxy *p, struct hostpair *hp, struct far_flow *f)
 {
 	struct dnode *front = hp->waiting.next;
@@ -567,13 +571,14 @@ void pair_unanswered(struct proxy *p, struct far_flow *f)
 	take_turn_back(p, hp, f);
 	hp->last_prober = f->idx;
 	put_off_turns(p, hp, p->now_ns + wait);
-	/* After the third its next try comes later and later: flows that nobody answers must not keep the others waiting.
-	 * But a responder may be late, and ConnectX has given up after 300 ms. */
+	/* From the third unanswered turn on the next one comes later and later: flows without an answer must not keep
+	 * the others waiting. Not sooner: a responder may be late, and ConnectX gives up after 300 ms. */
 	wait <<= f->retries < 3 ? 0 : f->retries < 8 ? f->retries - 2 : 6;
 	timer_set(&p->timers, &f->rto, p->now_ns + wait);
 }
 
-/* It is not quarantine, as nothing was sent that could be answered late. Whose turn it was stays in front. */
+/* No quarantine follows, as no packet was sent that could be answered late. The flow stays in front of those
+ * that wait. */
 void pair_unsent(struct proxy *p, struct far_flow *f)
 {
 	bool again = f->unsent;
@@ -612,7 +617,7 @@ void pair_after_restart(struct proxy *p, struct far_flow *f)
 
 	if (f->hostpair == NONE)
 		return;
-	if (f->failed && f->pairing != PAIR_LEARNING) { /* what it was sent since then is not kept */
+	if (f->failed && f->pairing != PAIR_LEARNING) { /* how many packets were out is not kept */
 		a.flow = NONE;
 		a.qpn = f->requester_qpn;
 		a.psn = pos_psn(f->pos_base);
@@ -637,16 +642,16 @@ void pair_on_timer(struct proxy *p, struct hostpair *hp)
 	if (hp->unsent_row && n)
 		far_overdue(p, dlist_entry(n, struct far_flow, pair_node));
 	if (!hp->used || timer_armed(&hp->quarantine))
-		return; /* that flow is gone, and was the last one, or asked */
+		return; /* far_overdue() has failed the flow: the pair was freed, or its quarantine set again */
 	if (hp->flows)
 		next_turn(p, hp);
 	else if (!hp->nasked)
-		hostpair_free(p, hp); /* else it goes when its place is needed */
+		hostpair_free(p, hp); /* else it is freed when its place is needed */
 }
 
 /* --- whose answer --- */
 
-/* About something that was sent. */
+/* True if pkt answers a packet of f that was sent and not acked yet. */
 static bool in_flight(const struct far_flow *f, const struct roce_pkt *pkt)
 {
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
@@ -655,30 +660,30 @@ static bool in_flight(const struct far_flow *f, const struct roce_pkt *pkt)
 	return pos >= f->pos_acked && (pos < f->pos_tx_max || inside);
 }
 
-/* A responder that is ahead, as it has had it all from an edge that lost its memory, or before there was one, answers
- * what is repeated with an ACK of the last that it has. */
+/* True if the responder is ahead of f: it had the requests from an edge that lost its arena, or before there was an
+ * edge, and answers a repeated packet with an ACK of its last PSN. */
 static bool is_ahead(const struct far_flow *f, const struct roce_pkt *pkt)
 {
 	return (f->retries || f->probe_repeats) && pkt->opcode == RC_ACK &&
 	       (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK && pos_near(f->pos_acked, pkt->psn) >= f->pos_tx_max;
 }
 
-/* All before that place is here: the near edge, which has it too, knows what the responder has counted there. */
+/* is_ahead(), and everything before that PSN is here: the near edge has it, too, and can compare the MSN. */
 static bool is_ahead_within(const struct far_flow *f, const struct roce_pkt *pkt)
 {
 	return is_ahead(f, pkt) && pos_near(f->pos_acked, pkt->psn) < f->pos_rx;
 }
 
-/* Else whose answer it is does not help yet. But all that is here may be sent again at once, as the responder has it: a
- * READ among it has answers of its own. */
+/* The responder is ahead of everything that is here. The answer cannot pair the flow yet, but the whole window may be
+ * sent at once: a READ in it gets responses of its own. */
 static void send_all(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
 {
 	f->pos_ahead = pos_near(f->pos_acked, pkt->psn);
 	far_schedule(p, f);
 }
 
-/* A responder that waits for what was overtaken in front of the first packet seen; half of all PSNs are in front of it,
- * and a stray NAK has any. */
+/* True if the responder waits for a packet that the first one seen had overtaken. Within BELOW_BASE_REACH only: a stray
+ * NAK may carry any PSN. */
 static bool expects_earlier(const struct far_flow *f, const struct roce_pkt *pkt)
 {
 	uint64_t pos = pos_near(f->pos_base, pkt->psn);
@@ -687,16 +692,16 @@ static bool expects_earlier(const struct far_flow *f, const struct roce_pkt *pkt
 	       pos + BELOW_BASE_REACH >= f->pos_base;
 }
 
-/* A responder that waits for what a life of the queue pair before had, whose near edge has lost it: however much that was,
- * it is the flow's answer, and the only one that it gets (far_lost.c). */
+/* True if the responder waits for a packet of an earlier incarnation that the near edge has lost with its arena.
+ * However far below the base, this NAK is the flow's answer, and the only one that it gets (far_lost.c). */
 static bool awaits_what_is_lost(struct proxy *p, const struct far_flow *f, const struct roce_pkt *pkt)
 {
 	return pkt->opcode == RC_ACK && pkt->aeth_syndrome == AETH_NAK_PSN_SEQ && !f->base_fixed &&
 	       far_lost_awaited(p, f, pkt->psn);
 }
 
-/* About what was not long before all that the flow has been sent: whoever answers so was asked by another one, and what
- * it says next may look like the flow's. */
+/* True if pkt is about a PSN a little below everything that the flow has sent: it answers another sender's packet, and
+ * the next such answer may look like the flow's. */
 static bool is_behind(const struct far_flow *f, const struct roce_pkt *pkt)
 {
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
@@ -704,7 +709,7 @@ static bool is_behind(const struct far_flow *f, const struct roce_pkt *pkt)
 	return pos < f->pos_acked && pos + BELOW_BASE_REACH >= f->pos_acked && !expects_earlier(f, pkt);
 }
 
-/* Nobody takes an answer that another flow could be meant by, which was asked `others` packets. */
+/* An answer that may be for another flow, which was asked `others` packets, counts for no flow: f is asked again. */
 static void ask_in_doubt(struct proxy *p, struct far_flow *f, uint32_t others)
 {
 	struct hostpair *hp = &p->pairs[f->hostpair];
@@ -716,26 +721,26 @@ static void ask_in_doubt(struct proxy *p, struct far_flow *f, uint32_t others)
 	far_ask_again(p, f);
 }
 
-/* The flow that an answer to an unowned QPN can be for: the one whose turn it is, or, in quarantine, the one whose turn
- * it was: nobody else has been probed since. */
+/* The flow that an answer to an unowned QPN can be for: the one that has its turn, or, in quarantine, the one that had
+ * the last: no other flow was probed since. */
 static struct far_flow *candidate(struct proxy *p, struct hostpair *hp)
 {
 	if (hp->prober != NONE) {
 		struct far_flow *f = &p->far[hp->prober];
 
-		return f->pos_tx > f->pos_acked ? f : NULL; /* has its turn, but nothing may be out yet */
+		return f->pos_tx > f->pos_acked ? f : NULL; /* in its turn, but perhaps no packet was sent yet */
 	}
 	return hp->last_prober != NONE ? &p->far[hp->last_prober] : NULL;
 }
 
-/* It may be the answer of the flow that has its turn, or had the last. */
+/* True if pkt may be an answer to `probed`, the flow that has its turn or had the last. */
 static bool may_be_probed(struct proxy *p, const struct far_flow *probed, const struct roce_pkt *pkt)
 {
 	return probed && (in_flight(probed, pkt) || is_ahead(probed, pkt) || expects_earlier(probed, pkt) ||
 	                  awaits_what_is_lost(p, probed, pkt));
 }
 
-/* Packets of the QPN's owner, whose responder is silent, that it may be the answer to, at most. */
+/* The largest number of packets of f, the silent owner of the QPN, that pkt may answer. */
 static uint32_t asked_of_owner(const struct proxy *p, const struct far_flow *f, const struct roce_pkt *pkt)
 {
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn), out = f->pos_tx_max - f->pos_acked + f->nops;
@@ -747,8 +752,8 @@ static uint32_t asked_of_owner(const struct proxy *p, const struct far_flow *f, 
 	       (f->resumed ? ASKED_AFTER_LIFE : 0);
 }
 
-/* The owner of the QPN has something in flight. Whatever comes is for it, unless its responder is silent, or would be
- * ahead: then only what could be no other flow's, or comes too often for that. */
+/* The owner of the QPN has packets in flight. The answer is for the owner, unless its responder is silent or would be
+ * ahead. Then the answer is the owner's only if it can be for no other flow, or if too many came for that. */
 static enum pair_whose whose_while_busy(struct proxy *p, struct hostpair *hp, struct far_flow *f,
                                         const struct roce_pkt *pkt)
 {
@@ -760,7 +765,7 @@ static enum pair_whose whose_while_busy(struct proxy *p, struct hostpair *hp, st
 		return PAIR_ITS_OWNERS;
 	if (may_be_probed(p, candidate(p, hp), pkt)) {
 		hp->doubted_owner = f->idx;
-		return PAIR_ANOTHERS; /* if the owner could not have been asked that: pair_claim() */
+		return PAIR_ANOTHERS; /* pair_claim() counts the owner's packets, too */
 	}
 	others = silent && pos >= f->pos_acked ? asked_of_others(p, hp, f, pkt) : 0;
 	if (!others || answers_heard(hp, pkt) > 2 * others)
@@ -789,8 +794,8 @@ enum pair_whose pair_whose(struct proxy *p, struct far_flow *f, const struct roc
 		return PAIR_ITS_OWNERS;
 	if (pos >= f->pos_base && pos < f->pos_tx_max &&
 	    p->now_ns < max_u64(f->retried_ns, f->last_progress_ns) + VOID_QUIET_NS) {
-		/* It may be an answer that another one has overtaken, or one to what was sent twice. If it is the probed
-		 * flow's, that one goes on asking until the old one has been quiet for long enough. */
+		/* The answer may have been overtaken by another one of the owner's, or be to a packet sent twice. If it is
+		 * the probed flow's, that flow goes on asking until the owner was quiet for VOID_QUIET_NS. */
 		if (!hp->doubted)
 			p->far[hp->prober].probe_repeats = 0;
 		hp->doubted = true;
@@ -798,7 +803,7 @@ enum pair_whose pair_whose(struct proxy *p, struct far_flow *f, const struct roc
 	}
 	if (!in_flight(&p->far[hp->prober], pkt))
 		return PAIR_ITS_OWNERS;
-	/* It may be a later one to what was sent twice: whose it is shows by their number. */
+	/* The answer may be the second to a packet of the owner sent twice: their number decides. */
 	if (pos >= f->pos_base && pos < f->pos_tx_max && p->now_ns < f->retried_ns + PAIR_LATE_NS && repeated &&
 	    answers_heard(hp, pkt) <= 2 * repeated && !FAULT(FAULT_LATE_DECIDES)) {
 		ask_in_doubt(p, &p->far[hp->prober], repeated);
@@ -808,7 +813,7 @@ enum pair_whose pair_whose(struct proxy *p, struct far_flow *f, const struct roc
 	return PAIR_ANOTHERS;
 }
 
-/* Nobody was asked, as it were: whose turn it is has it again, first of all, and none hears a late answer. */
+/* Takes the current turn back: its flow has the next turn, and no flow is paired by a late answer. */
 static void interrupt(struct proxy *p, struct hostpair *hp)
 {
 	struct far_flow *f = hp->prober == NONE ? NULL : &p->far[hp->prober];
@@ -822,7 +827,7 @@ static void interrupt(struct proxy *p, struct hostpair *hp)
 	dlist_append(hp->waiting.next, &f->pair_node);
 }
 
-/* An answer between hosts to a QPN that no flow has, and none of the flow that was asked, if one was. */
+/* An answer for which no flow between these hosts can have asked: puts off turns. */
 static void unasked(struct proxy *p, struct hostpair *hp, const struct roce_pkt *pkt)
 {
 	uint64_t until;
@@ -842,7 +847,7 @@ static void unasked(struct proxy *p, struct hostpair *hp, const struct roce_pkt 
 	interrupt(p, hp);
 }
 
-/* No flow between these hosts can have been asked for that: they talk past the edges. */
+/* True if no flow between these hosts can have asked for this answer: the hosts talk past the edges. */
 static bool nobody_asked(struct proxy *p, struct hostpair *hp, const struct far_flow *asked, const struct roce_pkt *pkt)
 {
 	const struct far_flow *next;
@@ -859,7 +864,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 {
 	struct hostpair *hp = hostpair_find(p, &pkt->dst, &pkt->src);
 	struct far_flow *f = hp ? candidate(p, hp) : NULL;
-	const struct far_flow *owner; /* of that QPN, silent */
+	const struct far_flow *owner; /* of that QPN: silent, as pair_whose() has said */
 	uint32_t others;
 
 	if (nobody_asked(p, hp, f, pkt)) {
@@ -867,7 +872,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 		return NULL;
 	}
 	if (!f || !(roce_op(pkt->opcode)->flags & ROP_AETH))
-		return NULL; /* without AETH it does not say how many messages were counted */
+		return NULL; /* a packet without AETH does not tell the MSN */
 	if (!in_flight(f, pkt) && !expects_earlier(f, pkt) && !awaits_what_is_lost(p, f, pkt) && !is_ahead_within(f, pkt) &&
 	    !(f->doubted && is_ahead(f, pkt))) {
 		if (is_ahead(f, pkt))
@@ -887,7 +892,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 		f = dlist_entry(dlist_first(&hp->waiting), struct far_flow, pair_node);
 	}
 	if (f->bound && f->requester_qpn != pkt->dest_qpn && f->pos_acked > f->pos_base) {
-		far_mispaired(p, f, pkt->dest_qpn); /* by answers to that one, and they were not its own */
+		far_mispaired(p, f, pkt->dest_qpn); /* answers to the old QPN have counted, and were another flow's */
 		return NULL;
 	}
 	f->resumed |= is_ahead_within(f, pkt);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pair.h - which requester QPN a far flow has: whose is an answer that names only the QPN that it goes to? */
+/* pair.h - which requester QPN a far flow has: which flow is an answer for that carries only this QPN? */
 #ifndef PROXY_PAIR_H
 #define PROXY_PAIR_H
 
 #include "proxy/wan/wan.h"
 
-/* No host pairs: at the beginning. */
+/* At the start: the table of host pairs is empty. */
 void pair_init(struct proxy *p);
 /* The flow's hosts are known: it joins the flows between them. False: no place for another host pair. */
 bool pair_join(struct proxy *p, struct far_flow *f);
-/* The flow has something to send and no pair: it waits for its turn. True if it has it. */
+/* The flow has a packet to send and no pair: it waits for its turn. True if it has its turn. */
 bool pair_turn(struct proxy *p, struct far_flow *f);
-/* An answer to a QPN that is not paired: the flow that it must be for, which is paired with it; NULL if none. */
+/* An answer to a QPN without an owner, or after PAIR_ANOTHERS: the flow that it must be for, now paired; NULL: none. */
 struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt);
 /* A packet of a flow without a pair was given to the port; or one of a paired flow once more. */
 void pair_sent(struct proxy *p, struct far_flow *f);
@@ -24,20 +24,20 @@ void pair_unanswered(struct proxy *p, struct far_flow *f);
 /* The end of a quarantine. */
 void pair_on_timer(struct proxy *p, struct hostpair *hp);
 
-/* Who is meant by an answer to a paired QPN. */
+/* Which flow an answer to a paired QPN is for. */
 enum pair_whose {
 	PAIR_ITS_OWNERS, /* the flow that has the QPN */
-	PAIR_ANOTHERS,   /* perhaps the one that pair_claim() finds, which gets the QPN then; nobody else */
-	PAIR_NOBODYS,    /* more than one could be: they have been asked again */
+	PAIR_ANOTHERS,   /* only the flow that pair_claim() finds, if any, which gets the QPN then */
+	PAIR_NOBODYS,    /* more than one flow is possible: the owner has been asked again */
 };
 
 enum pair_whose pair_whose(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt);
-/* The QPN is the flow's, as CM, an answer or a descriptor says; whose it was before learns again what it has. */
+/* The QPN is the flow's, as CM, an answer or a descriptor says. The flow that had it before learns its pair again. */
 void pair_enter(struct proxy *p, struct far_flow *f, uint32_t requester_qpn);
 /* The flow has no pair (any more). */
 void pair_remove(struct proxy *p, struct far_flow *f);
-/* The flow leaves its hosts' flows, and its turn and its requester's QPN to others. One that has failed is still told as
- * paired: the near edge needs the QPN for its NAK. */
+/* The flow leaves its host pair, and gives up its turn and its requester's QPN. f->pairing stays: FLOW_PAIR of a failed
+ * flow still tells the pair, as the near edge needs the QPN for its NAK. */
 void pair_leave(struct proxy *p, struct far_flow *f);
 
 #endif

@@ -416,7 +416,7 @@ struct far_flow {
 	uint64_t resp_lost; /* responses before this were dropped: their READs are to be sent again */
 	uint64_t resp_credit;       /* responses before it may be taken: RESP_CREDIT ... */
 	uint32_t resp_credit_round; /* ... of this round; 0: none in this session */
-	bool part_wanted;   /* responses of the first READ were lost: the timer or a credit sends it again for the rest */
+	bool part_wanted;   /* responses of the first READ were lost: the timer or a credit sets part_due */
 	bool part_due;      /* the first READ is to be sent again for its missing responses, nothing else with it */
 	uint64_t resp_next;                 /* next response expected, within the first operation */
 	uint64_t resp_got[RESP_AHEAD / 64]; /* responses that overtook it: bit pos % RESP_AHEAD */
@@ -691,15 +691,15 @@ struct proxy {
 	struct proxy_counters counters;
 	struct proxy_session session;
 	uint32_t sessions;               /* begun since the start */
-	bool session_on;                 /* there was a hello: datagrams may be sent and taken */
-	bool unanswered;                 /* the other edge is heard and answers nothing */
+	bool session_on;                 /* a session has begun: datagrams may be sent and taken */
+	bool unanswered;                 /* the other edge is heard but answers nothing */
 	uint64_t keepalive_due_ns;
-	bool wan_up;                     /* and the peer was heard within dead_peer_ns */
-	uint64_t wan_heard_since_ns;     /* without a pause of two keepalives */
-	bool mismatch;                   /* the ends disagree: nothing is ACKed early */
-	uint64_t now_ns;                 /* of the call that is going on */
+	bool wan_up;                     /* session_on, and the peer was heard within dead_peer_ns */
+	uint64_t wan_heard_since_ns;     /* since then the peer was heard without a pause of two keepalives */
+	bool mismatch;                   /* the edges' configs disagree: nothing is ACKed early */
+	uint64_t now_ns;                 /* of the current call */
 	uint64_t last_rx_ns, last_tx_ns; /* of the WAN */
-	uint64_t silence_said_ns;        /* last_rx_ns of the silence of which an event told */
+	uint64_t silence_said_ns;        /* last_rx_ns of the silence for which an event was raised */
 
 	struct near_flow *near; /* max_flows of each of the three */
 	struct far_flow *far;
@@ -714,45 +714,45 @@ struct proxy {
 	uint64_t reserved_bytes;            /* of POOL_WAN, for responses of READs and ATOMICs that are under way */
 	struct dnode reserve_waiting;       /* near flows */
 	struct {
-		const uint8_t *l3; /* the packet of the call that is going on, if it lies in a blank */
+		const uint8_t *l3; /* the packet of the current call, if it lies in a blank */
 		uint32_t slot;     /* that blank; once the core has kept it, the one that the port gets for it */
-		uint16_t off;      /* of l3 in it */
+		uint16_t off;      /* of l3 in the blank */
 	} landed;                           /* slot_port.c */
-	uint64_t released[POOL_COUNT];      /* slots ever freed; and how many that were when it was looked last */
-	uint64_t released_then[POOL_COUNT];
-	uint64_t full_ns[POOL_COUNT]; /* since when the pool is full and none of it is freed; 0: it is not */
-	bool stuck[POOL_COUNT];       /* for so long that an event has told so */
-	struct dnode given;        /* READ responses that hosts were given, oldest first: kept while nobody needs room */
+	uint64_t released[POOL_COUNT];      /* slots ever freed; ... */
+	uint64_t released_then[POOL_COUNT]; /* ... and how many at the last look */
+	uint64_t full_ns[POOL_COUNT]; /* since when the pool is full and no slot of it was freed; 0: it is not */
+	bool stuck[POOL_COUNT];       /* full for so long that an event was raised */
+	struct dnode given;        /* READ responses that hosts were given, oldest first: kept while there is room */
 	uint64_t given_bytes;      /* their slot bytes: they count as free */
-	struct timer given_timer;  /* the oldest have been there for long enough */
-	uint64_t room_exceeded_ns; /* when one whose host can be held off went across without room all the same */
+	struct timer given_timer;  /* frees the oldest */
+	uint64_t room_exceeded_ns; /* when a READ last crossed without room although its host can be held off */
 	struct timer reserve_timer;
 	struct {
-		uint32_t away;      /* near flows whose hosts were sent away, each with a turn */
-		uint64_t bytes;     /* that these will bring */
-		uint64_t bin, due[TURN_BINS]; /* bytes that will come in each bin of time, from that one on */
+		uint32_t away;      /* near flows with a booked turn */
+		uint64_t bytes;     /* quanta booked for these */
+		uint64_t bin, due[TURN_BINS]; /* bytes due in each bin of time, from `bin` on */
 		struct share drain; /* of all near flows together */
-		uint64_t in_force_until_ns; /* shares alone decide from then on: rounds of turns have been short */
+		uint64_t in_force_until_ns; /* turns are in force at least until then */
 	} turns;                    /* near_turn.c */
-	uint32_t near_busy;         /* near flows that hold what their responders do not have yet: near_count_held() */
+	uint32_t near_busy;         /* near flows with near_held() != 0: near_count_held() */
 	struct near_unpaired unpaired;
 	struct end_to_end end_to_end;
-	uint64_t near_full_until_ns; /* the table of near flows was full of busy ones: no use to look again before */
+	uint64_t near_full_until_ns; /* the near table was full of busy flows: not searched again before */
 	uint32_t near_used, far_used;
-	uint32_t telling;      /* near flows that wait for an answer of their own: TELL_ASKED */
-	uint32_t far_evict_at; /* the flow that gives room next, if it drains nothing; and when all ... */
-	uint64_t far_evict_ns; /* ... are looked at again */
-	struct dnode near_free, far_free;       /* places, the one that was given back first in front */
-	uint32_t near_evict_at, far_idle_at;    /* where a flow that may go is sought first */
-	uint32_t work_left;                     /* of CALL_WORK, in the call that is going on */
-	struct dnode near_work, far_work;       /* flows with something left to do ... */
+	uint32_t telling;      /* near flows in TELL_ASKED */
+	uint32_t far_evict_at; /* index of the far flow that far_evict_for() looks at next; ... */
+	uint64_t far_evict_ns; /* ... not before then */
+	struct dnode near_free, far_free;       /* free places, the one freed first in front */
+	uint32_t near_evict_at, far_idle_at;    /* indexes from which a flow to close is sought */
+	uint32_t work_left;                     /* of CALL_WORK, in the current call */
+	struct dnode near_work, far_work;       /* flows with work left for the next tick ... */
 	struct dnode dead_slots;                /* ... and slots that are to be freed, by slot_meta.node */
 	struct dnode pairs_free, hosts_free;
-	struct dnode pairs_unasked, pairs_left; /* nothing but a quarantine, oldest first: never had a flow; had some */
+	struct dnode pairs_unasked, pairs_left; /* host pairs without flows, in quarantine, oldest first: never had one; had */
 	uint32_t *near_inc;                     /* last incarnation of each near index: never used twice */
 	uint64_t births;                        /* near flows ever opened in this arena */
-	struct near_flow *near_found;           /* the last one found by its key: packets of a flow come in runs */
-	struct ip_addr carried_from, carried_to; /* a pair that proxy_carries(), if carries_any */
+	struct near_flow *near_found;           /* the last flow found by its key: packets of a flow come in runs */
+	struct ip_addr carried_from, carried_to; /* the last pair for which proxy_carries() was true, if carries_any */
 	bool carries_any;
 	struct idx_hash near_by_key, near_by_requester, far_by_peer, far_by_qpn, far_by_dest, pair_by_hosts,
 	    host_by_addr;
@@ -765,19 +765,19 @@ struct proxy {
 	struct timer_heap timers;
 	struct timer keepalive;
 
-	struct dnode ack_tx;    /* near flows with an AETH to say */
+	struct dnode ack_tx;    /* near flows with an AETH, CNP or invalid request to send */
 	struct dnode resp_list; /* near flows with responses to deliver */
 	struct dnode held_packets; /* struct held packet: packets for hosts that are not RC */
-	struct dnode far_cnps;  /* far flows whose responder is to send READ responses more slowly */
+	struct dnode far_cnps;  /* far flows whose responder is to be sent a CNP */
 	struct dnode lan_ready; /* struct hostpair with far flows that may send to their host */
-	uint64_t begins_ns;     /* a clock of flows' first packets, which go in front, at half of the rate */
+	uint64_t begins_ns;     /* pacing clock of flows' first packets, which go in front: half of the rate. near_wan.c */
 	struct lost_life *lost; /* nlost of them, a power of two */
 	uint32_t nlost;
 	struct dnode stale_flows; /* far flows of arenas that the peer has lost */
 
 	struct proxy_event events[EVENT_RING];
 	uint32_t ev_head, ev_tail; /* written, read */
-	struct proxy_event *failures; /* 2 * max_flows: those of failed flows are not among the others */
+	struct proxy_event *failures; /* 2 * max_flows events of failed flows, apart from the others */
 	uint32_t failures_head, failures_tail;
 	uint64_t events_lost, failures_lost;
 	struct flow_history history; /* flows that have ended */
@@ -786,12 +786,12 @@ struct proxy {
 
 /* --- bounded work ---
  *
- * What came in may concern any number of packets: a report that settles a million, a flow that ends with all that it
- * holds. No call works off more than CALL_WORK of them; flows are put on near_work or far_work with what is left, and
- * proxy_tick() goes on, at once, as proxy_next_wake() says. Places of a flow are not used again before all its slots
- * are free, since a slot is found by place and position. */
+ * One input may concern any number of packets: a report that settles a million, or the end of a flow that holds as
+ * many. No call works off more than CALL_WORK of them. Flows with work left are put on near_work or far_work;
+ * proxy_next_wake() then says "at once", and proxy_tick() goes on. The place of a flow is not used again before all
+ * slots of the flow are free, since a slot is found by place and position. */
 
-/* One more packet or position may be looked at. False: not in this call. */
+/* Takes one unit of work, for a packet or position. False: none is left in this call. */
 static inline bool work_take(struct proxy *p)
 {
 	if (!p->work_left)
@@ -800,7 +800,7 @@ static inline bool work_take(struct proxy *p)
 	return true;
 }
 
-/* So many were looked at. */
+/* Takes n units of work that were done already. */
 static inline void work_done(struct proxy *p, uint32_t n)
 {
 	p->work_left -= p->work_left < n ? p->work_left : n;
@@ -853,8 +853,8 @@ static inline bool proxy_owns_lane(const struct proxy *p, uint32_t lane)
 	return lane < p->cfg.nlanes && lane % p->cfg.nshards == p->cfg.shard;
 }
 
-/* True for what goes from a local host to a remote one, on a lane of this shard. What decides that stays as it is while
- * the shard lives (proxy_reconfigure()), so it is not worked out again for the pair of the packet before. */
+/* True for a packet from a local host to a remote one, on a lane of this shard. Prefixes and lanes do not change while
+ * the shard lives (proxy_reconfigure()), so the result for the last pair is remembered. */
 static inline bool proxy_carries(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
 	if (p->carries_any && ip_addr_eq(&p->carried_from, src) && ip_addr_eq(&p->carried_to, dst))
@@ -870,8 +870,8 @@ static inline bool proxy_carries(struct proxy *p, const struct ip_addr *src, con
 
 /* --- shared, by file --- */
 
-/* rd_op.c: what a record is taken for, and how many percent of all must be left after that: an operation that waits for
- * one here may wait for one that only the other role can end. */
+/* rd_op.c: what a record is taken for, and how many percent of all must be left afterwards. Without these margins one
+ * role could use up the records that the other role needs to end operations. */
 enum rd_op_use { OP_FOR_CLOSE = 0, OP_FOR_FAR = 5, OP_FOR_NEAR = 25, OP_FOR_KEPT = 50 };
 bool rd_op_left(const struct proxy *p, enum rd_op_use use);
 /* A record from the shard's pool, NULL: none is left for that use. And back, off whatever list it is on. */
@@ -883,8 +883,8 @@ bool proxy_config_sane(const struct proxy_config *c);
 /* proxy_config.c: the mode for what a local host asks of a remote one. */
 enum ack_mode proxy_mode_for(const struct proxy_config *c, const struct ip_addr *local, const struct ip_addr *remote);
 
-/* event.c: notes that something happened to a near or a far flow (both may be NULL). Lost if nobody reads. */
-/* EV_FLOW_FAILED: pos is the first position that was not delivered, bytes what is held from there on. */
+/* event.c: raises an event about a near or a far flow (both may be NULL). The event is lost if the ring is full. */
+/* EV_FLOW_FAILED: pos is the first position that was not delivered, bytes the slot bytes held from there on. */
 void proxy_failure_push(struct proxy *p, enum proxy_failure why, const struct near_flow *n, const struct far_flow *f,
                         uint64_t pos, uint64_t bytes);
 void proxy_event_push(struct proxy *p, enum proxy_event_type type, const struct near_flow *n, const struct far_flow *f,

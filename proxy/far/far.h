@@ -22,30 +22,30 @@
 
 #define BELOW_BASE_REACH 4096 /* as far as a near edge extends a flow downwards */
 
-/* A slot of the place is free. If it was the last one, and the flow is over, the place is. */
+/* A slot of the place was freed. If it was the last one and the flow is over, the place itself is free. */
 static inline void far_place_left(struct proxy *p, struct far_flow *f)
 {
 	if (!f->used && !f->held_bytes && !f->nresps && !dnode_on(&f->free_node))
 		dlist_append(&p->far_free, &f->free_node);
 }
 
-/* Goes on with what a call has left of the flow, or has just begun. Leaves the rest for the next tick. */
+/* Frees and settles slots of the flow as far as this call's work allows; the next tick does the rest. */
 void far_work(struct proxy *p, struct far_flow *f);
 /* There is a slot for the response at pos. far_read.c. */
 void far_response_here(struct far_flow *f, uint64_t pos);
-/* The slot of a response was refused and may go again: returns the one of its flow that goes instead, the first that was
- * refused as well. A near edge without room for all takes the first one, for which its host waits. */
+/* The slot holds a refused response that may go again. Returns the slot of the flow's first refused response, which is
+ * sent instead: a near edge without room for all takes the first one, for which its host waits. */
 uint32_t far_refused_first(struct proxy *p, uint32_t slot);
 /* --- from the other edge --- */
 
-/* Opens a flow, or tells something new about it. What cannot be is dropped and counted. */
+/* Opens a flow, or tells something new about it. A frame with impossible values is dropped and counted. */
 void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o);
 /* A request or a piece of one. False: no room, the datagram is to be refused. */
 bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w);
-/* A part of a READ that was answered is to be read again. far_again.c. */
+/* READ_AGAIN: a part of an answered READ is to be read again. far_again.c. */
 void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *r);
 void far_again_on_timer(struct proxy *p, struct far_flow *f);
-/* How far the near edge has room for responses of a READ. */
+/* RESP_CREDIT: how far the near edge has room for responses of a READ. */
 void far_on_resp_credit(struct proxy *p, struct lane *l, const struct wan_resp_credit *c);
 /* The near edge has forgotten the flow. */
 void far_on_close(struct proxy *p, const struct wan_flow_close *c);
@@ -54,13 +54,15 @@ void far_on_close(struct proxy *p, const struct wan_flow_close *c);
 
 /* Puts the flow on the list of ready ones if it may send: window, RNR wait, its turn to be paired. */
 void far_schedule(struct proxy *p, struct far_flow *f);
-/* Its answer could be another flow's: it is asked once more, with its next packet if there is one. */
+/* An answer could be another flow's: the probed flow is asked once more, with its next packet if it has one. */
 void far_ask_again(struct proxy *p, struct far_flow *f);
-/* No progress for long? Says so; true if it was given up. */
+/* Raises an event if the flow made no progress for stall_ns. True: none for give_up_ns, the flow has failed. */
 bool far_overdue(struct proxy *p, struct far_flow *f);
-/* Its responder answers to another QPN than the one whose answers have counted for it: it has failed, loudly. */
+/* The flow's responder answers to another QPN than the one whose answers have counted: the flow fails, with an
+ * event. */
 void far_mispaired(struct proxy *p, struct far_flow *f, uint32_t requester_qpn);
-/* True if a life of the flow's queue pair was lost with its near edge's arena, and lacked this PSN (24 bits) here. */
+/* True if an incarnation of the flow's queue pair was lost with the near edge's arena, and ended here before this PSN
+ * (24 bits). */
 bool far_lost_awaited(struct proxy *p, const struct far_flow *f, uint32_t psn);
 /* L3 length of the next request, if it may go to the host now; 0: none may. */
 uint16_t far_lan_next(struct proxy *p, struct far_flow *f);
@@ -73,11 +75,11 @@ size_t far_cnp_tx(struct proxy *p, struct lan_tx *tx);
 /* --- from hosts --- */
 
 /* An answer of a local host: ACK, NAK, READ response or ATOMIC acknowledge (IBTA 9.7.5). DROP_NONE: it counted; else
- * why not, counted already. */
+ * the reason, already counted. */
 enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci);
 
-/* A CNP of a local host: whatever is sent to it from that queue pair slows down. It does not cross, but in mode host,
- * or if it is about no flow of ours: *cross. */
+/* A CNP of a local host: requests and responses that this edge sends to its queue pair slow down. *cross: the CNP is to
+ * cross the WAN, in mode host, or if it is about no flow here. */
 enum proxy_drop cnp_rx(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci, bool *cross);
 
 /* --- to the other edge --- */
@@ -99,17 +101,17 @@ void far_flow_facts(const struct far_flow *f, struct flow_facts *s);
 
 /* The flow's timer has run out: retry, end of an RNR wait, another try to be paired. */
 void far_on_timer(struct proxy *p, struct far_flow *f);
-/* The flow's time to ask is there: one that never opened, or is idle, asks whether the near edge still knows it. */
+/* The flow's ask timer: a flow that never opened, or is idle, reports, so that the near edge closes it if unknown. */
 void far_ask(struct proxy *p, struct far_flow *f);
-/* The peer is told everything again; a flow of a memory that the peer has lost ends. */
+/* A new session: the flow reports everything again. A flow of an arena that the peer has lost becomes stale or ends. */
 void far_session_start(struct proxy *p, struct far_flow *f);
 /* Flows from their descriptors. */
 void far_rebuild(struct proxy *p);
-/* And from their slots, after these have been counted (held_bytes, pos_rx_max). */
+/* Rebuilds the flows from their slots, after these were counted (held_bytes, pos_rx_max). */
 void far_rebuild_finish(struct proxy *p);
 
-/* CM has opened a connection of a local responder's queue pair. What earlier flows hold for that queue pair fails, and so
- * does what comes of them from now on: it must not reach the new connection, nor may that one's answers count for it. */
+/* CM has opened a connection of a local responder's queue pair. Earlier flows to that queue pair fail if they hold
+ * requests, or once one arrives: these must not reach the new connection, whose answers must not count for them. */
 void far_cm_open(struct proxy *p, const struct near_cm_info *ci);
 
 #endif

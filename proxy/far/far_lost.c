@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* far_lost.c - what a near edge that lost its arena owed, and nobody has.
+/* far_lost.c - requests that a near edge has ACKed and lost with its arena.
  *
  * Theory of operation
  *
- * A near edge that comes back without its arena has acknowledged early, in mode near, what nobody has any more: how
- * far, only it knew. What this edge knows of such a life when the next session begins:
+ * A near edge that comes back without its arena may have ACKed requests early, in mode near, that are on no edge any
+ * more. Only the lost arena said how far. When the next session begins, this edge knows of such an incarnation:
  *
  *     acked ...... rx ........ rx_max ..........?
  *     delivered: far_stale.c
- *                  | a hole: it was accepted there and is lost, the flow has failed
- *                             | whatever was accepted there is lost, and whether there was anything is not known
+ *                  | a hole: the near edge took these requests and has lost them: the flow has failed
+ *                             | requests taken by the near edge and not sent are lost; their number is not known
  *
- * Every flow of that life that the near edge may have ACKed is named, as failed or as in doubt. Then the host itself
- * tells: one that goes on with the queue pair sends what it has not been ACKed. The near edge takes that for the
- * beginning of a flow, the responder waits for an earlier packet and says so (a sequence NAK), and that is where the
- * life before has ended here, however far before (far_lost_awaited()). A host that has the packet sends it when it is asked to. One that was ACKed past it
- * cannot, and after LOST_WAIT_NS on a line that was heard all the time the flow has failed: nothing behind the hole is
- * executed, the near edge is told, and its host meets silence as from a dead responder. A responder says once what it
- * waits for, and the near edge may begin several lives of the flow meanwhile, as the host insists: they inherit the
- * question. A queue pair that was reset begins elsewhere, or fills the hole.
+ * Every flow of the lost arena of which requests may have been ACKed raises an event, as failed or in doubt. Then the
+ * host shows what is missing. A host that goes on with the queue pair sends the requests that were not ACKed. The near
+ * edge opens a flow that begins there. The responder waits for an earlier packet and sends a sequence NAK; its PSN lies
+ * where the lost incarnation has ended here, however far below the new flow (far_lost_awaited()). A host that still has
+ * the packet sends it when it is asked to. A host that was ACKed past it cannot. After LOST_WAIT_NS on a line that was
+ * heard all the time the flow fails: no request behind the hole is executed, the near edge is told, and the host gets
+ * silence as from a dead responder. A responder sends the NAK only once, and the near edge may begin several
+ * incarnations meanwhile, as the host repeats: each waits for the same PSN (far_lost_successor()). A queue pair that
+ * was reset begins elsewhere, or fills the hole.
  *
- * Where lives have ended is noted in a table of its own, as their flows' places are needed; volatile, since a far edge
- * that loses its process as well has only the responder's word: nothing is executed behind the hole, either way. */
+ * The ends of lost incarnations are noted in a table of their own (struct lost_life), as the places of their flows are
+ * needed. The table is volatile: after a restart the far edge has only the responder's NAK, and in either case no
+ * request behind the hole is executed. */
 #include "far_priv.h"
 
 #define LOST_WAIT_NS 5000000000ull /* a NAK that got lost, and the host's own timeout of up to 4 s */
 #define LOOK_NS      500000000ull
-#define PLACES       8             /* in which a life can be noted */
+#define PLACES       8             /* in which one queue pair can be noted */
 
 static struct lost_life *place_of(struct proxy *p, const struct far_flow *f, uint32_t i)
 {
@@ -45,7 +47,7 @@ static struct lost_life *find(struct proxy *p, const struct far_flow *f)
 	return NULL;
 }
 
-/* That of an earlier life of the queue pair, a free one, or the oldest. */
+/* The place of an earlier incarnation of the queue pair; else a free one; else the oldest. */
 static struct lost_life *take_place(struct proxy *p, const struct far_flow *f)
 {
 	struct lost_life *l = find(p, f);
@@ -88,8 +90,8 @@ void far_lost_note(struct proxy *p, const struct far_flow *f)
 	proxy_failure_push(p, hole ? FAILURE_BUFFER_LOST : FAILURE_PERHAPS_LOST, NULL, f, f->pos_rx, hole);
 }
 
-/* The host has been asked for what is missing, and the line could have brought it, since then. The near edge may have
- * begun a new life of the flow meanwhile, as the host insists on its place ahead: it is the same question. */
+/* Sets asked_ns: since when the host has been asked for the missing packet while the line could have brought it. The
+ * time goes on if the near edge begins another incarnation meanwhile, as the host repeats from its PSN ahead. */
 static void ask(const struct proxy *p, struct lost_life *l)
 {
 	if (!l->asked_ns || p->now_ns > l->looked_ns + LOST_WAIT_NS || !p->wan_up ||
@@ -105,7 +107,7 @@ static void wait_for(struct proxy *p, struct far_flow *f, uint64_t pos)
 	timer_set(&p->timers, &f->ask, p->now_ns + LOOK_NS);
 }
 
-/* A responder that waits for that PSN (24 bits) waits for what the life lacked here when it was lost. */
+/* True if a responder that waits for that PSN (24 bits) waits for a packet that this edge lacked of the lost flow. */
 static bool ended_at(const struct lost_life *l, uint32_t psn)
 {
 	uint64_t pos = pos_near(l->to, psn);

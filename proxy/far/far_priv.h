@@ -18,11 +18,11 @@ void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx);
 void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos);
 /* The flow of that life, made if need be; NULL: stale, or no room (then *full). */
 struct far_flow *far_flow_for(struct proxy *p, struct lane *l, uint32_t peer_flow, uint32_t inc, bool *full);
-/* Forgets the flow and all that it holds. Silent: who has something to say about it says it before. */
+/* Forgets the flow and all that it holds. Raises no event: the caller does so before, if one is due. */
 void far_close(struct proxy *p, struct far_flow *f);
 /* Gives back the slots of all requests, in the next ticks. */
 void far_free_requests(struct proxy *p, struct far_flow *f);
-/* Something of the flow is left for the next tick. */
+/* The next tick goes on with the flow (far_work()). */
 static inline void far_work_later(struct proxy *p, struct far_flow *f)
 {
 	dlist_append_once(&p->far_work, &f->work_node);
@@ -30,75 +30,78 @@ static inline void far_work_later(struct proxy *p, struct far_flow *f)
 
 /* --- after the near edge: far_stale.c --- */
 
-/* The near edge has lost its arena: the flow goes on for what came before, unknown to the new near edge. False: there
- * is nothing left to deliver, it may go. */
+/* The near edge has lost its arena: makes the flow a stale flow, which delivers what came before. False: nothing is
+ * left to deliver, the caller closes the flow. */
 bool far_stale(struct proxy *p, struct far_flow *f);
-/* The stale flow has failed with so many bytes, and been told as failed: it is closed when its timer runs out, which is
- * at once, but not in the caller's hands; or after a round trip, if its responder refused. */
+/* The stale flow has failed with so many bytes, and an event told so. Its timer closes it: at once, but not within this
+ * call; or after a round trip, if its responder refused. */
 void far_stale_failed(struct proxy *p, struct far_flow *f, uint64_t bytes);
-/* True if the stale flow has come to its end, and is closed, or will be in the next ticks. To be asked whenever its timer
- * runs out. */
+/* Called whenever the stale flow's timer runs out. True: the flow has ended, and was closed or will be in the next
+ * ticks. */
 bool far_stale_over(struct proxy *p, struct far_flow *f);
 /* The stale flow is closed: the flow that waited for it may send. */
 void far_stale_forgotten(struct proxy *p, const struct far_flow *stale_epoch);
 /* A flow has opened: it waits if there is a stale flow of the same queue pair. */
 void far_stale_first(struct proxy *p, struct far_flow *f);
 
-/* --- what nobody has any more: far_lost.c --- */
+/* --- requests ACKed and lost: far_lost.c --- */
 
-/* The near edge has lost its arena, and may have ACKed more of the flow than came here. */
+/* True if the near edge has lost its arena and may have ACKed more of the flow than came here. */
 bool far_lost_may_owe(const struct proxy *p, const struct far_flow *f);
-/* Names it, and notes where it has ended. */
+/* Raises an event about the flow, and notes where it has ended. */
 void far_lost_note(struct proxy *p, const struct far_flow *f);
-/* The responder waits for pos, below the beginning of the flow: is it what a lost life had? */
+/* The responder waits for pos, below the flow's base: if a lost incarnation ended there, f waits for pos. */
 void far_lost_look(struct proxy *p, struct far_flow *f, uint64_t pos);
-/* A flow has opened: if a life before it was asked for what is missing, it is, too. */
+/* A flow has opened: if an incarnation before waited for a lost PSN, f waits for it, too. */
 void far_lost_successor(struct proxy *p, struct far_flow *f);
-/* The responder goes on where the near edge does: nothing is missing. */
+/* The responder expects what the near edge sends: no packet is missing. */
 void far_lost_over(struct proxy *p, struct far_flow *f);
-/* True if the flow has just failed, because what is missing did not come. To be asked now and then. */
+/* True if the flow has just failed, because the lost packet did not come. Called from far_ask(). */
 bool far_lost_failed(struct proxy *p, struct far_flow *f);
 
 /* --- in order: far_rx.c --- */
 
 /* Moves pos_rx over what is committed and contiguous. */
 void far_advance_rx(struct proxy *p, struct far_flow *f);
-/* A READ's length in PSNs from its first response: FIRST says it by its length, ONLY by being one. */
+/* Learns the READ's length in PSNs from its first response: from the payload of a FIRST, or 1 from an ONLY. */
 void far_learn_from_response(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt);
-/* Frees what arrived below the base, once it is known for good. */
+/* Frees the slots of packets below the base, once base_fixed. */
 void far_drop_below_base(struct proxy *p, struct far_flow *f);
 
 /* --- retries: far_tx.c --- */
 
-/* The retry timer starts anew: as long as the responder was seen to take, doubled with each retry. RFC 6298. */
+/* Starts the retry timer: LanTimeout, or as long as the responder was seen to take, doubled with each retry. RFC
+ * 6298. */
 void far_arm_rto(struct proxy *p, struct far_flow *f);
-/* A measurement of the responder ends if its packet is acked. RFC 6298 2. */
+/* Ends the measurement of the responder's time if the measured packet is acked. RFC 6298 2. */
 void far_rtt_end(const struct proxy *p, struct far_flow *f);
-/* Sends again from pos on, but nothing that is acked. */
+/* Sends again from pos on, but no packet that is acked. */
 void far_go_back(struct proxy *p, struct far_flow *f, uint64_t pos);
-/* What is at pos_acked was lost: half the window, once per window sent; and that of the host. */
+/* The packet at pos_acked was lost: halves the flow's window, once per window sent, and the host's. */
 void far_on_loss(struct proxy *p, struct far_flow *f);
 
 /* --- answers: far_answer.c --- */
 
-/* Everything before `upto` is the responder's. Descriptor first, then the slots. The rest follows if it is very much. */
+/* The responder has everything before `upto`: stores the descriptor, then frees slots. Later ticks do what this call
+ * has no work left for. */
 void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto);
 /* The responder refused at pos, or (syndrome 0) will never answer: the flow's bytes have failed, loudly. */
 void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome);
-/* What was ACKed at lost_pos and behind it is lost, so many bytes as far as can be told. */
+/* The packet at lost_pos did not come: the flow fails, with `bytes` as an estimate of what is lost. */
 void far_fail_lost(struct proxy *p, struct far_flow *f, uint64_t bytes);
-/* If CM has opened another connection of its responder's queue pair the flow fails with what is here, or comes. A set-up
- * that is repeated after a restart, which has forgotten the first, names the flow's own connection. True: it has failed. */
+/* Fails the flow if CM has opened another connection of its responder's queue pair and requests are here or (comes) one
+ * arrives. A CM set-up repeated after a restart names the flow's own connection, and does not count. True: the flow has
+ * failed. */
 bool far_look_replaced(struct proxy *p, struct far_flow *f, bool comes);
 
 /* --- READ and ATOMIC: far_read.c --- */
 
-/* A request that needs its own response goes to the host, for the first time or again. The caller has looked that
- * p->ops_free is not empty. */
+/* A request that needs its own response goes to the host, for the first time or again. The caller has checked
+ * rd_op_left(). */
 void far_op_begin(struct proxy *p, struct far_flow *f, const struct slot_hdr *h);
 /* The oldest operation without all of its responses, NULL if there is none. */
 struct rd_op *far_first_op(const struct far_flow *f);
-/* An ACK of everything before `upto` counts so far: it ends in front of a READ or ATOMIC that has no response. */
+/* Returns how far an ACK of everything before `upto` counts: up to the first READ or ATOMIC without a response. */
 uint64_t far_stop_at_op(struct proxy *p, struct far_flow *f, uint64_t upto);
 /* Forgets all operations. */
 void far_free_ops(struct proxy *p, struct far_flow *f);
@@ -106,56 +109,58 @@ void far_free_ops(struct proxy *p, struct far_flow *f);
 enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint16_t vlan_tci);
 
-/* A READ that the far edge makes for a part of one of the host's, as the host's own look (f->asks). */
+/* Builds a READ for a part of one of the host's. It looks like the host's own packets (f->asks). */
 size_t far_build_read(const struct far_flow *f, uint64_t pos, uint64_t va, uint32_t rkey, uint32_t len,
                       struct lan_tx *tx);
-/* The first operation is to be sent again for what it lacks, nothing else. Once in OP_AGAIN_QUIET_NS, by the timer. */
+/* The first READ is to be sent again for its missing responses alone: by the timer, once in OP_AGAIN_QUIET_NS; or now,
+ * as far as the near edge's credit allows. False: the first operation cannot be sent in part. */
 void far_part_later(struct proxy *p, struct far_flow *f);
 bool far_part_now(struct proxy *p, struct far_flow *f);
-/* It waits for the near edge to have room for what is next. */
+/* True if the first READ waits until the near edge has room for its next response. */
 bool far_awaits_credit(const struct far_flow *f);
-/* Nothing is known of that room any more. */
+/* A new session: the near edge's credit is not known. */
 void far_credit_session_start(struct proxy *p, struct far_flow *f);
-/* It goes into tx; 0: not now. Its length: FAR_PART_LEN. */
+/* The READ for the missing part into tx; 0: not now. Its length: FAR_PART_LEN. */
 #define FAR_PART_LEN 100
 size_t far_part_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx);
-/* Commits a response and sends it on; true also if it is on its way already. False: no room. `urgent`: the reserve of the
- * pool may be used. */
+/* Commits a response and sends it to the near edge; true also if it is on its way already. False: no room. `urgent`:
+ * may use the pool's reserve. */
 bool far_keep_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
                        uint16_t vlan_tci, bool urgent);
 
-/* --- READs of the near edge's: far_again.c --- */
+/* --- READ_AGAIN of the near edge: far_again.c --- */
 
-/* One that is to go to the responder; and into tx. Returns its L3 length. */
+/* True if a repeated READ is to go to the responder; and the READ into tx, returns its L3 length. */
 bool far_again_due(const struct far_flow *f);
 size_t far_again_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx);
-/* A response at pos. False: it is none of theirs. */
+/* Takes a response at pos to a READ that is read again. False: it belongs to none of these. */
 bool far_again_rx(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
                   uint16_t vlan_tci);
-/* Forgets those that have not moved for long; all of them. */
+/* Forgets READs that are read again: those without progress for AGAIN_NS; all. */
 void far_again_expire(struct proxy *p, struct far_flow *f);
 void far_again_free(struct proxy *p, struct far_flow *f);
 
 /* --- marks on responses: far_cnp.c --- */
 
-/* The READ or ATOMIC in that slot goes to the responder. */
+/* The READ or ATOMIC in that slot goes to the responder: notes what the requester's packets look like. */
 void far_cnp_learn(const struct proxy *p, struct far_flow *f, uint32_t slot);
-/* A response was marked on the responder's LAN. */
+/* A response came with CE: a CNP to the responder is due. */
 void far_cnp_due(struct proxy *p, struct far_flow *f);
 
 /* --- room for others: far_evict.c --- */
 
-/* When the pool runs low: flows that drain nothing give up what they hold beyond their minimum, some at a time. */
+/* If the pool runs low: makes flows that drain nothing give up packets beyond their minimum, some at a time. */
 void far_evict_for(struct proxy *p);
-/* For the packet that the flow needs next: its own highest ones beyond a gap are given up. False: it has none. */
+/* Makes room for the packet that the flow needs next: gives up its highest packets beyond a gap. False: it has none. */
 bool far_evict_own(struct proxy *p, struct far_flow *f);
 
 /* --- what survives: far_rebuild.c --- */
 
-/* Writes the flow's descriptor. Before a slot is freed that it makes superfluous, and before the near edge is told. */
+/* Writes the flow's descriptor. Call it before a slot is freed that the descriptor makes superfluous, and before the
+ * near edge is told. */
 void far_store(struct proxy *p, const struct far_flow *f);
 
-/* A packet in the requester's name, as its own ones look: all but what the opcode asks for. */
+/* A packet that looks like the requester's own. The caller sets the fields that the opcode needs. */
 static inline struct roce_pkt far_as_requester(const struct far_flow *f, uint8_t opcode)
 {
 	return (struct roce_pkt){
@@ -174,7 +179,7 @@ static inline struct roce_pkt far_as_requester(const struct far_flow *f, uint8_t
 
 /* --- far_status.c --- */
 
-/* The flow is about to be forgotten: it is remembered among those that have ended. */
+/* The flow is about to be forgotten: adds it to the history of flows that have ended. */
 void far_note_end(struct proxy *p, const struct far_flow *f);
 
 #endif

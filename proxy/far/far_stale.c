@@ -3,40 +3,41 @@
  *
  * Theory of operation
  *
- * A near edge that lost its arena (power, kernel panic) knows nothing of its flows any more. What came from it before
- * is here, and in mode far it was ACKed because it is here: it must reach the responder. So the flow becomes a stale
- * flow: the peer's frames do not find it any more, as names mean something else now (entries of the barrier that are of
- * its life do), it reports to nobody, and goes on delivering what is contiguous, up to the first READ or ATOMIC: that
- * and what is behind it was never ACKed, and its responses have no way back.
+ * A near edge that lost its arena (power, kernel panic) knows its flows no more. Requests that came before are here,
+ * and in mode far they were ACKed because they are here: they must reach the responder. So the far flow becomes a stale
+ * flow. Frames of the peer do not find it any more, as wire ids have new meanings; barrier entries written in its epoch
+ * do. It reports to no edge, and delivers its contiguous requests up to the first READ or ATOMIC: that operation and
+ * requests behind it were never ACKed, and its responses would have no way back.
  *
- * The host goes on with the same queue pair, and the new near edge opens a flow for it, which begins somewhere in what
- * the stale flow holds, or right behind it. That one, the successor, sends nothing until the stale flow is gone; then
- * the responder says where it stands, as for any flow whose beginning was not seen. No snapshot of the new life can
- * name a stale flow, so whatever heeds the barrier waits for all stale flows between its machines (barrier_far.c).
+ * The host goes on with the same queue pair, and the near edge opens a new flow for it, which begins within the
+ * requests of the stale flow, or right behind them. This successor sends nothing until the stale flow is gone. Then the
+ * responder's answer tells what it has, as for any flow whose beginning was not seen. No snapshot written in the new
+ * epoch can name a stale flow, so a packet that the barrier holds waits for all stale flows between its machines
+ * (barrier_far.c).
  *
- * A stale flow whose responder makes no progress for StallAfter has failed, loudly. It is closed at once
- * (far_stale_failed()): its near edge, which closes other failed flows, does not know it.
+ * A stale flow whose responder makes no progress for StallAfter fails, with an event. It is closed at once
+ * (far_stale_failed()), because its near edge, which closes other failed flows, does not know it.
  *
- * So has one whose responder refuses. A refusal moves the responder's queue pair to the error state (IBTA 9.9.3),
- * whichever life that queue pair was in, and a refusal is said once. So the successor, which nobody would answer any
- * more, and which would be sent until the queue pair is recovered and takes its bytes, fails as well. It is told the
- * responder's NAK as if it had been answered by it, because its near edge knows neither pair nor count. The stale flow
- * stays for a round trip: a flow that opens until then was opened by a host that could not have heard of the refusal.
- * A flow that CM has paired is of another life of the queue pair, which the refusal was not about.
+ * A stale flow whose responder refuses fails, too. The refusal moves the responder's queue pair to the error state
+ * (IBTA 9.9.3), whichever incarnation that queue pair was in, and the responder sends its NAK once. So the successor
+ * fails as well: no responder would answer it, and if it went on sending, a recovered queue pair could take its bytes.
+ * The successor reports the NAK as if it had got it, together with the pair and the MSN, which its near edge does not
+ * know. The stale flow stays for a round trip: the host of a flow that opens until then could not have heard of the
+ * refusal. A flow that CM has paired is another incarnation of the queue pair, which the refusal was not about.
  *
  *     stale      acked = refused ........... rx ......?
  *     successor  base ..... or ..... base ......... or base
  *                NAK at refused      NAK at base    NAK at rx
  *
- * Where the successor begins behind the refused place, its host was ACKed past that place early, in mode near or far:
- * the NAK acknowledges no more of it than what was committed here. A host that was ACKed even beyond that ignores the
- * NAK, and meets silence. */
+ * If the successor begins behind the refused position, its host was ACKed past that position early, in mode near or
+ * far: the NAK acknowledges no more than what was committed here. A host that was ACKed even beyond ignores the NAK,
+ * and gets no other answer. */
 #include "far_priv.h"
 
 #include "pair.h"
 #include "proxy/wan/wan.h"
 
-/* Where the first request at or behind pos_acked lies that needs its own response, pos_rx if there is none. */
+/* The position of the first request from pos_acked on that needs its own response; pos_rx if there is none. */
 static uint64_t first_own(struct proxy *p, const struct far_flow *f)
 {
 	for (uint64_t pos = f->pos_acked; pos < f->pos_rx;) {
@@ -49,7 +50,7 @@ static uint64_t first_own(struct proxy *p, const struct far_flow *f)
 	return f->pos_rx;
 }
 
-/* Gives back the slots of what will not be delivered. */
+/* Frees the slots of requests from `from` on, which will not be delivered. */
 static void free_from(struct proxy *p, struct far_flow *f, uint64_t from)
 {
 	for (uint64_t pos = from; f->held_bytes && pos < f->pos_rx_max; pos++) {
@@ -88,8 +89,8 @@ bool far_stale(struct proxy *p, struct far_flow *f)
 	return true;
 }
 
-/* As far behind the refused place, but not beyond `end`, as the stale flow's host may have been ACKed for what came
- * here; and how many messages end on the way. */
+/* The end, at most `end`, of the requests from the refused position on that the stale flow's host may have been ACKed;
+ * *msgs: the messages that end in them. */
 static uint64_t acked_early(struct proxy *p, const struct far_flow *stale, uint64_t end, uint32_t *msgs)
 {
 	uint64_t pos = stale->nak_pos;
@@ -105,8 +106,9 @@ static uint64_t acked_early(struct proxy *p, const struct far_flow *stale, uint6
 	return pos;
 }
 
-/* The refusal of the stale flow answers the successor at pos, where the responder counts so many messages more than at
- * the refused place. Not if the near edge could not count from there, or somebody else has the requester's QPN. */
+/* Gives the successor f the stale flow's pair, and the NAK at pos, where the responder would count msgs messages more
+ * than at the refused position. Does nothing if the near edge could not use pos, or another flow has the requester's
+ * QPN. */
 static void learn_refusal(struct proxy *p, const struct far_flow *stale, struct far_flow *f, uint64_t pos,
                           uint32_t msgs)
 {
@@ -136,7 +138,7 @@ static void refuse_successor(struct proxy *p, const struct far_flow *stale, stru
 	far_fail(p, f, pos, stale->syndrome);
 }
 
-/* False: there are more, and no work is left for them in this call. */
+/* Refuses all successors. False: no work is left in this call for the rest of them. */
 static bool refuse_successors(struct proxy *p, const struct far_flow *stale)
 {
 	uint32_t i = far_dest_hash(&stale->src, &stale->dst, stale->dest_qpn);
@@ -154,7 +156,7 @@ static bool refuse_successors(struct proxy *p, const struct far_flow *stale)
 
 bool far_stale_over(struct proxy *p, struct far_flow *f)
 {
-	bool owes = f->pos_acked < f->pos_rx && !f->failed; /* of one that has failed nothing is left to deliver */
+	bool owes = f->pos_acked < f->pos_rx && !f->failed; /* a failed flow delivers nothing any more */
 
 	if (owes && p->now_ns < f->last_progress_ns + p->cfg.stall_ns)
 		return false;
@@ -172,7 +174,7 @@ bool far_stale_over(struct proxy *p, struct far_flow *f)
 
 void far_stale_failed(struct proxy *p, struct far_flow *f, uint64_t bytes)
 {
-	count(p, CTR_BYTES_FAILED, bytes); /* of other flows the near edge counts them */
+	count(p, CTR_BYTES_FAILED, bytes); /* for flows that are not stale the near edge counts them */
 	timer_set(&p->timers, &f->rto, p->now_ns + (f->syndrome ? proxy_rtt_min_ns(p) : 0));
 }
 

@@ -794,8 +794,8 @@ enum pair_whose pair_whose(struct proxy *p, struct far_flow *f, const struct roc
 		return PAIR_ITS_OWNERS;
 	if (pos >= f->pos_base && pos < f->pos_tx_max &&
 	    p->now_ns < max_u64(f->retried_ns, f->last_progress_ns) + VOID_QUIET_NS) {
-		/* The answer may have been overtaken by another one of the owner's, or be to a packet sent twice. If it is
-		 * the probed flow's, that flow goes on asking until the owner was quiet for VOID_QUIET_NS. */
+		/* The answer may have been overtaken by another one of the owner's, or be to a packet sent twice. If it
+		 * is the probed flow's, that flow goes on asking until the owner was quiet for VOID_QUIET_NS. */
 		if (!hp->doubted)
 			p->far[hp->prober].probe_repeats = 0;
 		hp->doubted = true;

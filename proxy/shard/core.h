@@ -748,7 +748,7 @@ struct proxy {
 	struct dnode near_work, far_work;       /* flows with work left for the next tick ... */
 	struct dnode dead_slots;                /* ... and slots that are to be freed, by slot_meta.node */
 	struct dnode pairs_free, hosts_free;
-	struct dnode pairs_unasked, pairs_left; /* host pairs without flows, in quarantine, oldest first: never had one; had */
+	struct dnode pairs_unasked, pairs_left; /* host pairs in quarantine that never had a flow; that have none left */
 	uint32_t *near_inc;                     /* last incarnation of each near index: never used twice */
 	uint64_t births;                        /* near flows ever opened in this arena */
 	struct near_flow *near_found;           /* the last flow found by its key: packets of a flow come in runs */
@@ -770,7 +770,7 @@ struct proxy {
 	struct dnode held_packets; /* struct held packet: packets for hosts that are not RC */
 	struct dnode far_cnps;  /* far flows whose responder is to be sent a CNP */
 	struct dnode lan_ready; /* struct hostpair with far flows that may send to their host */
-	uint64_t begins_ns;     /* pacing clock of flows' first packets, which go in front: half of the rate. near_wan.c */
+	uint64_t begins_ns;     /* pacing clock of flows' first packets, which go in front. near_wan.c */
 	struct lost_life *lost; /* nlost of them, a power of two */
 	uint32_t nlost;
 	struct dnode stale_flows; /* far flows of arenas that the peer has lost */

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * A far flow is a requester that sends another's requests. Packets come over the WAN in any order and are put in place
- * by position (far_rx.c); what is contiguous goes to the host in order (far_tx.c), and the host's answers move what is
- * acked (far_answer.c, far_read.c), which is reported back (far_report.c):
+ * A far flow acts as the requester towards its host. Requests come over the WAN in any order and are put in place by
+ * position (far_rx.c). Contiguous ones go to the host in order (far_tx.c). The host's answers move pos_acked
+ * (far_answer.c, far_read.c), which is reported to the near edge (far_report.c):
  *
  *     base ....... acked ............ tx ............ rx ............ rx_max
  *          freed         in flight       ready to go      with holes
  *
- * A flow is made by the first frame that names it, be that its FLOW_OPEN or a packet. One whose FLOW_OPEN is still
- * under way keeps what arrives but sends nothing: where it begins is not known. A frame of a later incarnation ends
- * the life that is here, loudly if its responder lacks bytes; one of an earlier incarnation is stale.
+ * The first frame that names a flow makes it, be it FLOW_OPEN or a packet. A flow whose FLOW_OPEN has not come keeps
+ * packets but sends none, as its beginning is not known. A frame of a later incarnation ends the flow, with an event if
+ * its responder lacks bytes; a frame of an earlier incarnation is dropped as stale.
  *
- * FLOW_CLOSE ends a flow. It may be lost, and a late copy of a packet may make a flow anew after it, so a flow that
- * never opened, makes no progress, or is idle, reports from time to time, and the near edge closes again what it does
- * not know.
+ * FLOW_CLOSE ends a flow. FLOW_CLOSE may be lost, and a late copy of a packet may make the flow again after it. So a
+ * flow that never opened, makes no progress, or is idle, reports from time to time, and the near edge closes again
+ * flows that it does not know.
  *
- * A near edge that comes back without its arena has forgotten its flows; what came from them before: far_stale.c; what
- * did not come: far_lost.c. */
+ * A near edge that comes back without its arena has forgotten its flows. Requests that came before: far_stale.c; those
+ * that did not come: far_lost.c. */
 #include "far_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -25,10 +25,10 @@
 #include "pair.h"
 #include "proxy/wan/wan_lane.h"
 
-#define EVICT_IDLE_NS  1000000000ull /* a flow that made no progress for so long may make room for another */
-#define ASK_WAITING_NS 1000000000ull /* a FLOW_OPEN that was lost has been repaired, a live responder has answered */
+#define EVICT_IDLE_NS  1000000000ull /* a flow without progress for so long may be closed for another one */
+#define ASK_WAITING_NS 1000000000ull /* by then a lost FLOW_OPEN is repaired, and a live responder has answered */
 #define ASK_LOOK_NS    10000000000ull
-#define ASK_IDLE_NS    30000000000ull /* a flow of which nothing was heard for so long may have been forgotten */
+#define ASK_IDLE_NS    30000000000ull /* the near edge may have forgotten a flow without progress for so long */
 
 void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 {
@@ -53,7 +53,7 @@ void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 
 void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos)
 {
-	far_free_ops(p, f); /* what was sent was too early to be answered */
+	far_free_ops(p, f); /* operations that were sent came too early for the responder to answer */
 	f->pos_base = f->pos_freed = f->pos_acked = f->pos_tx = f->pos_tx_max = f->pos_rx = pos;
 	f->pos_rx_max = max_u64(f->pos_rx_max, pos);
 	f->msgs_acked = 0;
@@ -63,8 +63,8 @@ void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos)
 	memset(f->resp_got, 0, sizeof(f->resp_got));
 }
 
-/* Table full: of the next flows in it the one that has been idle for longest, and for long enough, is forgotten. If it
- * speaks again it is opened again. */
+/* The table is full: closes the flow idle for longest, at least EVICT_IDLE_NS, of those that this call's work allows to
+ * look at. If its host sends again, the flow is opened again. */
 static void evict(struct proxy *p)
 {
 	struct far_flow *victim = NULL;
@@ -137,7 +137,7 @@ void far_close(struct proxy *p, struct far_flow *f)
 		far_stale_forgotten(p, f);
 }
 
-/* Closes an earlier life of the flow, loudly if the responder lacks bytes of it. */
+/* Closes an earlier incarnation of the flow, with an event if the responder lacks bytes of it. */
 static void supersede(struct proxy *p, struct far_flow *f, enum proxy_failure why)
 {
 	if (f->open && f->pos_acked < f->pos_rx)
@@ -212,7 +212,7 @@ void far_session_start(struct proxy *p, struct far_flow *f)
 			far_lost_note(p, f);
 		if (!FAULT(FAULT_ORPHAN_DROPPED) && far_stale(p, f))
 			return;
-		supersede(p, f, FAILURE_BUFFER_LOST); /* the peer has lost its memory of it: its numbers begin anew */
+		supersede(p, f, FAILURE_BUFFER_LOST); /* the peer has lost the arena in which f was numbered */
 		return;
 	}
 	if (!f->peer_epoch)

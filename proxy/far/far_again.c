@@ -3,17 +3,17 @@
  *
  * Theory of operation
  *
- * A host has lost READ responses that its edge gave it, and has asked again (near_again.c). READ_AGAIN brings its request
- * for them. It goes to the responder, which executes it anew, and the responses cross to their positions, which lie
- * below all that the flow waits for itself:
+ * A host has lost READ responses that its edge gave it, and has asked again (near_again.c). READ_AGAIN carries a
+ * request for them. The responder executes the request anew, and the responses cross to their positions, which lie
+ * below those that the flow itself waits for:
  *
  *     | answered: parts of it are read again | resp_next: the first operation | later ones
  *
- * The first of them is what the near edge waits for: it may use the reserve of the pool, which may be full of what comes
- * behind it and finds no room there. They may overtake each other by AGAIN_AHEAD. What is lost on this LAN is asked for
- * again, with all that follows it: AGAIN_QUIET_NS after the last one came, or after LanTimeout without any, AGAIN_TRIES
- * times in a row. All else is left to the host, which repeats what it lacks. So a record lives for AGAIN_NS after its
- * last progress at most, and goes for others. */
+ * The near edge waits for the first of these responses. So the first one may use the pool's reserve: the pool may be
+ * full of later responses for which the near edge has no room. Responses may overtake each other by AGAIN_AHEAD.
+ * Responses lost on this LAN are asked for again, with all that follow: AGAIN_QUIET_NS after the last one came, or
+ * after LanTimeout without any, AGAIN_TRIES times in a row. Beyond that the host repeats what it lacks. So a record
+ * lives for at most AGAIN_NS after its last progress, and may be freed for others. */
 #include "far_priv.h"
 
 #include "proxy/roce/icrc.h"
@@ -62,7 +62,7 @@ static struct rd_op *at(const struct far_flow *f, uint64_t pos)
 	return NULL;
 }
 
-/* A place for one more: of one that has not moved for long, or of the oldest. */
+/* A record for one more; frees the oldest if that made no progress for AGAIN_NS, or if there are AGAINS_MAX. */
 static struct rd_op *take(struct proxy *p, struct far_flow *f)
 {
 	struct rd_op *op = first(f);
@@ -78,7 +78,7 @@ static struct rd_op *take(struct proxy *p, struct far_flow *f)
 	return op;
 }
 
-/* The request says what the frame says, and is the flow's. */
+/* True if the request in the frame is a READ of the flow for the frame's positions. */
 static bool fits(const struct far_flow *f, const struct wan_read_again *r, struct roce_pkt *pkt)
 {
 	return roce_parse(r->packet, r->packet_len, pkt) == DROP_NONE && pkt->len == r->packet_len &&
@@ -87,13 +87,14 @@ static bool fits(const struct far_flow *f, const struct wan_read_again *r, struc
 	       r->psns == roce_read_psns(pkt->reth_len, f->pmtu ? f->pmtu : LAN_MTU_PAYLOAD_MAX);
 }
 
-/* The responder has executed it, and the flow does not wait for its responses itself. */
+/* True if the responder has executed the READ at pos and the flow itself does not wait for that response. */
 static bool answered(const struct far_flow *f, uint64_t pos)
 {
 	return pos < (far_first_op(f) ? f->resp_next : f->pos_acked);
 }
 
-/* The responses from there on that are still here, as the near edge refused them, go at once. True: these are all. */
+/* Sends responses of that range at once that are still here because the near edge refused them. True: all of
+ * them are. */
 static bool send_refused(struct proxy *p, struct lane *l, const struct far_flow *f, const struct wan_read_again *r)
 {
 	uint32_t n = 0;
@@ -123,7 +124,7 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 		return;
 	}
 	if (send_refused(p, l, f, r) || !answered(f, r->pos))
-		return; /* it comes anyway */
+		return; /* the responses come anyway */
 	op = at(f, r->pos);
 	if (op && op->pos + op->psns == r->pos + r->psns && p->now_ns < op->again_heard_ns + AGAIN_QUIET_NS)
 		return; /* a copy */
@@ -153,7 +154,7 @@ static struct rd_op *due(const struct far_flow *f)
 	return NULL;
 }
 
-/* When the responder is asked for the rest of it once more. */
+/* When the responder is asked for the rest of op once more. */
 static uint64_t until_again(const struct proxy *p, const struct rd_op *op)
 {
 	bool hole = op->again_got || op->again_lost;

@@ -3,13 +3,12 @@
  *
  * Theory of operation
  *
- * What the responder says: an ACK or NAK also acknowledges everything before its PSN (IBTA 9.7.5.1), which is settled:
- * descriptor first, then the slots are freed and the near edge is told. RNR NAKs stop the flow for the time they name,
- * sequence NAKs send it back, all others end it.
+ * An ACK or NAK also acknowledges everything before its PSN (IBTA 9.7.5.1). These positions are settled: the descriptor
+ * is stored, slots are freed, the near edge is told. An RNR NAK stops the flow for the time that it carries, a sequence
+ * NAK makes it go back, any other NAK ends it.
  *
- * An answer counts only for what was sent, and only for the flow whose it is (pair.c). The first answer of all makes
- * the pair, and tells how many messages the responder has counted; it becomes the template of the ACKs that the near
- * edge will make. */
+ * An answer counts only for packets that were sent, and only for the flow that it is for (pair.c). A flow's first
+ * answer makes the pair and tells the responder's MSN. It becomes the template of the ACKs that the near edge sends. */
 #include "far_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -20,7 +19,8 @@
 #include "proxy/util/probe.h"
 #include "proxy/wan/share.h"
 
-/* Messages and bytes under way in [pos_acked, upto), which has been acknowledged. Returns how far it has come. */
+/* Counts messages and bytes of [pos_acked, upto), which was acknowledged. Returns how far the work of this call
+ * reached. */
 static uint64_t settle_counts(struct proxy *p, struct far_flow *f, uint64_t upto)
 {
 	uint64_t pos = f->pos_acked;
@@ -42,7 +42,7 @@ static uint64_t settle_counts(struct proxy *p, struct far_flow *f, uint64_t upto
 	return min_u64(pos, upto);
 }
 
-/* What is settled; the rest later. */
+/* Frees slots of settled requests as far as this call's work allows. */
 static void free_some(struct proxy *p, struct far_flow *f)
 {
 	uint64_t from = f->pos_freed, held = f->held_bytes;
@@ -81,7 +81,7 @@ static void progress(struct proxy *p, struct far_flow *f, uint32_t acked_bytes)
 	if (f->rnr_bytes)
 		f->rnr_bytes = f->rnr_bytes < f->window_bytes / 2 ? 2 * f->rnr_bytes + 512 : 0;
 	if (f->rnr)
-		; /* the timer ends the wait that the responder asked for */
+		; /* f->rto ends the wait of the RNR NAK */
 	else if (f->pos_tx > f->pos_acked)
 		far_arm_rto(p, f);
 	else
@@ -94,9 +94,9 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 	uint32_t out;
 
 	if (f->stale_epoch)
-		upto = min_u64(upto, f->pos_rx); /* more was sent, and given up */
+		upto = min_u64(upto, f->pos_rx); /* packets beyond were sent, and given up by far_stale() */
 	if (upto > f->pos_rx && upto > f->pos_tx)
-		upto = max_u64(f->pos_rx, f->pos_tx); /* the rest was evicted: it comes again, and is ACKed again */
+		upto = max_u64(f->pos_rx, f->pos_tx); /* evicted packets come again, and are ACKed again */
 	if (upto <= from)
 		return;
 	out = f->bytes_out;
@@ -119,18 +119,19 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 	lan_host_less(p, f);
 	lan_host_acked(p, f, out - f->bytes_out);
 	if (f->stale_epoch && f->pos_acked >= f->pos_rx)
-		timer_set(&p->timers, &f->rto, p->now_ns); /* it is over, but its caller is not done with it */
+		timer_set(&p->timers, &f->rto, p->now_ns); /* the stale flow is over; closed later, as the caller uses f */
 	far_report(p, f, f->mode == ACK_MODE_HOST || f->pair_due);
 	barrier_progress(p, f);
 }
 
-/* A portion of what was acknowledged, so that there is work left to settle what was looked through for READs. */
+/* Settles a portion of what was acknowledged: far_stop_at_op() takes work, too, and some must be left for
+ * far_settle(). */
 static void settle_some(struct proxy *p, struct far_flow *f)
 {
 	uint64_t upto = min_u64(f->pos_ack_seen, f->pos_acked + CALL_WORK / 4), stop = far_stop_at_op(p, f, upto);
 
 	far_settle(p, f, stop);
-	/* What was evicted since is not settled: it comes again, and so does its ACK. */
+	/* If packets were evicted since, pos_acked < upto: they come again, and so does their ACK. */
 	if (stop == upto && f->pos_acked == upto && upto < f->pos_ack_seen) {
 		f->settling = true;
 		far_work_later(p, f);
@@ -171,7 +172,7 @@ static void fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t synd
 	far_report(p, f, true);
 	barrier_progress(p, f);
 	if (f->stale_epoch)
-		far_stale_failed(p, f, f->lost ? 0 : bytes); /* what is lost was counted */
+		far_stale_failed(p, f, f->lost ? 0 : bytes); /* far_fail_lost() has counted the bytes */
 }
 
 void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome)
@@ -204,10 +205,9 @@ void far_mispaired(struct proxy *p, struct far_flow *f, uint32_t requester_qpn)
 
 /* --- ACK and NAK --- */
 
-/* First answer ever: whose QPN it names, and how many messages the responder has counted, from which the near edge
- * works out the MSN of every ACK. A READ response, whichever, counts its READ already; if the READ is one that the host
- * repeats, perhaps what the responder has executed behind it, too, and nobody here can tell: both edges may have lost
- * their buffers. */
+/* The first answer of a flow: notes the template and the responder's MSN, from which the near edge computes the MSN of
+ * every ACK. The MSN of a READ response counts its READ. If the host repeats that READ, the MSN may also count messages
+ * that the responder executed behind it. Neither edge can tell if both have lost their arenas. */
 static void learn_pair(struct far_flow *f, const struct roce_pkt *pkt, uint64_t at_pos)
 {
 	struct roce_pkt ack = *pkt;
@@ -218,13 +218,13 @@ static void learn_pair(struct far_flow *f, const struct roce_pkt *pkt, uint64_t 
 	f->pair_at_pos = at_pos;
 	f->pair_msn = pkt->aeth_msn;
 	f->pair_by_response = f->pair_msn_late = pkt->opcode != RC_ACK && !FAULT(FAULT_LATE_COUNT_TRUSTED);
-	if (pkt->opcode != RC_ACK) /* it counts its READ or ATOMIC already */
+	if (pkt->opcode != RC_ACK) /* a response's MSN counts its READ or ATOMIC */
 		f->pair_msn = (f->pair_msn - 1) & ROCE_PSN_MASK;
 	else if ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK)
 		f->pair_at_pos++;
 }
 
-/* The responder expects something below what we took for the beginning. */
+/* The responder expects a PSN below pos_base: the flow begins there. */
 static enum proxy_drop nak_below_base(struct proxy *p, struct far_flow *f, uint64_t pos)
 {
 	far_begin_at(p, f, pos);
@@ -259,10 +259,10 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 		f->notes.n.rnr_naks++;
 		f->notes.rnr_ns = p->now_ns;
 		f->notes.rnr_timer = pkt->aeth_syndrome & 0x1f;
-		f->last_progress_ns = p->now_ns; /* it lives, and the near edge may know */
+		f->last_progress_ns = p->now_ns; /* an RNR NAK is a sign of life, which the near edge is told */
 		far_report(p, f, false);
 		f->rnr = true;
-		f->rnr_bytes = 1; /* one packet at a time: it may have as few receives the next time */
+		f->rnr_bytes = 1; /* one packet at first: the responder may post only one receive */
 		barrier_progress(p, f);
 		far_go_back(p, f, pos);
 		timer_set(&p->timers, &f->rto, p->now_ns + roce_rnr_timer_ns(pkt->aeth_syndrome & 0x1f));
@@ -271,24 +271,24 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 	if (pkt->aeth_syndrome != AETH_NAK_PSN_SEQ) {
 		count(p, CTR_ERR_NAKS_RX, 1);
 		if (f->stale_epoch)
-			learn_pair(f, pkt, pos); /* its successor is told the same */
-		far_fail(p, f, op && op->pos < pos ? op->pos : pos, pkt->aeth_syndrome); /* its answer was lost */
+			learn_pair(f, pkt, pos); /* for learn_refusal() */
+		far_fail(p, f, op && op->pos < pos ? op->pos : pos, pkt->aeth_syndrome); /* op's response was lost */
 		return DROP_NONE;
 	}
 	count(p, CTR_NAKS_RX, 1);
 	if (f->rnr)
-		return DROP_NONE; /* about what was behind the packet that is waited for */
+		return DROP_NONE; /* about packets behind the one that was not ready */
 	f->notes.n.seq_naks++;
 	far_on_loss(p, f);
 	far_go_back(p, f, pos);
 	return DROP_NONE;
 }
 
-#define AHEAD_RETRIES 2 /* no late answer of another life comes twice to what is repeated for the third time */
+#define AHEAD_RETRIES 2 /* a late answer of another incarnation does not come twice after so many retries */
 
-/* The responder has more than this life of the edge has sent it, from an earlier one whose arena is gone, or from
- * before there was one: it answers what is repeated with an ACK of the last that it has. All that is here before that
- * need not be sent. Where nobody has told that it may be so the responder is believed when it insists. */
+/* The responder may have more than was sent since the edge's start: from an arena that is gone, or from before there
+ * was an edge. It answers a repeated packet with an ACK of its last PSN. Packets here before that PSN need not be sent.
+ * If f->resumed does not say so, the responder is believed when it ACKs the same PSN twice. */
 static void catch_up(struct far_flow *f, uint64_t pos)
 {
 	if (!f->resumed && pos >= f->pos_tx_max && f->retries >= AHEAD_RETRIES) {
@@ -298,7 +298,7 @@ static void catch_up(struct far_flow *f, uint64_t pos)
 	if (!f->resumed)
 		return;
 	if (pos < f->pos_tx_max)
-		f->resumed = false; /* they are level */
+		f->resumed = false; /* the responder is not ahead any more */
 	else
 		f->pos_tx_max = max_u64(f->pos_tx_max, min_u64(pos + 1, f->pos_rx));
 }
@@ -322,9 +322,9 @@ static enum proxy_drop rx_ack(struct proxy *p, struct far_flow *f, const struct 
 	return DROP_NONE;
 }
 
-/* --- whose answer --- */
+/* --- which flow an answer is for --- */
 
-/* A second answer at another PSN makes a provisional pair a fact. */
+/* A second answer at another PSN confirms a provisional pair. */
 static void confirm_pair(struct proxy *p, struct far_flow *f, uint64_t before)
 {
 	if (f->pairing != PAIR_PROVISIONAL || f->pos_acked == before || before == f->pos_base)
@@ -335,7 +335,7 @@ static void confirm_pair(struct proxy *p, struct far_flow *f, uint64_t before)
 	far_report(p, f, false);
 }
 
-/* The responder has counted what is before the PSN of a NAK, or up to that of an ACK: neither more nor less. */
+/* The MSN of an ACK counts exactly the messages up to its PSN, that of a NAK those before its PSN. */
 static void count_exactly(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt, uint64_t at_pos)
 {
 	f->pair_at_pos = at_pos + ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK);
@@ -347,7 +347,7 @@ static void count_exactly(struct proxy *p, struct far_flow *f, const struct roce
 	far_report(p, f, true);
 }
 
-/* The position that a first answer speaks of: a response may be one from the middle of its READ. */
+/* The position that a first answer is about. For a response it is the start of its READ. */
 static uint64_t answered_pos(const struct far_flow *f, const struct roce_pkt *pkt)
 {
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn), start = pos;
@@ -374,7 +374,7 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 
 	if ((!f || (f->pos_tx_max <= f->pos_acked && !f->nops)) && end_to_end_asked(p, &pkt->dst, &pkt->src) &&
 	    !FAULT(FAULT_END_TO_END_CLAIMED))
-		return raw_rx(p, l3, pkt, vlan_tci); /* perhaps to a request that has no flow */
+		return raw_rx(p, l3, pkt, vlan_tci); /* perhaps an answer to a request without a flow */
 	whose = f ? pair_whose(p, f, pkt) : PAIR_ANOTHERS;
 	if (whose == PAIR_NOBODYS)
 		return drop(p, DROP_LAN_ACK_UNMATCHED);
@@ -388,7 +388,7 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 		return drop(p, DROP_LAN_ACK_UNMATCHED);
 	before = f->pos_acked;
 	at_pos = answered_pos(f, pkt);
-	if (first && !FAULT(FAULT_PAIR_STORED_HALF)) /* the next line may store the flow, and after a kill nobody tells a pair */
+	if (first && !FAULT(FAULT_PAIR_STORED_HALF)) /* before rx_ack(), which may store f: after a kill no pair is told */
 		learn_pair(f, pkt, at_pos);
 	if (pkt->opcode == RC_ACK)
 		d = rx_ack(p, f, pkt);

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* far_evict.c - packets that flows which drain nothing give up for others.
+/* far_evict.c - flows that drain nothing give up packets for others.
  *
  * Theory of operation
  *
- * Credit bounds what flows may hold, but not who has died since: one responder after another may stop with what its
- * rate had earned it. Whatever the far edge holds the near edge holds too, until the responder has it. So when the pool
- * runs low, flows that drain nothing give up their highest packets, down to the guaranteed minimum, and the near edge
- * is told to send them again one day:
+ * Credit bounds what flows may hold, but a responder may die after its rate has earned it a large credit, and one after
+ * another may do so. The near edge holds each packet, too, until the responder has it. So when the pool runs low, flows
+ * that drain nothing give up their highest packets, down to the guaranteed minimum, and the near edge is told to send
+ * them again later:
  *
  *     acked ... tx ........ keep ........ rx .... rx_max
  *           sent     minimum     given up, from the top
  *
- * "Told" is a new again_round in FLOW_REPORT, and from where. It must not be missed: if two rounds pass before the near
- * edge hears of one, the later one names the lower of the two places. Packets beyond the credit, which now ends where
- * the flow ends, were sent before and are dropped here as they come; the near edge takes none of their acknowledgements
- * for the truth (take_back() in near_wan.c).
+ * FLOW_REPORT tells it by a new again_round and again_from. No round may be missed: if two rounds pass before the near
+ * edge hears of one, the later one carries the lower again_from. The credit now ends where the flow's packets end.
+ * Packets beyond it that were sent before are dropped as they arrive, and the near edge ignores acknowledgements of
+ * them (take_back() in near_wan.c).
  *
- * The packet that a flow needs next is always admitted: if there is no room for it even so, the highest one of the same
- * flow beyond the gap goes. */
+ * The packet that a flow needs next is always admitted: if there is no room, the flow's highest packet beyond the gap
+ * is given up. */
 #include "far_priv.h"
 
 #include "proxy/wan/share.h"
 
 #define EVICT_STEP    16         /* packets at a time: each arriving packet may make room for more than itself */
 #define LOOK_STEP     64         /* flows at a time */
-#define LOOK_AGAIN_NS 1000000ull /* none of them was stuck: not for each packet again */
+#define LOOK_AGAIN_NS 1000000ull /* after a walk over all flows */
 
-/* Where the flow's guaranteed minimum ends. What was sent to the host stays while an operation waits for its answer; in
- * mode far what is in order has been ACKed because it is here. */
+/* The end of the packets that the flow keeps: its guaranteed minimum; packets that were sent to the host, while an
+ * operation waits for its answer; and in mode far all in order, which were ACKed because they are here. */
 static uint64_t keep_until(struct proxy *p, const struct far_flow *f)
 {
 	uint64_t pos = f->pos_acked, bytes = 0;

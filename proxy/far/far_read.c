@@ -6,19 +6,19 @@
  * READ and ATOMIC: their responses are taken in PSN order, committed, and cross as packets of their own. Those that
  * overtake others are noted in a bitmap.
  *
- * A READ that lost a response is sent again for what it lacks, as requesters do (IBTA 9.7.5.1.3): with the PSN of the
- * first response that is missing, its address moved on and its length cut, to what there is room for here. So a READ
- * that is larger than the pool comes in parts. It was sent whole first: the responder counts it once, and all that
- * follows has the PSNs and MSNs that it would have without an edge. Responses of later READs that were dropped
- * meanwhile are asked for in the same way, each when its turn comes. What is taken twice is dropped by position.
+ * A READ that lost a response is sent again for the missing ones, as requesters do (IBTA 9.7.5.1.3): with the PSN of
+ * the first missing response, the address moved on, and the length cut to the room here. So a READ larger than the pool
+ * comes in parts. It was sent whole first: the responder counts it once, and all later requests have the PSNs and MSNs
+ * that they would have without an edge. Responses of later READs that were dropped meanwhile are asked for in the same
+ * way, each when its READ is the first. A response that comes twice is dropped by position.
  *
  * FLUSH and ATOMIC WRITE are operations of one PSN like ATOMICs; their answer is a READ response without a byte.
  *
- * What the near edge has no room for (RESP_CREDIT, near_credit.c) is dropped and asked for in the same way, when it has:
- * kept here, it would take the room of all others. The READ waits for that without a timer, and its responder is not
- * called silent for it.
+ * Responses beyond the near edge's room (RESP_CREDIT, near_credit.c) are dropped here, as they would take the room of
+ * all other flows, and are asked for in the same way once the near edge has room. The READ waits for that without a
+ * timer, and its responder does not count as silent meanwhile.
  *
- * ACKs stop in front of an operation without its responses: one past it is an implied NAK (IBTA 9.7.5.1.4). */
+ * ACKs count only up to an operation without its responses: an ACK past it is an implied NAK (IBTA 9.7.5.1.4). */
 #include "far_priv.h"
 
 #include "proxy/roce/icrc.h"
@@ -38,7 +38,7 @@ void far_op_begin(struct proxy *p, struct far_flow *f, const struct slot_hdr *h)
 			return;
 	op = rd_op_take(p, OP_FOR_FAR);
 	if (!op)
-		return; /* far_lan_tx asked for one before */
+		return; /* cannot be: next_slot() has checked rd_op_left() */
 	*op = (struct rd_op){.node = op->node, .pos = h->pos, .psns = h->psns, .opcode = h->opcode, .again_ns = p->now_ns};
 	if (dlist_empty(&f->ops) && f->resp_next < op->pos)
 		f->resp_next = op->pos;
@@ -63,9 +63,9 @@ static void op_end(struct proxy *p, struct far_flow *f, struct rd_op *op)
 		far_part_now(p, f);
 }
 
-/* A responder knows more than an edge that has been restarted: it answers the first request that is repeated with an
- * ACK of the last one it ever had. What has not been sent again is not among the operations yet. Returns the first one
- * with responses of its own before upto, else upto. */
+/* After a restart of the edge a responder answers the first repeated request with an ACK of the last one it ever had.
+ * Requests that were not sent again have no operation yet. Returns the position of the first of them before upto that
+ * needs its own response, else upto. */
 static uint64_t stop_at_unsent(struct proxy *p, struct far_flow *f, uint64_t upto)
 {
 	for (uint64_t pos = max_u64(f->pos_tx, f->pos_acked); pos < min_u64(upto, f->pos_rx);) {
@@ -73,7 +73,7 @@ static uint64_t stop_at_unsent(struct proxy *p, struct far_flow *f, uint64_t upt
 		const struct slot_hdr *h = slot == SLOT_NONE ? NULL : arena_hdr(p->arena, slot);
 
 		if (!h || h->state != SLOT_COMMITTED)
-			break; /* cannot be: all before pos_rx is here */
+			break; /* cannot be: everything before pos_rx is here */
 		if (h->flags & SF_OWN_RESPONSE && roce_op(h->opcode)->flags & ROP_VALID)
 			return pos;
 		if (!work_take(p)) {
@@ -96,7 +96,7 @@ uint64_t far_stop_at_op(struct proxy *p, struct far_flow *f, uint64_t upto)
 			op_end(p, f, op);
 			continue;
 		}
-		/* An ACK past it is an implied NAK: its response was lost here. IBTA 9.7.5.1.4. */
+		/* An ACK past op is an implied NAK: op's response was lost here. IBTA 9.7.5.1.4. */
 		if (p->now_ns >= op->again_ns + OP_AGAIN_QUIET_NS) {
 			op->again_ns = p->now_ns;
 			far_settle(p, f, op->pos);
@@ -119,7 +119,7 @@ void far_free_ops(struct proxy *p, struct far_flow *f)
 
 /* --- a READ in parts --- */
 
-/* Responses of the flow that may be taken now: half of what is left of the pool, and some in any case. */
+/* The number of responses that the flow may take now: by half of what is left of the pool, at least PART_MIN. */
 static uint32_t part_room(const struct proxy *p, const struct far_flow *f)
 {
 	uint32_t each = arena_class_bytes((uint16_t)(f->pmtu + 84));
@@ -186,7 +186,7 @@ size_t far_part_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 	f->part_due = f->part_wanted = false;
 	if (slot == SLOT_NONE)
 		return 0;
-	if (f->resp_next >= f->resp_credit) { /* it became less */
+	if (f->resp_next >= f->resp_credit) { /* the credit became less */
 		f->part_wanted = true;
 		return 0;
 	}
@@ -222,25 +222,25 @@ void far_on_resp_credit(struct proxy *p, struct lane *l, const struct wan_resp_c
 	bool waited;
 
 	if (!f || f->inc != c->inc || !f->open)
-		return; /* it is told again, or nobody needs it */
+		return; /* the near edge sends it again if it is needed */
 	if (f->lane != l->id || c->round == 0) {
 		drop(p, DROP_WAN_BAD_FRAME);
 		return;
 	}
 	if (f->resp_credit_round && (int32_t)(c->round - f->resp_credit_round) <= 0)
-		return; /* a copy, or it was overtaken */
+		return; /* a copy, or overtaken by a newer one */
 	waited = far_awaits_credit(f);
 	f->resp_credit_round = c->round;
 	f->resp_credit = c->credit;
 	if (!waited || far_awaits_credit(f))
 		return;
-	f->last_progress_ns = p->now_ns; /* it was asked nothing */
+	f->last_progress_ns = p->now_ns; /* the responder was asked nothing meanwhile */
 	far_part_now(p, f);
 }
 
 /* --- responses --- */
 
-/* Notes a response at pos >= resp_next. False: it is there already. */
+/* Notes a response at pos >= resp_next. False: it came before. */
 static bool resp_note(struct far_flow *f, uint64_t pos)
 {
 	uint64_t *w = &f->resp_got[pos % RESP_AHEAD / 64], bit = 1ull << (pos % 64);
@@ -251,7 +251,7 @@ static bool resp_note(struct far_flow *f, uint64_t pos)
 	return true;
 }
 
-/* Moves resp_next over what is there. True if something behind it has overtaken what is missing. */
+/* Moves resp_next over responses that are here. True if a response has overtaken a missing one. */
 static bool resp_advance(struct far_flow *f)
 {
 	uint64_t any = 0;
@@ -265,7 +265,7 @@ static bool resp_advance(struct far_flow *f)
 	return any != 0;
 }
 
-/* With a hole in a READ's responses the READ is sent again soon, else the usual time after the last sign of life. */
+/* Sets the retry timer: soon if responses of the READ are missing, else the usual time. */
 static void arm_after_response(struct proxy *p, struct far_flow *f, bool hole)
 {
 	f->retries = 0;
@@ -278,7 +278,7 @@ static void arm_after_response(struct proxy *p, struct far_flow *f, bool hole)
 		far_arm_rto(p, f);
 }
 
-/* The part that was asked for is here, and what follows was dropped: it is asked for now. */
+/* The part that was asked for is here and later responses were dropped: asks for the next part. */
 static void next_part(struct proxy *p, struct far_flow *f)
 {
 	if (f->part_end && f->resp_next >= f->part_end && far_first_op(f) && f->resp_next < f->resp_lost) {
@@ -360,7 +360,7 @@ bool far_keep_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, c
 	return true;
 }
 
-/* The READ is to be sent again from there. */
+/* There was no room for the response at pos: the READ is to be sent again from there. */
 static void no_room(struct proxy *p, struct far_flow *f, uint64_t pos)
 {
 	f->resp_lost = max_u64(f->resp_lost, pos + 1);

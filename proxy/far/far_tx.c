@@ -23,9 +23,9 @@
 #define PART_RETRIES      3 /* timeouts in a row until more than the rest of a READ is sent again */
 #define PROBE_REPEATS     3 /* in a turn, after 1/8, 1/4 and 1/2 of LanTimeout; the turn ends after all of it */
 
-/* Is the request at pos_tx here, and may it go? What has come but is not counted yet (far_advance_rx() had no work left)
- * waits: an ACK would free its slot, and nobody could count it any more. The exception is a READ of unknown length in
- * PSNs, which its response counts: it may be sent, nothing behind it. */
+/* True if the request at pos_tx is here and may be sent. A request that pos_rx has not passed yet (far_advance_rx() had
+ * no work left) waits: an ACK would free its slot before pos_rx could move over it. The exception is a READ of unknown
+ * length in PSNs: its response tells the length, so the READ may be sent, and nothing behind it. */
 static bool tx_available(struct proxy *p, struct far_flow *f)
 {
 	bool counted = f->pos_tx < f->pos_rx;
@@ -43,7 +43,7 @@ static bool tx_available(struct proxy *p, struct far_flow *f)
 	return h->state == SLOT_COMMITTED && (counted || h->psns == 0) && !barrier_start_waits(p, f, slot);
 }
 
-/* What comes next may have to wait for other flows, and they for this one. */
+/* True if the request behind h may have to wait for other flows, which may wait for h. */
 static bool next_may_wait(const struct proxy *p, const struct far_flow *f, const struct slot_hdr *h)
 {
 	uint32_t slot;
@@ -54,8 +54,8 @@ static bool next_may_wait(const struct proxy *p, const struct far_flow *f, const
 	return slot != SLOT_NONE && arena_hdr(p->arena, slot)->waits != 0;
 }
 
-/* A responder that has not answered twice, or is probed again (but has it all: pair.c), is asked with one packet, not
- * with all that may be in flight; one that was not ready gets one, and then more with each that it takes. */
+/* The window in bytes. One packet for a responder that has not answered two retries, and for a repeated probe, unless
+ * the responder is ahead (send_all() in pair.c). After an RNR NAK one packet, and more with each that is ACKed. */
 static uint32_t window_of(const struct far_flow *f)
 {
 	bool learning = f->pairing == PAIR_LEARNING;
@@ -119,14 +119,14 @@ void far_rtt_end(const struct proxy *p, struct far_flow *f)
 
 /* --- one packet --- */
 
-/* So that whatever fills a window is answered: the flow's, or that of its host, which others wait for. */
+/* True if the packet needs AckReq: it fills the window of the flow or of its host, or none follows that could ask. */
 static bool wants_ackreq(const struct proxy *p, const struct far_flow *f, const struct slot_hdr *h)
 {
 	if ((h->flags & SF_ACK_REQ) || f->probe_more || f->pkts_since_ackreq + 1 >= ACKREQ_EVERY_PKTS)
 		return true;
 	if (next_may_wait(p, f, h) || f->bytes_out + h->len >= window_of(f) || lan_drr_should_ask(p, f, h->len))
 		return true;
-	return h->pos + h->psns >= f->pos_rx; /* nothing behind it to ask with */
+	return h->pos + h->psns >= f->pos_rx; /* no packet behind it that could ask */
 }
 
 static void set_ackreq(const struct slot_hdr *h, struct lan_tx *tx)
@@ -162,7 +162,7 @@ static uint32_t next_slot(struct proxy *p, struct far_flow *f)
 		return SLOT_NONE;
 	h = arena_hdr(p->arena, slot);
 	if ((h->flags & SF_OWN_RESPONSE) && (f->nops >= READS_PER_FLOW || !rd_op_left(p, OP_FOR_FAR)))
-		return SLOT_NONE; /* an answer to an earlier one kicks the flow again */
+		return SLOT_NONE; /* the answer to an earlier operation schedules the flow again */
 	wait_ns = cnp_rate_wait_until(p, &f->rate);
 	if (wait_ns)
 		timer_set(&p->timers, &f->pace, wait_ns);
@@ -219,7 +219,7 @@ size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 		f->retried_ns = p->now_ns;
 	}
 	if (f->pos_acked == f->pos_tx_max)
-		f->last_progress_ns = p->now_ns; /* it had nothing to answer: its silence was none */
+		f->last_progress_ns = p->now_ns; /* the responder owed no answer, so it was not silent */
 	f->probe_more = false;
 	f->bytes_out += h->len;
 	lan_host_sent(p, f, h->len);
@@ -244,7 +244,7 @@ void far_go_back(struct proxy *p, struct far_flow *f, uint64_t pos)
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, at);
 
 		if (slot == SLOT_NONE || !work_take(p))
-			break; /* so much more may be out for a while */
+			break; /* bytes_out is too low then, and more may be out for a while */
 		f->bytes_out += arena_hdr(p->arena, slot)->len;
 		at += arena_hdr(p->arena, slot)->psns ? arena_hdr(p->arena, slot)->psns : 1;
 	}
@@ -277,7 +277,7 @@ static void check_stall(struct proxy *p, struct far_flow *f)
 
 void far_ask_again(struct proxy *p, struct far_flow *f)
 {
-	f->probe_repeats = 1; /* one packet, and those waits of the turn that are left after it */
+	f->probe_repeats = 1; /* one packet, and the rest of the turn's waits */
 	far_arm_rto(p, f);
 	f->probe_more = f->pos_tx < f->pos_rx;
 	if (f->probe_more)
@@ -289,7 +289,7 @@ void far_ask_again(struct proxy *p, struct far_flow *f)
 bool far_overdue(struct proxy *p, struct far_flow *f)
 {
 	if (far_awaits_credit(f))
-		f->last_progress_ns = p->now_ns; /* it was asked nothing */
+		f->last_progress_ns = p->now_ns; /* the responder was asked nothing */
 	check_stall(p, f);
 	if (p->now_ns < f->last_progress_ns + p->cfg.give_up_ns || f->pos_rx <= f->pos_acked)
 		return false;

@@ -4,8 +4,8 @@
  * Theory of operation
  *
  * Deficit round robin (Shreedhar and Varghese, 1995) in two stages: host pairs take turns, and within a pair its flows.
- * Who has the turn may send as many bytes as its deficit; one that has not enough for its next packet gets a quantum
- * and goes to the end.
+ * The pair or flow that has the turn may send as many bytes as its deficit. If the deficit does not suffice for the
+ * next packet, a quantum is added and the pair or flow goes to the end.
  *
  *     proxy.lan_ready -> host pair -> host pair -> ...          those whose responder's host may be sent more
  *                          |  ready -> flow -> flow -> ...
@@ -15,10 +15,10 @@
  * of its deficit. So does a flow that its rate has interrupted. A requester with a thousand queue pairs gets no more of
  * a responder's port than one with a single one.
  *
- * The one flow of a pair that is learning whose it is goes first, and into a full window (probe_may_go()): all others
- * of its pair that are to learn wait for its answer, and their hosts give up after some 300 ms. Where each of those
- * packets waited for a round of all flows that had learned already, over a window that losses kept small, 112 of 200
- * queue pairs died before they had got a byte across (`lrsim --crowd 200qp-44m-1pair-lossy`).
+ * The flow of a host pair that is being probed goes first, even into a full window (probe_may_go()): all other flows of
+ * the pair without a requester QPN wait for its answer, and their hosts give up after some 300 ms. When probes waited
+ * for a round of all paired flows, over a window that losses kept small, 112 of 200 queue pairs failed before they had
+ * got a byte across (`lrsim --crowd 200qp-44m-1pair-lossy`).
  */
 #include "far.h"
 #include "lan_host.h"
@@ -63,7 +63,7 @@ static void wait_for_host(struct proxy *p, struct hostpair *hp, struct lan_host 
 		timer_set(&p->timers, &h->overdue, p->now_ns);
 }
 
-/* Whether it may send len bytes of its deficit; else it gets more and goes to the end. */
+/* True if the deficit suffices for len bytes; else adds a quantum and moves the list's first node to the end. */
 static bool has_turn(uint32_t *deficit, uint32_t quantum, uint32_t len, struct dnode *list)
 {
 	if (*deficit >= len || FAULT(FAULT_NO_TURNS))
@@ -82,7 +82,7 @@ bool lan_drr_should_ask(const struct proxy *p, const struct far_flow *f, uint32_
 	return h->bytes_out + len >= h->window_bytes || (last && h->bytes_out + len > h->window_bytes / 2);
 }
 
-/* Beside a full window; but a thousand hosts may have something for one responder. */
+/* True if the probe may go although the window is full. Bounded, as a thousand hosts may probe one responder's host. */
 static bool probe_may_go(const struct lan_host *h, const struct far_flow *f)
 {
 	return f->probing && h->bytes_out < 2 * h->window_bytes;

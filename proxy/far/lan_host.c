@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * Each flow has a window of its own, but hundreds of them may go to one port: what they have under way together must
- * fit the queue of the switch in front of it, and nobody but the edge can see to that, as it is the one sender of all
- * of them. So each host has a window too, in bytes, which is shared by turns (lan_drr.c):
+ * Each flow has a window of its own, but hundreds of flows may go to one port. Their packets under way together must
+ * fit the queue of the switch in front of the port, and only the edge can ensure it, as it sends all of them. So each
+ * host has a window, too, in bytes, which its flows share by turns (lan_drr.c):
  *
  *     begins with     HOST_WINDOW_FIRST, and doubles per round trip until something is lost or marked
  *     acknowledged    one packet more per window, while it is the window that limits
@@ -13,8 +13,8 @@
  *
  * A flow that has much under way when a CNP names it slows down by itself as well (cnp_rate.c).
  *
- * What a dead responder was sent is on its way to nowhere. While others wait, what the host has not answered for
- * overdue_ns() is written off: it does not count any more, be it lost or only late. */
+ * Packets to a dead responder are never answered. While host pairs wait, bytes that the host has not answered for
+ * overdue_ns() are written off: they do not count in bytes_out any more, be they lost or only late. */
 #include "lan_host.h"
 
 #define HOST_WINDOW_FIRST (128u << 10)
@@ -39,7 +39,7 @@ void lan_host_init(struct proxy *p)
 		dlist_append(&p->hosts_free, &p->lan_hosts[i].free_node);
 }
 
-/* There is one: there are as many as host pairs, and each of these has one host. */
+/* There is always a free one: there are as many as host pairs, and each pair has one host. */
 static struct lan_host *host_new(struct proxy *p, const struct ip_addr *a)
 {
 	struct lan_host *h = dlist_entry(dlist_first(&p->hosts_free), struct lan_host, free_node);
@@ -86,7 +86,7 @@ void lan_host_leave(struct proxy *p, struct hostpair *hp)
 
 /* --- what is on its way --- */
 
-/* A LAN that was silent about it for so long has lost it, or it went to the dead. */
+/* The time after which packets of f count as lost, or sent to a dead responder. */
 static uint64_t overdue_ns(const struct proxy *p, const struct far_flow *f)
 {
 	return clamp_u64(4 * f->lan_srtt_ns, OVERDUE_MIN_NS, p->cfg.lan_timeout_ns);
@@ -122,7 +122,7 @@ void lan_host_less(struct proxy *p, struct far_flow *f)
 		count_down(p, h, f, f->bytes_out);
 }
 
-/* The one that was heard longest ago is first: each that is heard goes to the end. */
+/* The flow heard longest ago is first in h->out: a flow that is heard goes to the end. */
 static void heard(struct proxy *p, struct lan_host *h, struct far_flow *f)
 {
 	f->out_ns = p->now_ns;
@@ -177,7 +177,7 @@ void lan_host_acked(struct proxy *p, struct far_flow *f, uint32_t bytes)
 		return;
 	heard(p, h, f);
 	if (h->bytes_out + bytes < h->window_bytes / 2)
-		return; /* it is not the window that limits */
+		return; /* the window is not the limit */
 	if (h->window_bytes < h->threshold_bytes) {
 		h->window_bytes += bytes;
 	} else {

@@ -748,7 +748,7 @@ struct proxy {
 	struct dnode near_work, far_work;       /* flows with work left for the next tick ... */
 	struct dnode dead_slots;                /* ... and slots that are to be freed, by slot_meta.node */
 	struct dnode pairs_free, hosts_free;
-	struct dnode pairs_unasked, pairs_left; /* host pairs in quarantine that never had a flow; that have none left */
+	struct dnode pairs_unasked, pairs_left; /* host pairs in quarantine: never had a flow; have none left */
 	uint32_t *near_inc;                     /* last incarnation of each near index: never used twice */
 	uint64_t births;                        /* near flows ever opened in this arena */
 	struct near_flow *near_found;           /* the last flow found by its key: packets of a flow come in runs */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * A program that sees a completion and then tells the other side by another channel (TCP, UD, a disconnect) can be
- * early: in mode near the completion means that the near edge has the bytes, not that the other host has. So what is
- * not RC waits for what was ACKed early before it, in the same direction between the same two machines:
+ * A program may see a completion and then tell the other side by another channel (TCP, UD, a disconnect). In mode near
+ * this can be early: the completion means that the near edge has the bytes, not that the other host has. So packets
+ * that are not RC wait for RC requests ACKed early before them, in the same direction between the same two machines:
  *
  *     host A     edge A (near)                                edge B (far)                        host B
  *       | WRITE ---> ACK at pos 7 of flow 3
@@ -11,28 +11,29 @@
  *                         packet + snapshot ========> flow 3 of inc 1 acked by host B below 7? wait
  *                                                     ... ACK of host B for 7: go --------------> TCP "done"
  *
- * What was ACKed early is known here: a flow *lags* while pos_acked > pos_reported. Lagging flows are on the list of
- * their pair of machines (barrier_mark(), constant time), and a packet that leaves takes their ACKed positions along:
- * as much work and bytes as flows lag, none if none does. The pair's entry exists only while a flow of it lags.
+ * The near edge knows which requests were ACKed early: a flow *lags* while pos_acked > pos_reported. Lagging flows are
+ * on the list of their pair of machines (barrier_mark(), constant time), and a packet that leaves carries their ACKed
+ * positions as its snapshot. Work and bytes are proportional to the number of lagging flows. The pair's entry exists
+ * only while a flow of it lags.
  *
- * The packet waits at the *far* edge, not here. Here it would wait for a report of all that was out when it came, a
- * round trip later, and then cross: 1.5 round trips for every TCP segment beside busy RC, and TCP's own window counted
- * twice. There it waits for the very bytes in front of it and for nothing else: they left before it on the same line,
- * so without loss it waits for one turn of the far LAN. The far edge also knows first of what makes waiting pointless:
- * RNR, a stalled or refused flow, a host that disconnects. And a packet that waits there needs no word back.
+ * The packet waits at the *far* edge. At the near edge it would wait a round trip for a report of the requests that
+ * were out when it came, and then cross: 1.5 round trips for every TCP segment beside busy RC, and TCP's window would
+ * count twice. At the far edge the packet waits only for the requests of its snapshot. They left before it on the same
+ * line, so without loss it waits for one turn of the far LAN. The far edge is also the first to know when waiting is
+ * pointless: RNR, a stalled or refused flow, a host that disconnects. And no message back is needed.
  *
- * What never waits is what a program cannot hear as a message: CNPs, bare TCP ACKs, CM but for DREQ and DREP; and what
- * the operator exempts (BarrierSkip=). They overtake; TCP does not mind.
+ * Packets that no program can take for a message never wait: CNPs, bare TCP ACKs, CM messages except DREQ and DREP. Nor
+ * do packets that the operator exempts (BarrierSkip=). They overtake others, which does not disturb TCP.
  *
- * With Barrier=causal an RC message takes a snapshot along, too, of the other flows of its pair: behind the bytes of
- * its first packet, in the slot (slot_hdr.waits), so that it is repaired, kept and rebuilt with it. What finds no room
- * there is waived.
+ * With Barrier=causal an RC message carries a snapshot, too, of the other flows of its pair. The snapshot lies behind
+ * the bytes of the message's first packet, in the slot (slot_hdr.waits), so that it is repaired, kept and rebuilt with
+ * the packet. Entries without room there are waived.
  *
- * DREQ and DREP wait with the barrier off as well: they take the queue pair away that the bytes are on their way to.
+ * DREQ and DREP wait even with the barrier off: they end the queue pair to which the requests are on their way.
  *
- * Not covered, because no edge can see it: a word that goes around the link, over a third host, or to a machine whose
- * addresses nobody has said to be one (struct host_alias). Those that are said to be one have one lane, so that one
- * shard sees them all. */
+ * The barrier does not cover messages that no edge sees: those around the link, over a third host, or to another
+ * address of a machine that is not configured as one (struct host_alias). Addresses that are have one lane, so that one
+ * shard sees all of them. */
 #include "barrier.h"
 #include "proxy/shard/flow_find.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* barrier.h - what is not RC does not arrive before the RC bytes that were ACKed early before it.
+/* barrier.h - packets that are not RC do not arrive before RC requests that were ACKed early before them.
  *
  * In call order, near edge first:
  *
- *     barrier_mark()        how far a flow is ACKed or delivered has changed            barrier.c
- *     barrier_snapshot()    a packet leaves: what was ACKed before it and is not delivered
- *     barrier_admit()       it has come: it waits, or goes to its host                  barrier_far.c
+ *     barrier_mark()        pos_acked or pos_reported of a flow has changed             barrier.c
+ *     barrier_snapshot()    a packet leaves: requests ACKed before it and not delivered
+ *     barrier_admit()       the packet has come: it waits, or goes to its host          barrier_far.c
  *     barrier_progress()    a far flow has got further, or cannot go on
  *     held_packet_lan_tx()       packets for hosts that wait no more                         held_packet.c */
 #ifndef PROXY_BARRIER_H
@@ -23,7 +23,7 @@ uint32_t barrier_lagging(struct proxy *p, const struct ip_addr *src, const struc
  * many. */
 uint32_t barrier_snapshot(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint8_t *out,
                           uint32_t max);
-/* The same without f, for a message of its own: as many as max, *more are left. */
+/* barrier_snapshot() of the flows beside f, for a message of f. *more: there are more than max. */
 uint32_t barrier_snapshot_others(struct proxy *p, const struct near_flow *f, uint8_t *out, uint32_t max, bool *more);
 /* The entry of one flow. */
 void barrier_entry(const struct proxy *p, const struct near_flow *f, uint8_t *out);
@@ -34,9 +34,10 @@ void barrier_entry(const struct proxy *p, const struct near_flow *f, uint8_t *ou
  * caller frees it. */
 bool barrier_admit(struct proxy *p, const struct held_packet *what, const struct ip_addr *src,
                    const struct ip_addr *dst);
-/* The request in the slot is next: it begins a message that waits for other flows. It is kicked when they got there. */
+/* The request in the slot is f's next. True: it begins a message that must wait for other flows.
+ * role_calls.far_schedule is called for f when they have moved on. */
 bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot);
-/* The first of those has waited for barrier_max_ns. */
+/* The first flow whose message waits has waited for barrier_max_ns. */
 void barrier_on_starts_timer(struct proxy *p);
 /* The responder of the flow has taken more, or cannot (RNR, stalled, failed, leaving). */
 void barrier_progress(struct proxy *p, struct far_flow *f);

@@ -3,10 +3,10 @@
  *
  * Theory of operation
  *
- * The far end of the barrier (barrier.c): what has come with a snapshot waits in its pair's queue until the responders
- * have all that the snapshot names. Only the head of a queue is looked at, and of it only the entry at which it stands:
- * snapshots of one pair grow, so what is behind waits for at least as much, and order is kept. A queue is looked at
- * when a flow between its machines gets further, and exists only while something waits in it.
+ * A packet that came with a snapshot (barrier.c) waits in the queue of its pair of machines until the responders have
+ * all positions that the snapshot names. Only the first packet of a queue is looked at, and of it only the first open
+ * entry: packets behind wait for at least as much, as snapshots of one pair grow, and order is kept. A queue is looked
+ * at when a flow between its machines moves on, and exists only while packets wait in it.
  *
  * An entry is done when the responder has ACKed the position, or when the flow has begun a later life. It is *waived*,
  * and the packet counted, when waiting would be for nothing or for ever: the flow has failed, makes no progress
@@ -15,13 +15,14 @@
  * DREQ: it may still live. A flow that is not known here yet is waited for: its first packets are behind this one on
  * the line. What has waited for barrier_max_ns goes all the same.
  *
- * An entry names flows as the near edge did in the life of its arena in which it was written. What such a life has left
- * behind (far_stale.c) is found by that name; what it has not sent never comes, and is waived. What comes from the
- * next life cannot name it, though its host saw the completions: whatever heeds the barrier, with or without a
- * snapshot, and DREQ and DREP always, waits for the stale flows of its two machines.
+ * An entry names a flow by wire id and incarnation in the near edge's epoch in which the entry was written. Stale flows
+ * of that epoch (far_stale.c) are found by it; a flow of it that never sent a packet does not come any more, and is
+ * waived. Snapshots of the next epoch cannot name the stale flows, although hosts saw their completions. So every
+ * packet that the barrier holds, with or without a snapshot, and every DREQ and DREP, waits for the stale flows between
+ * its two machines.
  *
- * With Barrier=causal a request that begins a message brings such entries along, too, of the other flows of its pair.
- * Its flow stops in front of it until they are done. That is no cycle: what an entry names was committed before. */
+ * With Barrier=causal a request that begins a message carries entries, too, of the other flows of its pair. Its flow
+ * stops in front of the request until they are done. No cycle is possible: an entry names requests committed before. */
 #include "barrier.h"
 #include "proxy/shard/flow_find.h"
 
@@ -76,7 +77,8 @@ static void free_queue(struct proxy *p, struct barrier_queue *q)
 
 enum verdict { WAITS, DONE, WAIVED };
 
-/* The flow, or a later life of it, was here and has been forgotten: all that it had is delivered, or never will be. */
+/* True if the flow, or a later incarnation, was here and was forgotten: its requests are delivered, or never
+ * will be. */
 static bool is_gone(const struct proxy *p, uint32_t peer_flow, uint32_t inc, uint64_t epoch)
 {
 	const struct barrier *b = &p->barrier;
@@ -88,7 +90,7 @@ static bool is_gone(const struct proxy *p, uint32_t peer_flow, uint32_t inc, uin
 	return false;
 }
 
-/* The responder of the flow lacks what is waited for; pc: by whom, NULL: a message of another queue pair. */
+/* The responder of f lacks the position. pc: the packet that waits; NULL: a message of another queue pair. */
 static enum verdict while_it_lacks(const struct far_flow *f, const struct held_packet *pc)
 {
 	bool patient = pc && pc->patient && (pc->ends_qpn == NONE || pc->ends_qpn == f->dest_qpn);
@@ -98,7 +100,7 @@ static enum verdict while_it_lacks(const struct far_flow *f, const struct held_p
 	return (f->leaving || f->rnr) && !patient && !FAULT(FAULT_RNR_WAITED_FOR) ? WAIVED : WAITS;
 }
 
-/* epoch: the life of the near edge's arena in which the entry was written. */
+/* epoch: of the near edge's arena when the entry was written. */
 static enum verdict look(struct proxy *p, const uint8_t *entry, uint64_t epoch, const struct held_packet *pc)
 {
 	const struct far_flow *f = far_by_peer_of(p, get_be32(entry), epoch);
@@ -122,7 +124,7 @@ static bool between(const struct proxy *p, const struct far_flow *f, const struc
 	       ip_addr_eq(barrier_host(p, &f->dst), barrier_host(p, dst));
 }
 
-/* The first stale flow of that session or an earlier one that is waited for; NULL: none. */
+/* The first stale flow of that session or an earlier one that must be waited for; NULL: none. */
 static const struct far_flow *stale_epoch_in_front(struct proxy *p, const struct ip_addr *src,
                                                    const struct ip_addr *dst, uint32_t session,
                                                    const struct held_packet *pc, bool *waived)
@@ -140,7 +142,7 @@ static const struct far_flow *stale_epoch_in_front(struct proxy *p, const struct
 	return NULL;
 }
 
-/* Moves on to the first entry that is waited for. False: there is one, or a stale flow. */
+/* Moves pc->at to the first entry that must be waited for. False: there is one, or a stale flow. */
 static bool passes(struct proxy *p, struct held_packet *pc, const struct ip_addr *src, const struct ip_addr *dst)
 {
 	const uint8_t *entries = held_packet_entries(p, pc);
@@ -188,7 +190,7 @@ static void expire(struct proxy *p, const struct barrier_queue *q, const struct 
 		say_expired(p, stale_epoch_in_front(p, &q->src, &q->dst, pc->session, pc, &waived));
 }
 
-/* Lets go what may go, in order. */
+/* Releases the packets that need not wait any more, in order. */
 static void run_queue(struct proxy *p, struct barrier_queue *q)
 {
 	struct dnode *n;
@@ -266,7 +268,7 @@ bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot)
 	return false;
 }
 
-/* Those between the same machines look again. */
+/* Flows between the same machines whose next message waits try again. */
 static void wake_starts(struct proxy *p, const struct far_flow *moved)
 {
 	struct dnode *next;

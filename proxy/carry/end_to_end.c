@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * A queue pair that finds the table of near flows full of paired ones in use is not turned away. Its packets cross like
- * those that are not RC (raw.c): at most once, repaired, and in their order; what does not come in time RC itself sends
- * again. The responder's answers come back the same way. Nothing is ACKed by an edge, so nothing is promised, and nothing
- * else waits at the barrier for it.
+ * A queue pair is carried even if the table of near flows is full of paired flows in use. Its packets cross like those
+ * that are not RC (raw.c): at most once, repaired, and in order; the requester repeats packets that come too late. The
+ * responder's answers come back the same way. No edge ACKs these packets, so no other packet waits at the barrier for
+ * them.
  *
  *     host A --request--> near: no place --raw--> far: notes that A asks --> host B
  *            <---answer-- near: it was asked <--raw-- far: no flow has that QPN <--answer--
  *
- * An answer names only the QPN that it goes to. Between two hosts of which one asks in this way, an answer to an unknown
- * QPN could be meant for a flow that is being probed or for such a request, so it decides nothing. Hence the unit is the
+ * An answer carries only the QPN that it goes to. Between two hosts with such a queue pair an answer to an unknown QPN
+ * could be for a flow that is being probed or for an end-to-end request, so it pairs no flow. Hence the unit is the
  * pair of hosts: while requests between them go end to end, no flow between them is opened that would have to learn its
- * pair, and those that have not learned it by then are given up (nothing of them was ACKed). But only when the news of a
- * pair that the far edge learned before can be under way no more: it has taken answers that nobody else would give. What
- * CM tells of, and what is paired, goes on. So no queue pair gets a flow while its earlier packets are under way: only
- * BEGUN_QUIET_NS after the last one between the hosts.
+ * pair. Flows that have not learned theirs are closed (nothing of them was ACKed), but only once no FLOW_PAIR of the
+ * far edge can be under way (end_to_end_settled()): the far edge has consumed the answer that made the pair, and it
+ * does not come twice. Flows that CM opens, and paired flows, go on. So a queue pair gets a flow only BEGUN_QUIET_NS
+ * after the last end-to-end packet between the hosts.
  *
- * Pairs of hosts share places by a hash. Two that share one are both carried so: slower, and safe. */
+ * Pairs of hosts share places by a hash. Two pairs that share a place are both carried end to end: slower, but safe. */
 #include "end_to_end.h"
 
 #include "raw.h"
 #include "proxy/shard/flow_find.h"
 
 #define BEGUN_QUIET_NS 1000000000ull /* since the last request: no answer to one is under way any more */
-#define ASKED_QUIET_NS 500000000ull  /* less, so that the far edge is never the last to let flows learn */
-#define SETTLE_MORE_NS 1000000ull    /* beside three round trips: the news of a pair is here, repaired if it was lost */
-#define POOL_PART      8             /* of the pool that such packets may hold: the host's window is all that paces them */
+#define ASKED_QUIET_NS 500000000ull  /* less: the far edge pairs flows again before the near edge opens them */
+#define SETTLE_MORE_NS 1000000ull    /* and three round trips: a FLOW_PAIR is here by then, repaired if it was lost */
+#define POOL_PART      8             /* such packets hold at most 1/8 of the pool: only the host's window paces them */
 
 static uint32_t place_of(const struct ip_addr *requester, const struct ip_addr *responder)
 {
@@ -75,7 +75,7 @@ bool end_to_end_may_hold(const struct proxy *p, uint32_t bytes)
 	return p->end_to_end.held_bytes + bytes <= arena_capacity(p->arena, POOL_LAN) / POOL_PART;
 }
 
-/* What a near edge that lost its arena has left of that queue pair goes first: the host repeats this one. */
+/* True if a stale flow still delivers to that queue pair: the packet is dropped, and its host repeats it. */
 static bool behind_stale_epoch(struct proxy *p, const struct roce_pkt *pkt)
 {
 	for (struct dnode *n = p->stale_flows.next; n != &p->stale_flows; n = n->next) {

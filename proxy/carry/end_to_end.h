@@ -11,12 +11,12 @@
 /* True if requests from src to dst were carried without a flow lately: none is opened between them that would have to
  * learn its pair. */
 bool end_to_end_begun(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst);
-/* True if that has gone on for so long that a flow between them which has no pair yet gets none. */
+/* True if requests have gone end to end for so long that no FLOW_PAIR of a flow between the hosts is under way. */
 bool end_to_end_settled(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst);
 /* A request of a local host that has no flow. As raw_rx(). */
 enum proxy_drop end_to_end_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci);
-/* True if requests of requester came to the local responder without a flow lately: an answer to a QPN that no flow is
- * known to have may be to one of these, and goes back like it. */
+/* True if end-to-end requests of requester came to the local responder lately: an answer to a QPN without a flow may be
+ * to one of these, and is carried end to end, too. */
 bool end_to_end_asked(const struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder);
 /* A whole RC packet that came as a raw one from the other edge. False: it is not to be delivered. */
 bool end_to_end_admit(struct proxy *p, const struct roce_pkt *pkt);

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * Such packets cross in slots of their own, named by a sequence number of their lane: repaired when a datagram is lost
- * (a CM request would otherwise be missing for seconds; but no CNP), delivered in the order of arrival, each at most
- * once while neither edge starts again: a new session goes on with the numbers of the one before (session_start()). An
- * edge that starts again knows no numbers of before, and may deliver once more what it had delivered just before its end.
+ * RoCEv2 packets that are not RC cross in slots of their own, with a sequence number of their lane. They are repaired
+ * when a datagram is lost (a CM request would otherwise be missing for seconds), except CNPs. They are delivered in the
+ * order of arrival, each at most once while neither edge restarts: a new session continues the numbers of the one
+ * before (session_start()). An edge that restarts knows no earlier numbers, and may deliver once more packets that it
+ * had delivered just before its end.
  *
  * CM messages are read on their way, at both edges, so that each knows the QPN pairs of its own hosts before the
  * first packet.
  *
- * RC packets that have no flow (end_to_end.c) go the same way, and in their order: a responder calls what comes too early
- * a loss, and has all of it sent again over the whole distance. One that overtook others, on another path or as they
- * were lost, waits for them for two round trips (raw_lane.held).
+ * RC packets without a flow (end_to_end.c) cross in the same way, but are delivered in order: a responder takes a
+ * packet ahead of others for a loss, and the requester would repeat all of them over the whole distance. A packet that
+ * overtook others, on another path or because they were lost, waits for them for two round trips (raw_lane.held).
  *
- * A packet that has to wait for RC bytes at the other edge (barrier.c) takes its snapshot along, behind its own bytes
- * in the slot. A DREQ or DREP always has to, behind the flow of its connection at least: a host must not tear down the
- * QP that bytes are on their way to. A packet without room for the snapshot in its slot goes the way of IP
- * (ip_carry.c). */
+ * A packet that has to wait for RC requests at the other edge (barrier.c) carries its snapshot behind its own
+ * bytes in the slot. A DREQ or DREP always waits, at least for the flow of its connection: a host must not tear
+ * down the QP to which requests are on their way. A packet without room for the snapshot in its slot goes the
+ * way of IP (ip_carry.c). */
 #include "raw.h"
 
 #include "barrier.h"
@@ -30,7 +31,7 @@
 #define RAW_SENDS_MAX    6
 #define RAW_PARTIAL_MAX  64
 #define RAW_HELD_MAX     512        /* of a lane: half of the window */
-#define RAW_HOLD_MORE_NS 1000000ull /* beside two round trips, in which a repair is here */
+#define RAW_HOLD_MORE_NS 1000000ull /* and two round trips, within which a repair comes */
 
 static bool is_local(const struct proxy *p, const struct ip_addr *a)
 {
@@ -60,7 +61,7 @@ static struct near_cm_info direction(const struct cm_conn *c, bool from_a)
 
 enum cm_end { REQUESTERS, RESPONDERS };
 
-/* The connection begins or is over, in both directions as far as these ends of theirs are local. */
+/* Calls `tell` for each direction of the connection whose requester or responder (end) is local. */
 static void for_both(struct proxy *p, const struct cm_conn *c, enum cm_end end,
                      void (*tell)(struct proxy *p, const struct near_cm_info *ci))
 {
@@ -118,7 +119,7 @@ static struct cm_news observe_cm(struct proxy *p, const uint8_t *l3, const struc
 	return news;
 }
 
-/* The sender of a DREQ takes its queue pair down: nothing waits for bytes to it any more. */
+/* The sender of a DREQ takes its queue pair down: the barrier does not wait for requests to it any more. */
 static void host_leaves(struct proxy *p, const struct roce_pkt *pkt, const struct cm_news *news)
 {
 	struct far_flow *f = pair_find(p, &pkt->dst, &pkt->src, news->requester_qpn);

@@ -119,7 +119,7 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 	lan_host_less(p, f);
 	lan_host_acked(p, f, out - f->bytes_out);
 	if (f->stale_epoch && f->pos_acked >= f->pos_rx)
-		timer_set(&p->timers, &f->rto, p->now_ns); /* the stale flow is over; closed later, as the caller uses f */
+		timer_set(&p->timers, &f->rto, p->now_ns); /* the stale flow is over; the caller still uses f */
 	far_report(p, f, f->mode == ACK_MODE_HOST || f->pair_due);
 	barrier_progress(p, f);
 }
@@ -388,7 +388,7 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 		return drop(p, DROP_LAN_ACK_UNMATCHED);
 	before = f->pos_acked;
 	at_pos = answered_pos(f, pkt);
-	if (first && !FAULT(FAULT_PAIR_STORED_HALF)) /* before rx_ack(), which may store f: after a kill no pair is told */
+	if (first && !FAULT(FAULT_PAIR_STORED_HALF)) /* rx_ack() may store f: after a kill no pair is told */
 		learn_pair(f, pkt, at_pos);
 	if (pkt->opcode == RC_ACK)
 		d = rx_ack(p, f, pkt);

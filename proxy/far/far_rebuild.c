@@ -3,10 +3,10 @@
  *
  * Theory of operation
  *
- * What survives a restart of a far flow: its descriptor, the requests committed at and beyond pos_acked, and the
- * responses that wait for the WAN. far_rebuild() takes up descriptors, the caller counts the slots (proxy_init.c),
- * far_rebuild_finish() finds what is contiguous. What was sent to the host and not ACKed is sent again; the host
- * recognises it by its PSNs. */
+ * Of a far flow its descriptor, the requests committed at and beyond pos_acked, and the responses that wait for the WAN
+ * survive a restart. far_rebuild() reads the descriptors, the caller counts the slots (proxy_init.c), and
+ * far_rebuild_finish() moves pos_rx over contiguous requests. Requests that were sent to the host and not ACKed are
+ * sent again; the host recognises them by their PSNs. */
 #include "far_priv.h"
 
 #include "pair.h"
@@ -81,7 +81,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d
 	f->resp_next = d->resp_next;
 	f->pair_at_pos = d->pair_at_pos;
 	f->pair_msn = d->pair_msn;
-	f->pair_by_response = f->pair_msn_late = d->by_response == 1; /* what has been told since is not kept */
+	f->pair_by_response = f->pair_msn_late = d->by_response == 1; /* an exact MSN told since is not kept */
 	f->template_len = d->template_len;
 	memcpy(f->template, d->template, d->template_len);
 	idx_hash_put(&p->far_by_peer, far_peer_hash(f->peer_flow), idx);
@@ -109,7 +109,7 @@ void far_rebuild(struct proxy *p)
 	}
 }
 
-/* Where the responses of the first operation were: after the last one that is still here, or as the descriptor says. */
+/* resp_next: behind the contiguous responses that are still here, from the descriptor's resp_next on. */
 void far_rebuild_finish(struct proxy *p)
 {
 	for (uint32_t idx = 0; idx < p->cfg.max_flows; idx++) {
@@ -120,7 +120,7 @@ void far_rebuild_finish(struct proxy *p)
 		far_advance_rx(p, f);
 		while (f->resp_next && arena_find(p->arena, SLOT_RESP_FAR, idx, f->resp_next) != SLOT_NONE)
 			f->resp_next++;
-		f->pos_tx_max = f->pos_rx; /* it may all have been sent: answers to it count */
+		f->pos_tx_max = f->pos_rx; /* everything may have been sent: answers count */
 		far_schedule(p, f);
 	}
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* far_report.c - what the near edge is told of a far flow: received, delivered, credit, state, pair.
+/* far_report.c - FLOW_REPORT and FLOW_PAIR of a far flow: received, delivered, credit, state, pair.
  *
- * Reports of a flow are put together for a part of the round trip, as nothing waits for a single one; those that a
- * host waits for (mode host, a refusal, a new pair) go at once. Credit is what the flow may hold of the pool (share.c);
- * it is taken back only together with what has come already (far_evict.c). */
+ * Reports of a flow are delayed and merged for a part of the round trip. Reports that a host waits for (mode host, a
+ * refusal, a new pair) go at once. Credit is how much of the pool the flow may hold (share.c); it is lowered only
+ * together with packets that have come already (far_evict.c). */
 #include "far_priv.h"
 
 #include "proxy/wan/share.h"

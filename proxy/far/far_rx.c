@@ -3,14 +3,14 @@
  *
  * Theory of operation
  *
- * From the WAN: FLOW_OPEN says where a flow begins and whose it is; packets are put together from their pieces in the
- * slot of their position, checked once they are whole, and committed. pos_rx moves over what is contiguous.
+ * FLOW_OPEN says where a flow begins, and its hosts and QPNs. Packets are put together from their pieces in the slot of
+ * their position, checked once they are whole, and committed. pos_rx moves over contiguous packets.
  *
  * In mode far the near edge ACKs what is committed here: each advance is reported, at once if the host asked for an
  * ACK.
  *
- * Nothing that a frame says is believed beyond what a near edge could say: the first to name the flow fixes its name,
- * positions and bases lie within reach of what is known. Whatever walks positions relies on it.
+ * Frames with values that no near edge could send are dropped: the first frame or packet fixes the flow's hosts and
+ * DestQP, and positions and bases must lie within reach of the known ones. Loops over positions rely on this.
  *
  * A READ owns as many PSNs as its response has packets, which cannot be told before the PMTU is known. Such a READ is
  * committed with psns 0 and stands at pos_rx until a payload, the near edge or its first response has told. */
@@ -42,19 +42,19 @@ void far_advance_rx(struct proxy *p, struct far_flow *f)
 		f->pos_rx += h->psns;
 	}
 	if (f->mode == ACK_MODE_FAR && f->pos_rx > from)
-		far_report(p, f, asked); /* that is what its host waits for */
+		far_report(p, f, asked); /* the host's ACK depends on it */
 }
 
 /* --- READs whose length in PSNs is not known yet --- */
 
-/* The READ at pos_rx whose length in PSNs was not known owns so many. */
+/* The READ at pos_rx whose length in PSNs was not known owns psns of them. */
 static void set_psns(struct proxy *p, struct far_flow *f, uint32_t slot, uint32_t psns)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	bool sent = f->pos_tx > h->pos;
 
 	arena_amend(p->arena, slot, psns, h->msn);
-	if (sent) { /* what was sent counts, whatever work is left: its response frees the slot */
+	if (sent) { /* pos_rx moves over a READ that was sent, whatever work is left: its response frees the slot */
 		f->pos_tx = f->pos_rx = h->pos + psns;
 		f->pos_tx_max = max_u64(f->pos_tx_max, f->pos_tx);
 	}
@@ -116,7 +116,7 @@ void far_drop_below_base(struct proxy *p, struct far_flow *f)
 	}
 }
 
-/* The first to name the flow fixes its name; what bears another is not of this flow. */
+/* True if hosts and DestQP are the flow's. The first frame or packet of the flow fixes them. */
 static bool same_name(struct proxy *p, struct far_flow *f, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn)
 {
 	if (f->named)
@@ -129,8 +129,8 @@ static bool same_name(struct proxy *p, struct far_flow *f, const struct ip_addr 
 	return true;
 }
 
-/* A beginning that a near edge could tell of: near the packets that came before it, and not far below the one told
- * before. Whatever walks positions of a flow relies on it. */
+/* True for a base that a near edge could send: near the packets that came, and not far below the base sent before.
+ * Loops over positions rely on it. */
 static bool base_possible(const struct far_flow *f, uint64_t base)
 {
 	if (base >= POS_END)
@@ -140,7 +140,7 @@ static bool base_possible(const struct far_flow *f, uint64_t base)
 	return f->pos_low == POS_NEVER || (base < f->pos_low + FLOW_SPAN_MAX && f->pos_low < base + FLOW_SPAN_MAX);
 }
 
-/* A FLOW_OPEN that this edge could have been sent: between the link's prefixes, on the lane of its hosts. */
+/* True for a FLOW_OPEN that may be sent to this edge: between the link's prefixes, on the lane of its hosts. */
 static bool open_fits(const struct proxy *p, const struct lane *l, const struct wan_flow_open *o)
 {
 	return ip_prefix_any(p->cfg.local, p->cfg.nlocal, &o->dst) &&
@@ -215,7 +215,8 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 
 /* --- packets --- */
 
-/* Behind the packet stand whole entries of the barrier, and only behind one that begins a message. */
+/* True if whole barrier entries, or none, follow the packet; entries only if the packet begins a message. *n: their
+ * number. */
 static bool entries_behind(const struct slot_hdr *h, const struct roce_pkt *pkt, uint32_t *n)
 {
 	uint32_t more = (uint32_t)h->len - pkt->len;
@@ -224,7 +225,7 @@ static bool entries_behind(const struct slot_hdr *h, const struct roce_pkt *pkt,
 	return more == 0 || (more % BARRIER_ENTRY_LEN == 0 && *n <= UINT8_MAX && barrier_may_wait(pkt));
 }
 
-/* All pieces are there: what is it, and may it count? */
+/* All pieces are here: checks the packet and commits it; else drops it. */
 static bool complete(struct proxy *p, struct far_flow *f, uint32_t slot, uint16_t vlan_tci)
 {
 	struct slot_hdr *h = arena_hdr(p->arena, slot);
@@ -267,7 +268,7 @@ static uint32_t place(struct proxy *p, struct lane *l, struct far_flow *f, const
 	return slot;
 }
 
-/* A position that the flow may have: not absurd, and not further below its beginning than a near edge would go. */
+/* True for a position that the flow may have: within its span, and not further below its base than a near edge goes. */
 static bool in_reach(const struct far_flow *f, uint64_t pos)
 {
 	if (pos >= POS_END)
@@ -289,7 +290,7 @@ bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		drop(p, DROP_WAN_BAD_FRAME);
 		return true;
 	}
-	/* Before the base of a flow that may still begin earlier it is kept; a FLOW_OPEN will say so. */
+	/* A packet below the base is kept while the flow may still begin earlier: FLOW_OPEN will tell. */
 	if (f->open && w->pos < f->pos_rx && (f->base_fixed || w->pos >= f->pos_base) &&
 	    !FAULT(FAULT_DELIVERED_AGAIN)) {
 		drop(p, DROP_WAN_POSITION_OLD);
@@ -300,7 +301,7 @@ bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		drop(p, DROP_WAN_FAILED);
 		return true;
 	}
-	if (f->again_round && w->pos >= f->pos_credit) { /* sent before the near edge heard that it was given up */
+	if (f->again_round && w->pos >= f->pos_credit) { /* sent before the near edge heard of the new again_round */
 		drop(p, DROP_WAN_BEYOND_CREDIT);
 		return true;
 	}

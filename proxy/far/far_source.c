@@ -3,8 +3,8 @@
  *
  * Theory of operation
  *
- * The far role as a source of the transport: responses cross as slots that are the near edge's once it has them, and
- * FLOW_REPORT and FLOW_PAIR as frames, in the order in which reports are due. A lost report is made anew. */
+ * Responses cross as slots, which are freed once the near edge has them. FLOW_REPORT and FLOW_PAIR cross as frames, in
+ * the order in which reports are due. After the loss of a report a new one is sent, with the flow's newest state. */
 #include "far_priv.h"
 
 #include "proxy/wan/share.h"
@@ -162,7 +162,7 @@ static void slot_held(struct proxy *p, uint32_t slot, const struct slot_hdr *h, 
 		far_place_left(p, f);
 }
 
-/* A lane has turns for flows that have something to send: those whose responses are all under way have not. */
+/* nwaiting counts flows with a response to send now; a flow whose responses are all under way has none. */
 static void slot_waits(struct proxy *p, const struct slot_hdr *h, bool waits)
 {
 	struct far_flow *f = &p->far[h->flow];

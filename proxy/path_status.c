@@ -2,7 +2,7 @@
 /* path_status.c - one path as its shard sees it. */
 #include "proxy/wan/wan.h"
 
-/* A link with one path does not watch it: it is as dead as the link. */
+/* The only path of a link is not watched: its state is the link's. */
 static enum path_state state_of(const struct proxy *p, const struct wan_path *path, uint64_t now_ns)
 {
 	if (!p->session_on)

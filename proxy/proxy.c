@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proxy.c - the entrance of the core: sessions, who gets which packet, whose turn it is.
+/* proxy.c - the entrance of the core: sessions, which module gets a packet, and in which order modules send.
  *
  * Theory of operation
  *
@@ -7,10 +7,10 @@
  * the link's prefixes, whole, with a good ICRC, and on the shard whose lane its host pair has. A datagram from the
  * other edge is taken on its lane, in the session's epoch, with a good tag.
  *
- * What goes to hosts is served in this order: answers that the edge makes itself (ack_tx.c; hosts wait for them), what
- * is not RC, responses, requests (lan_drr.c). Flows within each take turns. What goes to the other edge is served lane
- * by lane, by the flows that wait in each (wan_lane.c), when the pacer says so; reports and other control are not held
- * back by the pacer.
+ * Packets for hosts are sent in this order: answers that the edge makes itself (ack_tx.c; hosts wait for them), packets
+ * that are not RC, responses, requests (lan_drr.c). Flows take turns within each. Datagrams for the other edge are
+ * built lane by lane, by the flows that wait in each (wan_lane.c), when the pacer allows; the pacer does not hold back
+ * reports and other control.
  *
  * All timers are in one heap, and each belongs to a module (on_timer). */
 #include "proxy/carry/barrier.h"
@@ -30,7 +30,7 @@
 
 /* --- session --- */
 
-/* Whatever waits for the peer is sent again: it may have lost its memory of this session's numbers. */
+/* Slots that wait for the peer are sent again: the peer knows no numbers of the session before. */
 static void requeue_slots(struct proxy *p)
 {
 	uint32_t cursor = 0, slot;
@@ -227,7 +227,7 @@ enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, s
 
 /* --- time --- */
 
-/* A machine that stood still for a while was deaf, and nobody else silent. */
+/* If this machine stood still for a while, the peer was not silent: silence counts from now. */
 static void stood_still(struct proxy *p)
 {
 	uint64_t late_ns = p->now_ns - min_u64(p->now_ns, p->keepalive_due_ns);
@@ -240,7 +240,7 @@ static void stood_still(struct proxy *p)
 			p->wan->path[i].waiting_ns = min_u64(p->now_ns, p->wan->path[i].waiting_ns + late_ns);
 }
 
-/* To be heard is not to be up: what goes from here may be all that is lost. */
+/* Hearing the peer does not mean that the WAN is up: all datagrams in the other direction may be lost. */
 static void look_heard(struct proxy *p)
 {
 	bool unanswered = p->wan_up && wan_paths_unheard(p, p->now_ns);
@@ -252,7 +252,7 @@ static void look_heard(struct proxy *p)
 	p->unanswered = unanswered;
 }
 
-/* Nothing was sent lately that wants an answer: reports are answered by nobody. */
+/* True if no datagram was sent lately that the peer answers: reports are not answered. */
 static bool asks_nothing(const struct proxy *p)
 {
 	uint64_t asked_ns = p->wan->npaths == 1 ? min_u64(p->last_tx_ns, p->wan->path[0].asked_ns) : p->last_tx_ns;
@@ -336,7 +336,7 @@ static void on_timer(struct proxy *p, const struct timer *t)
 
 #define TIMER_WORK 4 /* of CALL_WORK: what a timer does beside its packets */
 
-/* Each near flow gets what there is, in turn, until no more than `rest` is left. */
+/* Near flows with work left get all of it in turn, until no more than `rest` is left. */
 static void near_goes_on(struct proxy *p, uint32_t rest)
 {
 	struct dnode *n;
@@ -347,7 +347,7 @@ static void near_goes_on(struct proxy *p, uint32_t rest)
 	}
 }
 
-/* What earlier calls have left. Neither role may take all of it for call after call. */
+/* Works off what earlier calls have left. Neither role may take all of the work call after call. */
 static void go_on(struct proxy *p)
 {
 	struct dnode *n;
@@ -463,8 +463,8 @@ static void note_waiting(struct proxy *p, bool waits)
 	}
 }
 
-/* One that is held by its pacer keeps its place, whatever control of others goes past it: lanes with much to report
- * would get more turns for data as well, and so have more to report. */
+/* A lane held back by the pacer keeps its place while control of other lanes goes out. Otherwise lanes with much to
+ * report would get more turns for data as well, and so have even more to report. */
 size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, struct wan_tx *tx)
 {
 	struct dnode *n = p->wan->lane_list.next, *next, *last = p->wan->lane_list.prev;

@@ -48,14 +48,14 @@ enum ack_mode {
 	ACK_MODE_FAR = 2,  /* what is committed in the far edge's arena, too */
 };
 
-/* What waits for RC bytes that were ACKed early: barrier.c. */
+/* Which packets wait for RC requests that were ACKed early: barrier.c. */
 enum barrier_mode {
 	BARRIER_OFF,  /* DREQ and DREP */
 	BARRIER_PAIR, /* every packet between the two hosts that is not RC: the port takes all IP */
 	BARRIER_CAUSAL, /* and RC messages on other queue pairs between them */
 };
 
-/* A further address of a machine: counts as `host`, for the barrier and for lanes. The other edge has the same ones. */
+/* A further address of a machine: counts as `host`, for the barrier and for lanes. Both edges have the same list. */
 struct host_alias {
 	struct ip_addr addr, host;
 };
@@ -74,38 +74,39 @@ static inline bool ip_prefix_is4(const struct ip_prefix *p)
 bool ip_prefix_holds(const struct ip_prefix *p, const struct ip_addr *a);
 bool ip_prefix_any(const struct ip_prefix *list, uint32_t n, const struct ip_addr *a);
 
-/* Requests between a local and a remote host, whichever of them sends: another mode than the link's. */
+/* Another mode than the link's, for requests between a local and a remote host in either direction. */
 struct pair_mode {
 	struct ip_prefix local, remote;
 	enum ack_mode mode;
 };
 
-/* What a datagram's seal hangs on: all of it stands in its header. */
+/* The values that a datagram's seal depends on. All are in the datagram's header. */
 struct wan_seal_id {
 	uint32_t epoch;
 	uint64_t wan_pn;
 	uint8_t lane, path;
-	uint8_t phase; /* 0..3: which of the keys that follow one another */
+	uint8_t phase; /* 0..3: which of the successive keys */
 };
 
-/* Bytes of a datagram that stand elsewhere until it is sealed, which saves a copy. In order, apart, within it. */
+/* Bytes of a datagram that lie elsewhere until it is sealed, which saves a copy. Parts are in order and do not
+ * overlap. */
 struct wan_seal_part {
 	const uint8_t *from;
 	uint16_t off, len; /* where in the datagram, from the end of its header on */
 };
 
-/* The cipher that seals datagrams. The core calls none by itself; what it promises: a number is sealed once in its
- * session, lane and path, and what open() refuses changes nothing. */
+/* The cipher that seals datagrams. The core has none of its own. The core seals each wan_pn once per session, lane and
+ * path, and changes no state for a datagram that open() refuses. */
 struct wan_seal_ops {
 	/* The phase in which id (without its phase) is to be sealed, -1: there is no key that may be used, nothing can
 	 * be sent now. acked_end: the peer has taken a datagram of this lane and session below it, and none at or above
 	 * it as far as is known. */
 	int (*phase)(void *ctx, const struct wan_seal_id *id, uint64_t acked_end);
-	/* Encrypts what follows the WAN_HDR_LEN bytes of header, which it vouches for too, into buf; writes WAN_TAG_LEN
-	 * bytes behind `len`. Plain bytes stand in buf, but for the n parts: those are read where they are. */
+	/* Encrypts the bytes behind the header (WAN_HDR_LEN bytes, authenticated, too) in buf, and writes WAN_TAG_LEN
+	 * bytes behind `len`. The plain text is in buf, except the n parts, which are read where they lie. */
 	void (*seal)(void *ctx, const struct wan_seal_id *id, uint8_t *buf, size_t len,
 	             const struct wan_seal_part *part, unsigned n);
-	/* The reverse: len without the tag, which follows. DROP_NONE, or why not; then buf may hold anything. */
+	/* Opens in place: len without the tag, which follows. DROP_NONE, or the reason; then buf may hold anything. */
 	enum proxy_drop (*open)(void *ctx, const struct wan_seal_id *id, uint8_t *buf, size_t len);
 };
 
@@ -113,8 +114,8 @@ struct wan_seal_ops {
 struct wan_path_config {
 	struct wan_pacer *pacer;
 	uint16_t payload_max; /* UDP payload of a datagram: path MTU - IP - UDP header. The sealing tag is inside. */
-	bool payload_search;  /* that is the most: what the path carries is found out */
-	uint32_t weight;      /* how much it is preferred to others as quick; 0: only if no other lives. default 1 */
+	bool payload_search;  /* payload_max is an upper bound: the core searches for what the path carries */
+	uint32_t weight;      /* preference over paths that are as quick; 0: used only if no other lives. default 1 */
 };
 
 enum path_state { PATH_NEW, PATH_UP, PATH_DEAD };
@@ -127,14 +128,14 @@ struct proxy_config {
 	uint32_t nlocal, nremote;
 	struct pair_mode pair_modes[PAIR_MODES_MAX]; /* the first that fits counts; none: `mode` */
 	uint32_t npair_modes;
-	bool no_early_acks; /* for now: what keeps a promise is not in place. All modes are host */
+	bool no_early_acks; /* the link's nft rules are not in force: all modes count as host for now */
 	uint32_t max_flows; /* per shard: near flows, and as many far ones. 16..FLOWS_MAX */
 
 	/* barrier */
 	enum barrier_mode barrier;
 	uint64_t barrier_max_ns; /* longest wait. default 1 s */
 	uint32_t ip_pool_bytes;  /* for IP packets that are not RoCEv2, both directions; 0 only with BARRIER_OFF */
-	uint16_t barrier_skip[BARRIER_SKIP_MAX]; /* TCP and UDP ports that wait for nothing */
+	uint16_t barrier_skip[BARRIER_SKIP_MAX]; /* TCP and UDP ports whose packets never wait */
 	uint32_t nbarrier_skip;
 	struct host_alias alias[HOST_ALIASES_MAX]; /* by address, ascending */
 	uint32_t naliases;
@@ -150,7 +151,7 @@ struct proxy_config {
 	/* WAN */
 	struct wan_path_config path[PATHS_MAX];
 	uint32_t npaths;        /* 1..PATHS_MAX, the same at both edges and in the same order */
-	struct fec_config fec;  /* of what is sent here; off: repairs that come are not made use of either */
+	struct fec_config fec;  /* of datagrams sent here; off: repairs that arrive are not used, either */
 	uint64_t rtt_hint_ns;   /* expected round trip: sizes the sent map; measured values rule afterwards */
 	uint64_t rate_hint_bps; /* of all paths together: sizes the sent map with rtt_hint_ns: 4 round trips */
 	const struct wan_seal_ops *seal; /* NULL: not sealed, a CRC-32 in place of the tag */
@@ -164,8 +165,8 @@ struct proxy_config {
 	uint32_t lan_host_window_bytes; /* and to one host. default 4 MiB */
 	uint64_t
 	    lan_timeout_ns;  /* far edge: first retry of an unanswered responder, doubling to 16 times. default 20 ms */
-	uint64_t stall_ns;   /* no progress at a responder for so long: said, flow demoted to host. default 500 ms */
-	uint64_t give_up_ns; /* no progress at a responder for so long: its bytes have failed, loudly. default 60 s */
+	uint64_t stall_ns;   /* no progress at a responder for so long: event, flow demoted to host. default 500 ms */
+	uint64_t give_up_ns; /* no progress at a responder for so long: the flow fails, with an event. default 60 s */
 	uint64_t quarantine_ns;  /* host pair after an unanswered probe. default 100 ms */
 	bool rnr_retry_infinite; /* requesters without CM have rnr_retry 7. default true */
 
@@ -191,9 +192,9 @@ enum proxy_start {
 int proxy_init(struct proxy **p, void *heap, void *region, const struct proxy_config *c, const struct arena_geometry *g,
                enum proxy_start start, uint64_t epoch, uint64_t now_ns);
 
-/* Changes what may change while running: mode, pair_modes (flows that are open take the new one: what was ACKed stays
- * ACKed, and the new ceiling holds from here on), pacer rate, lan_*, reorder_ns, *_ns; fec, but not off and on. -EINVAL
- * and nothing changed if anything else differs. */
+/* Changes values that may change while running: mode and pair_modes (open flows take the new mode: requests that were
+ * ACKed stay ACKed, and the new ceiling holds from here on), pacer rate, lan_*, reorder_ns, *_ns; fec, but not off and
+ * on. -EINVAL, with nothing changed, if any other value differs. */
 int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t now_ns);
 
 /* --- session with the other edge --- */
@@ -203,14 +204,14 @@ struct proxy_session {
 	uint32_t epoch_rx;
 	uint64_t peer_arena_epoch; /* the life of the peer's arena; 0: not known. Flows of an earlier life are over */
 	uint32_t peer_boot_id;     /* of the peer's start: another one numbers its raw packets from 0 again. 0: not known */
-	bool peer_without_fec;     /* repairs would be for nothing */
-	bool peer_kept_arena;      /* another life of the peer's arena means no loss: the one before had drained */
-	bool arena_lost;           /* the peer knew a life of ours that is gone, and was not known to have drained */
+	bool peer_without_fec;     /* the peer would not use repairs */
+	bool peer_kept_arena;      /* a new peer_arena_epoch means no loss: the arena before had drained */
+	bool arena_lost;           /* the peer knew an arena of ours that is gone, and was not known to have drained */
 	bool mismatch;             /* the two ends' configs disagree: carry, never ACK early */
 	uint16_t peer_relay_channels; /* that the peer takes; 0: it has no relay */
 };
 
-/* Both edges said hello: packet numbers start again, everything the peer may lack is sent again. */
+/* Both edges have said hello: packet numbers start again, and everything that the peer may lack is sent again. */
 void proxy_session_start(struct proxy *p, const struct proxy_session *s, uint64_t now_ns);
 
 /* --- steering (any thread) --- */
@@ -237,9 +238,9 @@ enum proxy_drop proxy_lan_rx(struct proxy *p, uint64_t now_ns, const uint8_t *l3
  *     proxy_lan_rx_slot(&slot, ...)     slot is now a blank to be filled: the same one, or another if the core kept it
  *     proxy_blank_return(slot)          when the port closes, once the device writes no more
  *
- * What the port holds is never less: the core keeps a packet only where it has a slot to give for it. Between two calls
- * a device may write into its blanks whatever it likes and whenever. It must not write into a slot that was kept or given
- * back, nor into any once another process rebuilds from the arena: its device has to be closed before. */
+ * The port never loses a blank: the core keeps a packet only if it has another slot to give for it. A device may write
+ * into its blanks at any time. A device must not write into a slot that was kept or given back, nor into any slot once
+ * another process rebuilds from the arena: the device has to be closed before. */
 
 /* A blank of PROXY_BLANK_BYTES. SLOT_NONE: no room for more, or a quarter of the pool is lent already. Then the port copies:
  * proxy_lan_rx(). */
@@ -272,12 +273,12 @@ struct lan_tx {
 	uint16_t vlan_tci;
 	struct ip_addr dst; /* whose next hop to use */
 	uint8_t dscp_ecn;
-	bool probe; /* of a flow without a pair: it is sent now, or proxy_lan_unsent() is called. It is never kept for
-	               later, as its answer is told from others by when it was sent */
+	bool probe; /* of a flow without a pair: sent now, or proxy_lan_unsent() is called. Never kept for later, as the
+	               time of sending tells its answer from others */
 	uint32_t flow; /* with `probe`: which far flow */
-	bool answer;   /* it acknowledges something: out of date in LAN_ANSWER_NS, or a queue pair that was used again
-	                  might take it for its own */
-	bool routed;   /* IP that is not RoCEv2: it is for a router to take to its host, TTL and policy included */
+	bool answer;   /* acknowledges something: dropped if not sent within LAN_ANSWER_NS, or a queue pair that is used
+	                  again might take it for its own */
+	bool routed;   /* IP that is not RoCEv2: a router takes it to its host, with TTL and policy */
 };
 
 #define LAN_ANSWER_NS 1000000u /* no queue pair is reset, agreed upon and used again sooner */
@@ -285,21 +286,21 @@ struct lan_tx {
 /* Next packet for a host. Returns its L3 length, 0 if there is none now. */
 size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx);
 
-/* For a port whose device reads the body later: it stays valid, and its bytes stay as they are, until as many
- * proxy_lan_unpin() of its slot, whatever becomes of the packet. Right after proxy_lan_tx(), before any other call.
- * False: it cannot be pinned, and has to be copied now. hdr and trailer are the packet's own: what an edge changes in it
- * (AckReq, ICRC, AETH) is never written into the slot. */
+/* For a port whose device reads the body later. The body stays valid and unchanged until proxy_lan_unpin() was called
+ * as often for its slot, whatever becomes of the packet. Call it right after proxy_lan_tx(), before any other call.
+ * False: the body cannot be pinned, and has to be copied now. An edge's changes (AckReq, ICRC, AETH) are in hdr and
+ * trailer, and are never written into the slot. */
 bool proxy_lan_pin(struct proxy *p, const struct lan_tx *tx);
 void proxy_lan_unpin(struct proxy *p, uint32_t slot);
 
-/* The probe that proxy_lan_tx() gave last has no way to its host now, and was dropped: its flow asks again in a while.
- * Bodies of packets given before stay valid. */
+/* The probe that proxy_lan_tx() gave last has no next hop now and was dropped: its flow is probed again later. Bodies
+ * of packets given before stay valid. */
 void proxy_lan_unsent(struct proxy *p, uint64_t now_ns, const struct lan_tx *tx);
 
 struct wan_tx {
 	uint8_t lane;
 	uint8_t path;
-	uint8_t moves; /* from another source port each time that this has changed: the lane's datagrams get lost */
+	uint8_t moves; /* when this changes, use another source port: the lane's datagrams get lost */
 	bool ect;      /* to be sent as ECT(0), else as not ECN-capable */
 };
 
@@ -392,10 +393,10 @@ struct proxy_event {
 	uint8_t syndrome; /* of the responder's NAK; 0: there was none */
 };
 
-/* The oldest event that was not fetched yet, failed flows before all others. False: none. A failure is kept for each flow
- * that the tables hold, so that none is nameless; of the others EVENT_RING, and later ones are lost. */
+/* The oldest event that was not fetched yet, failed flows before all others. False: none. There is room for a failure
+ * of each flow that the tables hold; of other events EVENT_RING are kept, and later ones are lost. */
 bool proxy_event_next(struct proxy *p, struct proxy_event *ev);
-/* Whether packets of hosts are held, of either role: while there are none, nothing is owed to anybody. O(1). */
+/* True if packets of hosts are held, in either role: while none are, nothing is owed to a host. O(1). */
 bool proxy_holds(const struct proxy *p);
 /* How many were lost so far: of failed flows, and of all others. */
 uint64_t proxy_failures_lost(const struct proxy *p);
@@ -407,12 +408,12 @@ const struct proxy_counters *proxy_counters(const struct proxy *p);
 /* FEC on a path, for what is sent. */
 struct proxy_fec_status {
 	struct fec_plan plan; /* in force; k 0: none */
-	double measured;      /* datagrams that the next two are about; old ones fade */
-	double loss;          /* of datagrams, before FEC: the other edge says so */
+	double measured;      /* datagrams over which `loss` and `burst` are measured; old ones fade */
+	double loss;          /* share of datagrams lost before FEC, as the other edge reports */
 	double burst; /* mean length of bursts of losses, in datagrams of a lane; at least 1; a guess while unknown */
 	bool burst_known;
 	double load;          /* share of the line's time that all but repairs took lately */
-	bool full;            /* with repairs, it took all of it */
+	bool full;            /* with repairs the line was full */
 };
 
 struct proxy_link_status {
@@ -442,13 +443,13 @@ void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link
 struct wan_path_stats {
 	uint64_t tx_dgrams, tx_bytes, rx_dgrams, rx_bytes;
 	uint64_t tx_control, tx_control_bytes; /* of these, datagrams without packets in them */
-	uint64_t acked_bytes;                  /* that the peer has said to have */
-	uint64_t lost, spurious;               /* datagrams found lost; of these such as had arrived */
-	uint64_t moved;                        /* datagrams whose contents went again elsewhere when it died */
+	uint64_t acked_bytes;                  /* that the peer has reported */
+	uint64_t lost, spurious;               /* datagrams found lost; of these, those that had arrived */
+	uint64_t moved;                        /* datagrams whose contents went by another path when this one died */
 	uint64_t repairs;                      /* packets or pieces sent on it again */
 	uint64_t spared; /* that the line lost and the peer rebuilt by FEC in time: not among `lost` */
 	uint64_t probes;                       /* probe timeouts */
-	uint64_t rebuilt;                      /* datagrams of the peer that FEC made up for */
+	uint64_t rebuilt;                      /* datagrams of the peer that FEC rebuilt */
 	uint64_t reordered;                    /* datagrams of the peer that a later one had overtaken ... */
 	uint64_t reorder_most;                 /* ... by so many numbers at most */
 	uint64_t marked;                       /* datagrams that came with CE there, and were obeyed */
@@ -486,13 +487,13 @@ static inline bool path_rtt_stale(const struct proxy_path_status *s)
 	return s->rtt_age_ns > PATH_STALE_NS;
 }
 
-/* Of what was lost and delivered. */
+/* The same for loss. */
 static inline bool path_loss_stale(const struct proxy_path_status *s)
 {
 	return s->loss_age_ns > PATH_STALE_NS;
 }
 
-/* What has grown on a path, to be looked at as often as one likes. Valid as long as the shard is. */
+/* The counters of a path. The pointer is valid as long as the shard is. */
 const struct wan_path_stats *proxy_path_stats(const struct proxy *p, uint32_t path);
 
 /* False: there is no such path. */
@@ -524,7 +525,7 @@ struct proxy_flow_status {
 /* Walks the flows; *cursor starts at 0. False at the end. */
 bool proxy_flow_next(const struct proxy *p, uint32_t *cursor, struct proxy_flow_status *s);
 
-/* A flow whole: what it is, and what it has been through. */
+/* A flow's status and its history. */
 struct proxy_flow_view {
 	struct proxy_flow_status status;
 	struct flow_facts facts;

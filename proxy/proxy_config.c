@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proxy_config.c - what a shard is told: defaults, what is possible, what may change while it runs. */
+/* proxy_config.c - the config of a shard: defaults, possible values, and those that may change while it runs. */
 #include "proxy/near/near.h"
 #include "proxy/wan/wan_fec.h"
 
@@ -57,7 +57,7 @@ static bool fec_sane(const struct fec_config *f)
 	return f->k >= 1 && f->k <= FEC_K_MAX && f->m >= 1 && f->m <= FEC_M_MAX && f->m <= f->k;
 }
 
-/* Ascending, so that they can be searched; and what stands for a machine is no alias itself. */
+/* Aliases are ascending by address, for the search, and the `host` of an alias is not an alias itself. */
 static bool aliases_sane(const struct proxy_config *c)
 {
 	for (uint32_t i = 0; i < c->naliases && i < HOST_ALIASES_MAX; i++)

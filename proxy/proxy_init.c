@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proxy_init.c - a shard's memory, and its beginning: empty, or from the arena that an earlier life left.
+/* proxy_init.c - a shard's memory, and its start: empty, or from the arena of an earlier process.
  *
  * Theory of operation
  *
  * All memory comes from one block of heap, cut by carve(); the same function counts how much that is, so that the two
  * cannot differ. Nothing is allocated later.
  *
- * Rebuild: flows from their descriptors, then all committed slots are gone through once: those of unknown flows and
- * those settled already are freed, the others counted for flow and lane; then each flow finds out how far its slots
- * reach without a hole. */
+ * Rebuild: flows are made from their descriptors. Then all committed slots are looked at once: those of unknown flows
+ * and those settled already are freed, the others are counted for flow and lane. Then each flow walks its slots up to
+ * the first hole. */
 #include "proxy/carry/barrier.h"
 #include "proxy/far/far.h"
 #include "proxy/carry/ip_carry.h"
@@ -318,7 +318,7 @@ static void init_fec(struct proxy *p, const struct blocks *k)
 			                   k->fec_cells + (size_t)fec_rx_cells(kept) * n, n);
 }
 
-/* A request of which there is no flow any more: its descriptor was damaged. Who it was for is in the packet itself. */
+/* A request without a flow, whose descriptor was damaged. The packet itself has its hosts and QPN. */
 static void name_stale_epoch(struct proxy *p, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
@@ -335,7 +335,7 @@ static void name_stale_epoch(struct proxy *p, uint32_t slot)
 	proxy_failure_push(p, FAILURE_DAMAGED, &unknown, NULL, h->pos, h->len);
 }
 
-/* Takes stock of the slots that an earlier life left: bytes held per flow and lane. */
+/* Counts the slots in the arena: bytes held per flow and lane. */
 static void adopt_slots(struct proxy *p)
 {
 	uint32_t cursor = 0, slot;
@@ -396,8 +396,8 @@ static void adopt_responses(struct proxy *p)
 	}
 }
 
-/* A flow that has packets behind a hole may have ACKed what was in it, and its host repeats nothing of that. What the far
- * edge lacks it gets again. */
+/* A near flow with packets behind a hole may have ACKed the packets in the hole, which its host does not repeat. A hole
+ * at the far edge is filled again by the near edge. */
 static void fail_damaged(struct proxy *p)
 {
 	uint32_t n = arena_damaged(p->arena), flow;

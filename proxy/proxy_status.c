@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proxy_status.c - what is: counters, link and flow status; and the audit for tests. */
+/* proxy_status.c - counters, link and flow status; and the audit for tests. */
 #include "proxy/carry/barrier.h"
 #include "proxy/carry/end_to_end.h"
 #include "proxy/far/far.h"
@@ -172,7 +172,7 @@ static uint64_t list_bytes(struct proxy *p, const struct dnode *head)
 	return bytes;
 }
 
-/* Responses that are here are a flow's, or were given. */
+/* Each response here is on its flow's list or on the list of given ones. */
 static int audit_responses(struct proxy *p)
 {
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
@@ -204,7 +204,7 @@ static int audit_waiting(const struct proxy *p)
 	return flows == 0 ? 0 : -109;
 }
 
-/* What is counted as out to a host is out to its flows. */
+/* A host's bytes_out is the sum of its flows' counted_out. */
 static int audit_lan_hosts(const struct proxy *p)
 {
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
@@ -252,7 +252,7 @@ static int audit_pairs(const struct proxy *p)
 	           : -134;
 }
 
-/* Those without a pair are counted as they are. */
+/* The counts of unpaired flows are right. */
 static int audit_unpaired(const struct proxy *p)
 {
 	uint64_t bytes = 0;

@@ -31,7 +31,7 @@ static bool skips(const struct proxy *p, const struct ip_pkt *pkt)
 	return false;
 }
 
-/* A program cannot hear it as a message, or the operator says that it tells nothing. Both edges ask. */
+/* True if no program can take the packet for a message, or BarrierSkip= exempts it. Both edges call this. */
 static bool is_exempt(const struct proxy *p, const struct ip_pkt *pkt)
 {
 	return pkt->bare_ack || skips(p, pkt);
@@ -190,7 +190,7 @@ static struct ip_buf *find(struct ip_lane *ip, const struct wan_ip *w)
 	return NULL;
 }
 
-/* True if all pieces are there now. */
+/* True if all pieces are here now. */
 static bool take(struct ip_buf *b, const struct wan_ip *w)
 {
 	unsigned end = units_of((uint16_t)(w->offset + w->len));

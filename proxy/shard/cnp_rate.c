@@ -11,12 +11,12 @@
  *         then               target += line / 256;  rate = (rate + target) / 2     additive increase
  *     rate near the line     the flow is free again: nothing is reckoned for it any more
  *
- * One of many flows to a host that has no more under way than it may send in a turn is not cut: it is not what fills
- * the queue, they all together are, and the window of their host answers for that (lan_host.c).
+ * One of many flows to a host is not cut while it has no more under way than it may send in a turn: all flows together
+ * fill the queue, and the window of their host is cut for that (lan_host.c).
  *
- * A flow begins at the line's rate with alpha 1, so that the first CNP halves it. CNPs that come within CNP_GAP_NS of
- * one that counted say nothing new. Steps that have passed are made up for when the flow is looked at next; no timer
- * runs for them. What a rate means: between two packets as long passes as the first one takes at that rate. */
+ * A flow begins at the line's rate with alpha 1, so that the first CNP halves it. CNPs within CNP_GAP_NS of one that
+ * counted are ignored. Steps that are due are made when the flow is looked at next; no timer runs for them. The rate
+ * sets the time between two packets: as long as the first one takes at that rate. */
 #include "cnp_rate.h"
 
 #define CNP_GAP_NS     50000ull

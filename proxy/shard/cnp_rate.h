@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cnp_rate.h - what CNPs ask of a flow that the edge sends to a host: how fast it may. The story is in cnp_rate.c. */
+/* cnp_rate.h - the rate at which the edge may send a flow to a host after CNPs. Theory: cnp_rate.c. */
 #ifndef PROXY_CNP_RATE_H
 #define PROXY_CNP_RATE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event.c - what happened, for whoever asks: a ring that loses the newest when nobody reads, and a larger one for
- * failed flows alone, so that nothing else crowds those out. */
+/* event.c - events: a ring that drops new ones when it is full, and a larger ring for failed flows alone, so that other
+ * events do not crowd those out. */
 #include "core.h"
 
 #include "proxy/util/probe.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flow_frame.h - frames between the near and the far role of a flow, and whose PACKET frames are whose.
+/* flow_frame.h - frames between the near and the far role of a flow, and the kinds of PACKET frames.
  *
  * Big-endian, as all frames (wan_frame.h). All of them are reliable: what a lost one said is said again. */
 #ifndef PROXY_FLOW_FRAME_H

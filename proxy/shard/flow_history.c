@@ -15,8 +15,8 @@ void flow_history_init(struct proxy *p, struct proxy_flow_view *views)
 	p->history.ring[UNEVENTFUL] = views + p->history.n;
 }
 
-/* Whether somebody may come and ask what was wrong with it. Who never had an answer is of the other kind: a host can make
- * as many of those as it likes. */
+/* TROUBLED: an operator may ask what was wrong with the flow. A flow that was never answered is UNEVENTFUL: a host can
+ * make as many of those as it likes. */
 static enum ring ring_of(const struct proxy_flow_view *v)
 {
 	const struct flow_counts *n = &v->facts.n;

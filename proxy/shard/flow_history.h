@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flow_history.h - flows that have ended, and hosts that are known to route this way: what is told to whoever asks later.
+/* flow_history.h - for status: flows that have ended, and hosts that are known to route this way.
  *
  * Both are bounded, written where a flow ends or a connection begins, and forgotten with the shard. */
 #ifndef PROXY_FLOW_HISTORY_H

@@ -248,7 +248,7 @@ static void near__one_nak_until_the_host_can_have_gone_back(void **state)
 	assert_int_equal(core_ctr(&c->a, CTR_NAKS_TX), 2);
 }
 
-/* A request of a kind that is not held beyond a gap speaks for the gap as well: nothing else may ever follow it. */
+/* A request of a kind that is not held beyond a gap proves the gap as well: no other packet may ever follow it. */
 static void gap_before(void **state, uint8_t opcode)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -280,7 +280,8 @@ static void near__gap_before_an_unknown_is_naked(void **state)
 	gap_before(state, RC_RESERVED_15);
 }
 
-/* What it overtook has come, but the READ itself was not held: the host is told, as it has no reason to repeat it. */
+/* The packet that a READ overtook has come, but the READ itself was not held: a NAK asks for it, as the host has no
+ * other reason to repeat it. */
 static void near__read_that_overtook_is_asked_for(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -373,8 +374,9 @@ static void near__base_extends_after_sending(void **state)
 	assert_int_equal(core_used(&c->a), 0);
 }
 
-/* Too late, if the responder has taken what came first: it had the rest from nobody known here, and the far edge begins
- * there for good. The host, which has lost the answers, is heard anew. */
+/* A lower PSN comes too late if the responder has taken the first packet: it had the lower ones before this
+ * flow, and the far edge begins at the first packet for good. The host, which has lost the answers, begins
+ * another incarnation. */
 static void near__base_extends_after_an_answer(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -637,8 +639,8 @@ static void near__second_life_that_was_acked_fails_loudly(void **state)
 	assert_int_equal(core_ctr(&c->a, CTR_BYTES_FAILED), failed);
 }
 
-/* What the first life has not had executed does not come to the queue pair that CM has connected anew, nor do that one's
- * answers count for it: neither what the far edge has, nor what crosses later. */
+/* Requests of the first life that were not executed do not reach the queue pair that CM has connected anew, whether
+ * they are at the far edge or cross later. Answers of the new connection do not count for them. */
 static void near__cm_ends_what_the_far_edge_holds(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -684,8 +686,8 @@ static void near__cm_ends_what_crosses_later(void **state)
 	assert_true(core_far(c)->failed);
 }
 
-/* The far edge has seen the set-up before its restart, and sees it once more, as a REQ that nobody had acknowledged yet
- * comes again and is answered again. That is the same connection. */
+/* The far edge saw the set-up before its restart, and sees it again: a REQ that was not acknowledged is sent and
+ * answered once more. It is the same connection. */
 static void near__set_up_repeated_after_a_far_restart(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -705,7 +707,7 @@ static void near__set_up_repeated_after_a_far_restart(void **state)
 	assert_int_equal(pos_psn(core_near(c)->pos_reported), 4);
 }
 
-/* It is ended by what is certain only: a packet that may be its own again waits for the end of the first life. */
+/* Only a certain reset ends the second life: a packet that may be its own repetition waits for the end of the first. */
 static void near__second_life_that_was_acked_outlasts_a_doubt(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);

@@ -89,7 +89,7 @@ static void near_reserve__without_it_the_request_waits_and_its_host_is_held_off(
 	assert_true(dlist_empty(&c->a.p->reserve_waiting));
 }
 
-/* What is there is no room for in a second goes all the same: there was never any for it, or others do not end. */
+/* A READ without room for a second crosses all the same: it can never have room, or other READs do not end. */
 static void near_reserve__nobody_waits_for_ever(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
@@ -198,7 +198,7 @@ static void near_reserve__who_cannot_be_held_off_waits_for_less(void **state)
 	dlist_remove(&c->a.p->near[1].reserve_node);
 }
 
-/* Packets that nobody waits for, and credits, leave it alone. */
+/* Reserved room is given neither to packets that no host waits for, nor as credit. */
 static void near_reserve__others_do_not_get_it(void **state)
 {
 	uint64_t left;

@@ -114,8 +114,8 @@ static void near_reset__host_that_lost_count_hears_of_the_rest_first(void **stat
 	core_expect_aeth(&c->a, 4, AETH_NAK_INV_REQ);
 }
 
-/* An ACK of the first packet of a message ended, for that host, the message before: it comes with the beginning of the next
- * one, and is no new life for which all that was ACKed could be given up. */
+/* The host took an ACK of the first packet of a message for the end of the message before. It comes with the beginning
+ * of the next one. That is no new life, for which ACKed requests could be given up. */
 static void near_reset__host_that_lost_count_begins_the_next_message(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -176,7 +176,8 @@ static void near_reset__host_that_lost_count_below_what_is_expected(void **state
 	core_expect_aeth(&c->a, 7, AETH_NAK_INV_REQ);
 }
 
-/* It heard the ACK of PSN 5. What PSN 6 is known by has been delivered by the time that its host insists. */
+/* The host got the ACK of PSN 5. The packet by which its PSN 6 is recognised is delivered before the host has repeated
+ * often enough. */
 static void near_reset__host_that_lost_count_in_a_message(void **state)
 {
 	struct core *c = given_two_messages(state);
@@ -319,8 +320,8 @@ static struct core *given_one_word(void **state, enum ack_mode mode, uint64_t si
 	return c;
 }
 
-/* Says the first word of all again: nobody but the responder knows what it is, so it gets it, and nothing is said
- * before it has answered. */
+/* Sends the first packet of all again. Only the responder knows whether it is a repetition, so the packet is sent to
+ * it, and the host gets no answer before the responder has answered. */
 static void says_it_again(struct core *c)
 {
 	assert_int_equal(core_send(c, RC_WRITE_ONLY, 0), DROP_NONE);
@@ -699,8 +700,9 @@ static void near_reset__cm_after_a_queue_pair_that_was_never_used(void **state)
 	core_expect_aeth(&c->a, 9000, AETH_ACK_NO_CREDITS);
 }
 
-/* A doubted life meets nothing but rounds that begin ahead of it, as their first packets get lost: what comes next may be of
- * the life before as well, and how many messages end in between nobody knows. So its host is not sent away by a count. */
+/* A life in doubt gets only rounds that begin ahead of it, as their first packets get lost. The next packet may belong
+ * to the life before as well, and the number of messages in between is not known. So its host gets no RNR NAK, which
+ * would need an MSN. */
 static void near_reset__count_ahead_of_a_doubted_life_is_unknown(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);

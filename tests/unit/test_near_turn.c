@@ -136,7 +136,7 @@ static void near_turn__stay_in_force(void **state)
 	all_go(c);
 }
 
-/* What those bring together whose waits end within 2.5 ms of each other, at most. */
+/* The largest sum of bytes that hosts bring whose waits end within 2.5 ms of each other. */
 static uint64_t together(const struct core *c)
 {
 	const struct near_flow *f = c->a.p->near + 1;
@@ -152,7 +152,7 @@ static uint64_t together(const struct core *c)
 	return most;
 }
 
-/* A round may take longer than the longest wait: who is told of that wait does not come together with all others. */
+/* A round may take longer than the longest wait: hosts that are told the longest wait do not all come together. */
 static void near_turn__long_rounds_are_spread(void **state)
 {
 	struct core *c = given_slow_line(state);
@@ -175,7 +175,7 @@ static void near_turn__long_rounds_are_spread(void **state)
 	all_go(c);
 }
 
-/* Those who came at their turn, and found no room, are not all called back soon, into a buffer that is as full. */
+/* Hosts that came at their turn and found no room are not all told to come back soon, to a buffer that is as full. */
 static void near_turn__no_room_is_no_reason_to_hurry(void **state)
 {
 	struct core *c = given_slow_line(state);
@@ -275,7 +275,7 @@ static void near_turn__of_a_host_that_is_gone_lapses(void **state)
 	all_go(c);
 }
 
-/* What those were to bring who do not come, others may at once: no need to send them away a last time. */
+/* Other hosts may bring at once the bytes of those that do not come: they are not sent away a last time. */
 static void near_turn__of_those_who_are_gone_is_others(void **state)
 {
 	struct core *c = given_slow_line(state);
@@ -321,7 +321,7 @@ static void near_turn__ends_with_the_life(void **state)
 	assert_int_equal(c->a.p->turns.away, 0);
 }
 
-/* What a flow that fails gives up has not drained: the line has carried none of it. Nor has that of one that is closed. */
+/* Slots that a failed or closed flow gives up do not count as drained: the line has carried none of them. */
 static void near_turn__what_is_given_up_has_not_drained(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);

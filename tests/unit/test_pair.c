@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose QPN an answer names: many flows of one host pair, all from PSN 0, with equal QPNs at both ends. */
+/* Which flow an answer is for: many flows of one host pair, all from PSN 0, with equal QPNs at both ends. */
 #include "core_fixture.h"
 
 enum { FLOWS = 24, QPN0 = 0x100 };
@@ -253,8 +253,8 @@ static void pair__unexpected_answers_are_dropped(void **state)
 	assert_int_equal(near_of(c, QPN0)->pairing, PAIR_LEARNING);
 }
 
-/* Hosts that talked past the edges until now: the answers to that come while their flows begin, with PSNs like those.
- * None has its turn before they are over; ... */
+/* Hosts that talked past the edges until now: answers to that traffic come while their flows begin, with similar PSNs.
+ * No flow has its turn before these answers are over; ... */
 static void pair__answers_to_what_went_past_the_edges(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -272,7 +272,8 @@ static void pair__answers_to_what_went_past_the_edges(void **state)
 	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x53);
 }
 
-/* ... whose turn it is has it again afterwards, before all others, as answers to it may still be on their way. */
+/* ... the flow that had its turn has it again afterwards, before all others: answers to it may still be on their
+ * way. */
 static void pair__answers_past_the_edges_take_a_turn_back(void **state)
 {
 	const struct core_pkt *k;
@@ -295,7 +296,8 @@ static void pair__answers_past_the_edges_take_a_turn_back(void **state)
 	assert_int_equal(core_expect(&c->b, RC_WRITE_ONLY, 5)->h.dest_qpn, QPN0 + 1);
 }
 
-/* What cannot be mistaken for an answer soon, nor anything while nobody is tried, holds nobody up: anybody may forge it. */
+/* An answer that cannot soon be mistaken for a probed flow's, or that comes while no flow is probed, puts off no turn:
+ * such answers may be forged. */
 static void pair__stray_answers_hold_nobody_up(void **state)
 {
 	struct core *c = given_pair(state, QPN0, 0x51);
@@ -324,7 +326,7 @@ static void pair__end_after_a_turn_taken_back_means_quarantine(void **state)
 	assert_int_equal(core_expect(&c->b, RC_WRITE_ONLY, 5)->h.dest_qpn, QPN0 + 1);
 }
 
-/* An ACK of what was before the first packet seen is none of that packet, nor has a QPN a new owner by it. */
+/* An ACK of a PSN before the first packet seen is not an answer to that packet, and gives the QPN no new owner. */
 static void pair__ack_of_what_was_before_is_no_answer(void **state)
 {
 	struct core *c = given_pair(state, QPN0, 0x51);
@@ -338,8 +340,8 @@ static void pair__ack_of_what_was_before_is_no_answer(void **state)
 	assert_int_equal(ack_to(c, 0x52, 5, 6), DROP_NONE); /* those hosts have been known for too long for doubts */
 }
 
-/* A host that goes back to what its responder has had already, and the edges have not: the responder says that it has
- * the last of it, and was not asked for that, as a flow that had no answer is tried again with one packet. */
+/* A host repeats packets that its responder has and the edges do not know. The responder ACKs the last of them,
+ * although only the first was sent: a flow without an answer is probed again with one packet. */
 static void pair__responder_that_is_ahead(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -364,7 +366,8 @@ static void pair__responder_that_is_ahead(void **state)
 	assert_int_equal(ack_to(c, 0x51, 7, 8), DROP_NONE);
 }
 
-/* If it names a place that is not known here it gets all that is, and a READ has an answer of its own. */
+/* If the responder ACKs a PSN beyond all packets here, all of them are sent, and a READ among them gets an answer of
+ * its own. */
 static void pair__responder_that_is_far_ahead(void **state)
 {
 	struct roce_pkt h = core_req(RC_READ_REQUEST, 1);
@@ -659,7 +662,7 @@ static void pair__late_answer_to_one_that_waits(void **state)
 	answer_all(c, 4);
 }
 
-/* A machine that stood still for longer answers all of it in the turn of another flow. */
+/* A machine that stood still for longer answers all probes in the turn of another flow. */
 static void pair__late_answers_after_quarantine(void **state)
 {
 	struct core *c = given_unanswered(state, 2, 121 * CORE_MS);
@@ -683,8 +686,8 @@ static void pair__late_answers_doubled(void **state)
 	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
 }
 
-/* What the flow sent at once in its turn, and few of which ask for an answer, does not count against what it may be
- * asked in doubt. */
+/* The packets that a flow sent at once in its turn, few with AckReq, do not count towards the limit of packets sent in
+ * doubt. */
 static void pair__many_sent_before_the_doubt(void **state)
 {
 	struct core *c = given_unanswered(state, 2, 121 * CORE_MS);
@@ -895,7 +898,7 @@ static void pair__requester_qpn_of_a_failed_flow(void **state)
 	assert_false(near_of(c, QPN0 + 1)->failed);
 }
 
-/* Its responder refuses the same once more. It says so once, and its requester learns of it. */
+/* The new queue pair's responder refuses the same request. It sends its NAK once, and the requester gets it. */
 static void pair__refused_again_in_the_next_life(void **state)
 {
 	const struct core_pkt *k;
@@ -910,7 +913,8 @@ static void pair__refused_again_in_the_next_life(void **state)
 	assert_int_equal(k->h.dest_qpn, 0x51);
 }
 
-/* What the NAK has overtaken comes soon after it. Until then no flow is tried, and it is nobody's. */
+/* Answers that the NAK has overtaken come soon after it. Until then no flow is probed, and these answers count for
+ * none. */
 static void pair__answers_that_a_refusal_has_overtaken(void **state)
 {
 	struct core *c = given_refused(state, CORE_MS);

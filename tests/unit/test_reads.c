@@ -251,8 +251,8 @@ static bool all_but_the_first(struct core *c, struct core_edge *from, uint8_t *d
 	return true;
 }
 
-/* The end of a READ has come, its beginning, which would tell the PMTU, has not, and the near edge restarts: what the
- * far edge knows to have arrived is still there, although it is not known yet that the READ reaches so far. */
+/* The end of a READ has come, but not its beginning, which would tell the PMTU, and the near edge restarts. Responses
+ * that the far edge knows to have arrived are still there, although the READ's length in PSNs is not known yet. */
 static void reads__early_response_outlives_a_restart(void **state)
 {
 	bool lose = true;
@@ -297,8 +297,8 @@ static void expect_write_and_atomic(struct core *c)
 	assert_int_equal(core_near(c)->pos_acked, POS_ORIGIN + 2);
 }
 
-/* What a host had sent before it was lost; its ATOMIC came, and the near edge restarts. When the gap is filled the
- * ATOMIC is in order, and waits for its answer as if it had come now. */
+/* A request of the host was lost, its ATOMIC behind it came, and the near edge restarts. When the gap is filled the
+ * ATOMIC is in order, and waits for its answer as if it had just come. */
 static void reads__operation_beyond_a_gap_outlives_a_restart(void **state)
 {
 	struct core *c = given_an_atomic_beyond_a_gap(state);
@@ -521,8 +521,8 @@ static void reads__a_lost_request_to_read_again_goes_once_more(void **state)
 	core_expect(&c->b, RC_READ_REQUEST, 2);
 }
 
-/* Its far edge takes what it has room for, and asks its responder for the rest in parts; its near edge gives it as it
- * comes. */
+/* A READ larger than the pools: the far edge takes responses as it has room, and asks the responder for the rest in
+ * parts; the near edge gives them to the host as they come. */
 static void reads__one_that_is_larger_than_the_pool(void **state)
 {
 	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 12);
@@ -559,8 +559,8 @@ static void reads__one_that_is_larger_than_the_pool(void **state)
 	assert_int_equal(arena_used(c->b.p->arena, POOL_LAN), 0);
 }
 
-/* All of a pool is taken, by this READ's later responses and by others: the one that the host waits for comes in
- * nevertheless, and the one that went for it is read again. */
+/* The pool is full of this READ's later responses and of other packets. The response that the host waits for finds room
+ * nevertheless, and the response freed for it is read again. */
 static void reads__next_response_finds_a_place_in_a_full_pool(void **state)
 {
 	bool lose = true;
@@ -731,7 +731,7 @@ static void reads__the_near_edge_grants_what_it_has_room_for(void **state)
 	assert_int_equal(core_near(c)->ops_done, 2);
 }
 
-/* --- it outlives nobody --- */
+/* --- no record outlives its host --- */
 
 /* The first response is lost for good, as the far edge has lost its memory of it, and the host has died. */
 static void reads__answers_to_a_host_that_is_gone_go(void **state)
@@ -1018,8 +1018,8 @@ static void reads__what_was_not_asked_for_is_not_repeated(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 }
 
-/* A repeated request and its answer have passed each other: the host has had it, and asks no more. What is owed to it
- * again holds back no ACK for long. */
+/* A repeated request and its answer have crossed: the host has the answer, and does not ask again. The repeated answer
+ * that is owed does not hold back ACKs for long. */
 static void reads__a_repetition_that_nobody_lacks_ends(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
@@ -1063,7 +1063,7 @@ static void reads__no_ack_names_one_that_the_host_lacks(void **state)
 		assert_false(k->h.opcode == RC_ACK && (k->h.aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK && k->h.psn >= 2 && k->h.psn < 8);
 }
 
-/* Of what it is given again the host loses another one, at once, and asks from there: it waits for a FIRST there. */
+/* The host loses another of the repeated responses at once, and asks from its PSN, where it expects a FIRST. */
 static void reads__asked_from_further_on_is_no_copy(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
@@ -1082,9 +1082,9 @@ static void reads__asked_from_further_on_is_no_copy(void **state)
 	expect_response(c, RC_READ_RESP_ONLY, 4);
 }
 
-/* The first packet that an edge hears of a host asks for the rest of a READ, whose beginning the host had from an edge that
- * has lost its memory: it looks like a READ of its own. Whether the responder's count includes it nobody knows, and a NAK in
- * front of it would have to say. The gap behind it is said when the count is known. */
+/* The first packet of a host asks for the rest of a READ, whose beginning the host had from an edge that has lost its
+ * arena. The packet looks like a READ of its own. The edge cannot tell whether the responder's MSN counts that READ,
+ * and a NAK in front of it would have to carry the MSN. So the gap behind the READ is NAKed when the MSN is known. */
 static void reads__gap_behind_what_may_be_the_rest_of_one(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_FAR);
@@ -1108,7 +1108,7 @@ static void reads__gap_behind_what_may_be_the_rest_of_one(void **state)
 	assert_int_equal(k->h.aeth_msn, 51);
 }
 
-/* Nor is it said right behind that READ: its response may count what the responder had executed behind it. */
+/* The gap is not NAKed right behind that READ, either: its response may count requests executed behind the READ. */
 static void reads__gap_right_behind_what_may_be_the_rest_of_one(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_FAR);
@@ -1169,8 +1169,8 @@ static void reads__begun_read_is_held_off_once_asked_again(void **state)
 	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
 }
 
-/* What a host had asked for again came after all, late: it asks from further on, and is held off there. An RNR NAK of a
- * PSN that it has had says nothing to it: it would repeat until its retries are used up. */
+/* Responses that a host had asked for again came after all, late. The host asks from a later PSN, and the RNR NAK must
+ * carry that PSN: the host ignores an RNR NAK of a PSN that it has, and would repeat until its retries are used up. */
 static void reads__asked_from_further_on_is_held_off_there(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
@@ -1250,7 +1250,8 @@ static void reads__what_follows_one_of_unknown_length_is_kept(void **state)
 	core_expect_aeth(&c->a, 8, AETH_ACK_NO_CREDITS);
 }
 
-/* But the rest of it is no READ of its own: the host had the beginning before there was an edge. */
+/* A READ with the same end asks for the rest of the first one, and is not taken: the host had the beginning before
+ * there was an edge. */
 static void reads__rest_of_one_of_unknown_length(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -1273,7 +1274,7 @@ static void reads__rest_of_one_of_unknown_length(void **state)
 	assert_int_equal(core_expect(&c->a, RC_READ_RESP_LAST, 4)->h.aeth_msn, 2);
 }
 
-/* Nor is it one behind a READ that is still held itself: it goes as soon as it is known what that owns, ... */
+/* The same behind a READ that is still held itself: the rest is given up once the held READ's length is known, ... */
 static void reads__rest_of_one_that_is_held(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -1292,7 +1293,7 @@ static void reads__rest_of_one_that_is_held(void **state)
 	assert_int_equal(core_pending(&c->b), 0);
 }
 
-/* ... or, as long as it is not, in its turn. */
+/* ... or, while the length is not known, when the rest would be taken in order. */
 static void reads__rest_of_one_that_was_held(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -1308,7 +1309,7 @@ static void reads__rest_of_one_that_was_held(void **state)
 	assert_true(core_near(c)->psns_unknown);
 }
 
-/* It restarts while they wait: they are there again, and as many. */
+/* The edge restarts while they wait: the same READs are held afterwards. */
 static void reads__what_follows_outlives_a_restart(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -1338,8 +1339,8 @@ static void reads__first_answer_at_the_end_of_one(void **state)
 	assert_int_equal(core_near(c)->msn_offset, 0);
 }
 
-/* The responder's ACK of the last request it ever had, said to a far edge that has been restarted and sent nothing yet:
- * the READ's responses went down with it. */
+/* The responder ACKs the last request it ever had to a far edge that has restarted and sent nothing yet. The far edge
+ * has lost the READ's responses. */
 static void reads__an_ack_is_no_response_after_a_restart(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
@@ -1354,8 +1355,8 @@ static void reads__an_ack_is_no_response_after_a_restart(void **state)
 	core_expect(&c->b, RC_READ_REQUEST, 3);
 }
 
-/* A host that has gone back is about to ask for all of it again, one request after the other: a response behind those
- * would be an implied NAK of them. One that asks for no more waits for a moment only. */
+/* A host that has gone back is about to repeat its requests one after the other: a response behind these would be an
+ * implied NAK of them. A host that repeats no more requests waits for a moment only. */
 static void reads__no_response_ahead_of_what_is_asked_again(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
@@ -1381,9 +1382,9 @@ static void reads__no_response_ahead_of_what_is_asked_again(void **state)
 	expect_response(c, RC_READ_RESP_FIRST, 5); /* begun anew, as the host has */
 }
 
-/* Behind an edge that has forgotten the flow, or knew nothing of it before, the host repeats a READ and what followed,
- * all of which its responder has executed: to the READ it says how many messages it has executed by now (rxe does).
- * That the ACKs behind it are right is known when it has said so with an ACK. */
+/* The edge has forgotten the flow, or never knew it. The host repeats a READ and requests behind it, all of which the
+ * responder has executed. The READ's response carries the MSN of all messages executed by now (rxe does). The MSN of
+ * the edge's ACKs is known when the responder has sent an ACK. */
 static void reads__repeated_read_tells_a_count_of_now(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -1407,7 +1408,7 @@ static void reads__repeated_read_tells_a_count_of_now(void **state)
 	assert_int_equal(core_expect_aeth(&c->a, 13, AETH_ACK_NO_CREDITS)->h.aeth_msn, 24);
 }
 
-/* Responses that are as far apart as their READs name the count of neither's repetition. */
+/* If the MSNs of two responses differ by as many messages as their READs do, neither READ is a repetition. */
 static void reads__two_responses_tell_the_count(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -1425,8 +1426,8 @@ static void reads__two_responses_tell_the_count(void **state)
 	assert_int_equal(core_expect_aeth(&c->a, 12, AETH_ACK_NO_CREDITS)->h.aeth_msn, 23);
 }
 
-/* Two responses may agree by chance: the second READ's first response was lost, and one message executed in between. What
- * the responder's ACK says is right. */
+/* Two responses may agree by chance: the second READ's first response was lost, and one message executed in between.
+ * The MSN of the responder's ACK is right. */
 static void reads__responses_that_agree_by_chance(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);

@@ -110,6 +110,7 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 	PROBE3(delivered, f->idx, from, upto);
 	f->pos_acked = upto;
 	f->pos_tx = max_u64(f->pos_tx, upto);
+	f->pos_tx_max = max_u64(f->pos_tx_max, upto);
 	f->base_fixed = true;
 	far_drop_below_base(p, f);
 	if (!FAULT(FAULT_FAR_FREES_FIRST))

@@ -788,6 +788,28 @@ static void far__responder_that_insists_on_being_ahead(void **state)
 	assert_false(core_far(c)->resumed);
 }
 
+/* The ACK names PSNs behind a READ that was not answered, of packets that come only later and are not sent any more. */
+static void far__responder_ahead_behind_a_read(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 2);
+
+	h.reth_len = 2 * CORE_PMTU;
+	core_in(&c->a, h, 0, 0);
+	core_pump(c);
+	core_far(c)->resumed = true;
+	core_ack(c, 7, AETH_ACK_NO_CREDITS, 5);
+	core_far(c)->window_bytes = 1; /* the READ is out, and no more goes */
+	core_send_run(c, 4, 4);
+	for (uint32_t i = 0; i < 2; i++)
+		core_in(&c->b, core_answer(i ? RC_READ_RESP_LAST : RC_READ_RESP_FIRST, CORE_QPN, 2 + i, AETH_ACK_NO_CREDITS, 2),
+		        CORE_PMTU, 0);
+	core_pump(c);
+	assert_int_equal(proxy_audit(c->b.p), 0);
+	assert_int_equal(pos_psn(core_far(c)->pos_acked), 8);
+	assert_int_equal(core_far(c)->pos_tx_max, core_far(c)->pos_acked);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -825,6 +847,7 @@ int main(void)
 	    CORE_TEST(far__cnp_never_stops_a_flow),
 	    CORE_TEST(far__responder_ahead_of_a_lost_memory),
 	    CORE_TEST(far__responder_that_insists_on_being_ahead),
+	    CORE_TEST(far__responder_ahead_behind_a_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

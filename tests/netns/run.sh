@@ -29,7 +29,7 @@ done
 
 run() { # file log: runs it once, verdicts to the log
 	local status TIMEFORMAT='%0R:%0U+%0S'
-	{ time CHECK_LOG=$2 bash "$1" 2>&3; } 3>&2 2>"$2.time"
+	(time CHECK_LOG=$2 bash "$1" 2>&3) 3>&2 2>"$2.time"
 	status=$?
 	echo "$(name_of "$1"):$(cat "$2.time")" >>"$log.took"
 	[ $status != 130 ] || exit 130

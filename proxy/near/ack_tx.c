@@ -342,16 +342,14 @@ size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		f->ack_owed = true;
 		return due == DUE_RNR ? build_rnr_for_response(p, f, tx) : 0;
 	}
+	if (f->msn_late && due != DUE_RNR) {
+		f->ack_owed = true; /* near_on_pair() schedules a NAK anew when the count is known */
+		return 0;
+	}
 	switch (due) {
 	case DUE_ACK:
-		if (f->msn_late) {
-			f->ack_owed = true;
-			return 0;
-		}
 		return build_ack(p, f, ceiling, tx);
 	case DUE_NAK:
-		if (f->msn_late)
-			return 0; /* near_on_pair() schedules the NAK when the count is known */
 		return build_nak(p, f, ceiling, AETH_NAK_PSN_SEQ, tx);
 	case DUE_RNR:
 		if (responder_silent(p, f) || awaits_count(f, ceiling))

@@ -237,9 +237,12 @@ static void forget_all(struct proxy *p, struct near_flow *f)
 }
 
 /* Ends repeated answers whose hosts last asked so long ago that they must have the answer: the repeated request and the
- * answer had crossed. Such an answer would hold back all ACKs. A host that lacks it asks once more. */
+ * answer had crossed. Such an answer would hold back all ACKs, and the answers behind it, which are here: these are
+ * given now. A host that lacks the answer asks once more. */
 static void end_repeats(struct proxy *p, struct near_flow *f)
 {
+	uint32_t before = f->repeats;
+
 	for (struct dnode *n = f->ops.next; f->repeats && n != &f->ops && work_take(p); n = n->next) {
 		struct rd_op *op = dlist_entry(n, struct rd_op, node);
 		uint64_t asked_ns = max_u64(op->again_ns, op->again_heard_ns);
@@ -248,6 +251,8 @@ static void end_repeats(struct proxy *p, struct near_flow *f)
 		    !near_resp_at_hand(p, f, op->next))
 			near_op_given(p, f, op);
 	}
+	if (f->repeats < before)
+		dlist_append_once(&p->resp_list, &f->resp_node);
 	if (f->ack_owed && !f->repeats) {
 		f->ack_owed = false;
 		near_ack_schedule(p, f, DUE_ACK);

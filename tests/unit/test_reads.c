@@ -1037,6 +1037,31 @@ static void reads__a_repetition_that_nobody_lacks_ends(void **state)
 	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
 }
 
+/* The host has asked for two READs again. The responder says nothing of the first, which ends: the second, which is
+ * here, was waiting behind it and is given. Else it would be owed for ever and hold back the ACK of the WRITE, if the
+ * host has both answers and repeats the WRITE alone. */
+static void reads__what_waits_behind_one_that_ends_is_given(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	core_long_life(c);
+	read_three(c, 2, 2);
+	core_wait(c, 1100 * CORE_MS);
+	read_three(c, 5, 3);
+	ask(c, 2, 3, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	ask(c, 5, 3, 5, true);
+	core_forget(&c->a);
+	assert_int_equal(core_near(c)->repeats, 2);
+	core_send(c, RC_WRITE_ONLY, 8);
+	core_wait(c, 900 * CORE_MS);
+	core_send(c, RC_WRITE_ONLY, 8);
+	assert_int_equal(core_near(c)->repeats, 0);
+	for (uint32_t i = 0; i < 3; i++)
+		expect_response(c, three[i], 5 + i);
+	core_expect_aeth(&c->a, 8, AETH_ACK_NO_CREDITS);
+}
+
 /* Two READs and a WRITE were answered and ACKed; the host has lost some of the first, and that is not to be had again in
  * time. No ACK may name the first READ: rxe would complete it with whatever is in its memory. */
 static void reads__no_ack_names_one_that_the_host_lacks(void **state)
@@ -1527,6 +1552,7 @@ int main(void)
 	    CORE_TEST(reads__nothing_beyond_the_window_is_taken),
 	    CORE_TEST(reads__of_those_refused_the_first_goes_first),
 	    CORE_TEST(reads__a_repetition_that_nobody_lacks_ends),
+	    CORE_TEST(reads__what_waits_behind_one_that_ends_is_given),
 	    CORE_TEST(reads__no_ack_names_one_that_the_host_lacks),
 	    CORE_TEST(reads__asked_from_further_on_is_no_copy),
 	    CORE_TEST(reads__gap_behind_what_may_be_the_rest_of_one),

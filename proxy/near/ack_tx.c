@@ -356,7 +356,7 @@ size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 			return 0;
 		if ((inside_response(f) && !FAULT(FAULT_RNR_IN_READ)) || p->now_ns < f->rnr_said_ns + RNR_QUIET_NS ||
 		    answer_is_near(p, f))
-			return 0;
+			return ceiling > f->pos_acked ? build_ack(p, f, ceiling, tx) : 0; /* it may have been due as well */
 		if (ceiling >= f->pos_max || !may_send_away(p, f, ceiling))
 			return build_ack(p, f, ceiling, tx); /* nothing to refuse, or RNR retries are used up */
 		f->rnr_said_ns = p->now_ns;

@@ -105,6 +105,13 @@ void near_resp_drop(struct proxy *p, struct near_flow *f, uint32_t slot)
 		slot_given_release(p, slot);
 }
 
+void near_resp_lose(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t slot)
+{
+	op->given = op->pos + op->psns;
+	op->reread = true;
+	near_resp_drop(p, f, slot);
+}
+
 static bool given_is_much(const struct proxy *p)
 {
 	return FAULT(FAULT_NOT_KEPT) || p->given_bytes > arena_capacity(p->arena, POOL_WAN) / KEPT_PART;
@@ -149,14 +156,10 @@ static uint32_t highest_beyond(struct proxy *p, const struct near_flow *f, uint6
 bool near_resp_evict(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
 	uint32_t slot = highest_beyond(p, f, pos);
-	struct rd_op *op;
 
 	if (slot == SLOT_NONE)
 		return false;
-	op = near_op_at(f, arena_hdr(p->arena, slot)->pos);
-	op->given = op->pos + op->psns;
-	op->reread = true;
-	near_resp_drop(p, f, slot);
+	near_resp_lose(p, f, near_op_at(f, arena_hdr(p->arena, slot)->pos), slot);
 	count(p, CTR_EVICTED, 1);
 	return true;
 }
@@ -178,11 +181,10 @@ static void sweep(struct proxy *p, struct near_flow *f)
 			dlist_rotate(&f->resps);
 			continue;
 		}
-		if (read) {
-			op->given = op->pos + op->psns;
-			op->reread = true;
-		}
-		near_resp_drop(p, f, slot);
+		if (read)
+			near_resp_lose(p, f, op, slot);
+		else
+			near_resp_drop(p, f, slot);
 	}
 }
 
@@ -237,11 +239,11 @@ static void forget_all(struct proxy *p, struct near_flow *f)
 }
 
 /* Ends repeated answers whose hosts last asked so long ago that they must have the answer: the repeated request and the
- * answer had crossed. Such an answer would hold back all ACKs, and the answers behind it, which are here: these are
- * given now. A host that lacks the answer asks once more. */
+ * answer had crossed. Such an answer would hold back all ACKs, and the answers behind it, which are here: the next one
+ * is given now. A host that lacks the answer asks once more. */
 static void end_repeats(struct proxy *p, struct near_flow *f)
 {
-	uint32_t before = f->repeats;
+	const struct rd_op *due;
 
 	for (struct dnode *n = f->ops.next; f->repeats && n != &f->ops && work_take(p); n = n->next) {
 		struct rd_op *op = dlist_entry(n, struct rd_op, node);
@@ -251,7 +253,8 @@ static void end_repeats(struct proxy *p, struct near_flow *f)
 		    !near_resp_at_hand(p, f, op->next))
 			near_op_given(p, f, op);
 	}
-	if (f->repeats < before)
+	due = near_op_due(f);
+	if (due && near_resp_at_hand(p, f, due->next))
 		dlist_append_once(&p->resp_list, &f->resp_node);
 	if (f->ack_owed && !f->repeats) {
 		f->ack_owed = false;

@@ -229,6 +229,8 @@ static inline bool near_resp_awaited(const struct rd_op *op, uint64_t pos)
 void near_resp_taken(struct proxy *p, struct near_flow *f, uint32_t slot);
 /* Frees the slot of a response; the host need not have been given it. */
 void near_resp_drop(struct proxy *p, struct near_flow *f, uint32_t slot);
+/* The same for a response of the READ op, which can be read again. */
+void near_resp_lose(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t slot);
 /* The host was given the response of a READ: the slot counts as free, and stays while nobody needs the room. */
 void near_resp_given(struct proxy *p, struct near_flow *f, uint32_t slot);
 /* Frees a READ's response beyond pos, to make room for the response at pos: the freed one can be read again. False:

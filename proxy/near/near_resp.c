@@ -260,7 +260,7 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	tx->vlan_tci = f->vlan_tci;
 	tx->dst = f->src;
 	if (!reframe(h, arena_data(p->arena, slot), opcode_for(op), tx)) {
-		dlist_remove(&f->resp_node);
+		near_resp_lose(p, f, op, slot); /* the next call reads it again */
 		return 0;
 	}
 	opcode = tx->hdr[h->bth_off];

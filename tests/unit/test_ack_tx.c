@@ -481,6 +481,20 @@ static void ack_tx__cnp_once_in_50_us(void **state)
 	assert_int_equal(core_ctr(&c->a, CTR_CNPS_TX), n);
 }
 
+/* A stronger reason replaces the ACK that is due. Where that reason comes to nothing, the ACK goes all the same: else it
+ * would come with the host's next timeout only. */
+static void ack_tx__rnr_nak_that_is_not_sent_costs_no_ack(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	c->now_ns += CORE_MS;
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 1), CORE_PMTU, 0);
+	core_near(c)->rnr_said_ns = c->now_ns;
+	near_ack_schedule(c->a.p, core_near(c), DUE_RNR);
+	core_pump(c);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -500,6 +514,7 @@ int main(void)
 	    CORE_TEST(ack_tx__finite_rnr_retries_last_for_the_message),
 	    CORE_TEST(ack_tx__cnp_in_the_responders_words),
 	    CORE_TEST(ack_tx__cnp_once_in_50_us),
+	    CORE_TEST(ack_tx__rnr_nak_that_is_not_sent_costs_no_ack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -188,14 +188,21 @@ static struct nlmsghdr *build_rule(union rtnl_msg *msg, uint16_t type, uint16_t 
 	return h;
 }
 
-/* Adds or removes a rule; a rule that is there, or gone, already is no error. */
-static int set(struct mnl_socket *s, const struct pair *pair, bool there)
+/* Adds or removes a rule. 1; 0 if it was there, or gone, already; negative errno. */
+static int change(struct mnl_socket *s, const struct pair *pair, bool there)
 {
 	union rtnl_msg msg;
 	int r = rtnl_talk(s, there ? build_rule(&msg, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, pair)
 	                           : build_rule(&msg, RTM_DELRULE, 0, pair));
 
-	return r == (there ? -EEXIST : -ENOENT) ? 0 : r;
+	return r == 0 ? 1 : r == (there ? -EEXIST : -ENOENT) ? 0 : r;
+}
+
+static int set(struct mnl_socket *s, const struct pair *pair, bool there)
+{
+	int r = change(s, pair, there);
+
+	return r < 0 ? r : 0;
 }
 
 /* Rules n to end - 1 of the link. 0, or the first error; all rules are tried in any case. */
@@ -250,7 +257,7 @@ int fib_rule_set_all(bool closed)
 {
 	static const uint8_t families[] = {AF_INET, AF_INET6};
 	struct mnl_socket *s = rtnl_open();
-	int worst = s ? 0 : -errno;
+	int worst = s ? 0 : -errno, changed = 0;
 
 	for (unsigned i = 0; s && i < 2; i++) {
 		struct pair any = {.family = families[i]};
@@ -258,14 +265,15 @@ int fib_rule_set_all(bool closed)
 
 		make_roce(&any);
 		any.priority = PRIORITY_ALL;
-		r = set(s, &any, closed);
+		r = change(s, &any, closed);
 		/* a kernel without IPv6 forwards no IPv6 */
 		if (r < 0 && r != -EAFNOSUPPORT && worst == 0)
 			worst = r;
+		changed |= r > 0;
 	}
 	if (s)
 		mnl_socket_close(s);
-	return worst;
+	return worst < 0 ? worst : changed;
 }
 
 /* --- those that there are --- */

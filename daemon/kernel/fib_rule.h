@@ -15,8 +15,8 @@
  * RoCEv2 unless all_ip. 0, or negative errno of the first rule that could not be set. */
 int fib_rule_set(const struct link_config *c, bool roce, bool all_ip);
 
-/* closed: the kernel drops all RoCEv2 that it would forward, of any address, while a link file cannot be understood. 0
- * or negative errno. */
+/* closed: the kernel drops all RoCEv2 that it would forward, of any address, while a link file cannot be understood. 1;
+ * 0 if the rules were so already; negative errno. */
 int fib_rule_set_all(bool closed);
 
 /* Removes the rules of ours that none of these links asks for, however many. 0 or negative errno: some are left, -EBUSY

@@ -444,10 +444,15 @@ static char *list_all_table(void)
 	return nft_ask(args, why);
 }
 
+static bool is_whole_all(const char *listed)
+{
+	return listed && strstr(listed, "hook forward") && strstr(listed, ROCE " counter drop\n");
+}
+
 bool steer_all_stands(void)
 {
 	char *is = list_all_table();
-	bool whole = is && strstr(is, "hook forward") && strstr(is, ROCE " counter drop\n");
+	bool whole = is_whole_all(is);
 
 	free(is);
 	return whole;
@@ -459,15 +464,17 @@ int steer_all(bool closed, char *err, size_t errlen)
 	                              " {\n\tchain forward {\n\t\ttype filter hook forward priority -300; policy "
 	                              "accept;\n\t\tudp dport 4791 counter drop\n\t}\n}\n"
 	                            : "add " ALL_TABLE "\ndelete " ALL_TABLE "\n";
-	char why[NFT_OUTPUT_MAX];
-	int r = nft_run(script, why);
+	char why[NFT_OUTPUT_MAX], *is = list_all_table();
+	bool stands = closed ? is_whole_all(is) : !is;
+	int r = stands ? 0 : nft_run(script, why), rule = fib_rule_set_all(closed);
 
+	free(is);
 	if (r < 0)
 		snprintf(err, errlen, "cannot keep the kernel from forwarding RoCE: %s", why);
-	if (fib_rule_set_all(closed) < 0 && closed)
+	if (rule < 0 && closed)
 		log_warn("`ip rule` for all RoCE not set: the nft table alone keeps the kernel from forwarding it, until "
 		         "somebody flushes that");
-	return r;
+	return r < 0 ? r : !stands || rule > 0;
 }
 
 /* --- what is in force --- */

@@ -33,9 +33,11 @@ int steer_install(const struct link_config *c, enum steer_extent extent, char *e
 int steer_keep_routing(const struct link_config *c, bool rules, char *err, size_t errlen);
 void steer_remove(const struct link_config *c);
 
-/* closed: drops all RoCE that the kernel would forward, of any address, while a link file cannot be understood. */
+/* closed: drops all RoCE that the kernel would forward, of any address, while a link file cannot be understood: by an
+ * nft table and by rules in front of the routing tables. 1: something of that was missing, or (closed false) in force;
+ * 0: nothing was to be done. */
 int steer_all(bool closed, char *err, size_t errlen);
-/* True if the rule of steer_all(true) is in force, whichever process set it. */
+/* True if the nft table of steer_all(true) is in force, whichever process set it. */
 bool steer_all_stands(void);
 
 /* Removes the tables and IP ports of links that are not among the names. */

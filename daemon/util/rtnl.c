@@ -4,6 +4,9 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
+
+#include <linux/rtnetlink.h>
 
 #define RTNL_ANSWER_MAX (16 << 10)
 
@@ -16,6 +19,21 @@ struct mnl_socket *rtnl_open(void)
 		s = NULL;
 	}
 	return s;
+}
+
+int rtnl_rules_socket(void)
+{
+	struct sockaddr_nl rules = {.nl_family = AF_NETLINK,
+	                            .nl_groups = RTMGRP_IPV4_RULE | 1u << (RTNLGRP_IPV6_RULE - 1)};
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE), r;
+
+	if (fd < 0)
+		return -errno;
+	if (bind(fd, (struct sockaddr *)&rules, sizeof(rules)) == 0)
+		return fd;
+	r = -errno;
+	close(fd);
+	return r;
 }
 
 struct nlmsghdr *rtnl_begin(union rtnl_msg *msg, uint16_t type, uint16_t flags)

@@ -18,6 +18,9 @@ union rtnl_msg {
 
 /* NULL with errno. mnl_socket_close() it. */
 struct mnl_socket *rtnl_open(void);
+/* A socket that hears of changes to the rules in front of the routing tables; not blocking, close-on-exec. The
+ * descriptor, or negative errno. */
+int rtnl_rules_socket(void);
 /* Begins a request that the kernel answers with an ACK or an error; flags beside those two. */
 struct nlmsghdr *rtnl_begin(union rtnl_msg *msg, uint16_t type, uint16_t flags);
 /* Sends what rtnl_begin() began. 0, or negative errno as the kernel answers. */

@@ -94,6 +94,9 @@ int rtnl_talk(struct mnl_socket *s, struct nlmsghdr *h)
 	parse(h, &f);
 	if (h->nlmsg_type == RTM_NEWRULE) {
 		assert_true(kernel.n < KERNEL_MAX);
+		for (uint32_t i = 0; i < kernel.n && !kernel.is_new; i++)
+			if (same_found(&kernel.rule[i], &f))
+				return -EEXIST;
 		kernel.rule[kernel.n++] = f;
 		count_drop(&f, 1);
 		return 0;
@@ -300,6 +303,22 @@ static void fib_rule_sweep__ends_and_says_what_it_could_not_do(void **state)
 	assert_int_equal(fib_rule_sweep(links, 2), -EPERM);
 }
 
+/* After the flush of one family's rules. */
+static void fib_rule_set_all__tells_whether_something_was_missing(void **state)
+{
+	(void)state;
+	kernel.n = 0;
+	assert_int_equal(fib_rule_set_all(true), 1);
+	assert_int_equal(kernel.n, 2);
+	assert_int_equal(fib_rule_set_all(true), 0);
+	kernel.n = 1;
+	assert_int_equal(fib_rule_set_all(true), 1);
+	assert_int_equal(kernel.n, 2);
+	assert_int_equal(fib_rule_set_all(false), 1);
+	assert_int_equal(kernel.n, 0);
+	assert_int_equal(fib_rule_set_all(false), 0);
+}
+
 int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup(t, set_up)
@@ -308,6 +327,7 @@ int main(void)
 	    TEST(fib_rule_sweep__behind_many_that_stay),
 	    TEST(fib_rule_sweep__leaves_what_is_asked_for_and_what_is_others),
 	    TEST(fib_rule_sweep__list_that_was_interrupted),
+	    TEST(fib_rule_set_all__tells_whether_something_was_missing),
 	    TEST(fib_rule_sweep__ends_and_says_what_it_could_not_do),
 	};
 

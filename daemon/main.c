@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
 
 #include <event2/event.h>
 
@@ -48,20 +47,55 @@ static void log_report(enum log_level level, const char *report)
 	}
 }
 
-/* closed_apply(), with its report in the log. */
-static int close_ways(const struct site_sources *sources, const struct sites *sites)
+/* Logs the lines of a report that are not in `said`, and adds them there. */
+static void log_rest(char *report, char *said)
+{
+	for (char *line; (line = strsep(&report, "\n")) != NULL;) {
+		if (line[0] == '\0' || strstr(said, line) != NULL)
+			continue;
+		log_err("%s", line);
+		site_report(said, "%s", line);
+	}
+}
+
+/* closed_apply(), with its report in the log, but for what is in `said` already (SITES_REPORT_MAX). */
+static int close_ways(const struct site_sources *sources, const struct sites *sites, char *said)
 {
 	static char report[SITES_REPORT_MAX];
-	struct closed_running running = {.n = 0};
+	struct closed_links links = {.n = sites != NULL ? sites->n : 0};
 	int r;
 
-	for (uint32_t i = 0; sites != NULL && i < sites->n; i++)
-		if (site_link(sites->list[i]) != NULL)
-			running.list[running.n++] = site_config(sites->list[i]);
-	r = closed_apply(sources, &running, report);
-
-	log_report(LOG_LEVEL_ERR, report);
+	for (uint32_t i = 0; i < links.n; i++) {
+		links.list[i] = site_config(sites->list[i]);
+		links.runs[i] = site_link(sites->list[i]) != NULL;
+	}
+	r = closed_apply(sources, &links, report);
+	log_rest(report, said);
 	return r;
+}
+
+/* For a process that runs no links: the whole report is logged. */
+static int close_only(const struct site_sources *sources)
+{
+	char said[SITES_REPORT_MAX] = "";
+
+	return close_ways(sources, NULL, said);
+}
+
+/* The same for the daemon, which has told why link files are refused. */
+static void close_again(const struct daemon *d)
+{
+	char said[SITES_REPORT_MAX];
+
+	snprintf(said, sizeof(said), "%s", d->sites.refused);
+	close_ways(&d->sites.sources, &d->sites, said);
+}
+
+/* The link files were refused: report says why, and is told what is closed for that reason. */
+static void note_refused(struct daemon *d, char *report)
+{
+	close_ways(&d->sites.sources, &d->sites, report);
+	snprintf(d->sites.refused, sizeof(d->sites.refused), "%s", report);
 }
 
 static int reload(void *arg, char *report)
@@ -75,10 +109,13 @@ static int reload(void *arg, char *report)
 	if (r < 0) { /* else each link has logged its own result */
 		log_report(LOG_LEVEL_ERR, report);
 		log_err("nothing was changed");
+		note_refused(d, report);
 	} else {
-		close_ways(&d->sites.sources, &d->sites); /* the rules may have been changed, or a file was corrected */
+		d->sites.refused[0] = '\0';
+		d->sites.unstarted = false;
+		close_again(d); /* the rules may have been changed, or a file was corrected */
 	}
-	systemd_ready(d->sites.n);
+	systemd_ready(&d->sites);
 	return r;
 }
 
@@ -87,8 +124,8 @@ static void on_changed(void *arg)
 {
 	struct daemon *d = arg;
 
-	close_ways(&d->sites.sources, &d->sites);
-	systemd_ready(d->sites.n);
+	close_again(d);
+	systemd_ready(&d->sites);
 }
 
 static void on_hangup(evutil_socket_t sig, short what, void *arg)
@@ -120,8 +157,8 @@ static void keep_all_closed(const struct daemon *d)
 	if (r < 0)
 		log_err("a link file cannot be understood, and %s", err);
 	else
-		log_warn("somebody removed the nft table inet longreach, which closes all RoCE while a link file cannot be "
-		         "understood: it is put back [rules_changed]");
+		log_warn("somebody removed the nft table inet longreach or the rules of `ip rule` at 89, which close all RoCE "
+		         "while a link file cannot be understood: they are put back [rules_changed]");
 }
 
 static void on_rules(void *arg)
@@ -131,6 +168,8 @@ static void on_rules(void *arg)
 	keep_all_closed(d);
 	for (uint32_t i = 0; i < d->sites.n; i++)
 		site_look_at_rules(d->sites.list[i]);
+	if (d->sites.refused[0] != '\0') /* rules of files whose links this daemon does not have */
+		close_again(d);
 }
 
 static struct event *catch_signal(struct daemon *d, int sig, event_callback_fn fn)
@@ -152,7 +191,8 @@ static void open_record(struct daemon *d, const char *control_path)
 	d->sites.failed = failed_record_open(path);
 }
 
-static int set_up(struct daemon *d, const struct options *o, const struct site_configs *configs)
+/* refused: why no link is started; empty: all are. */
+static int set_up(struct daemon *d, const struct options *o, const struct site_configs *configs, char *refused)
 {
 	const struct control_user user = {.reload = reload, .changed = on_changed, .arg = d};
 	char err[CONFIG_ERR_MAX], path[CONTROL_PATH_CAP];
@@ -181,7 +221,9 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 		return -EINVAL;
 	}
 	open_record(d, o->control_path);
-	if (configs->n == 0)
+	if (d->sites.unstarted)
+		log_err("no link is started: mend that, and run `longreach reload`");
+	else if (configs->n == 0)
 		log_warn("no link files in %s: waiting for a reload", o->sources.dir);
 	if (systemd_watchdog_start(&d->watchdog, d->base, &d->sites) < 0) {
 		log_err("no memory for the watchdog");
@@ -191,7 +233,10 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 		log_err("no memory to watch the kernel's rules");
 		return -ENOMEM;
 	}
-	close_ways(&o->sources, NULL); /* a link that does not start logs that itself */
+	if (d->sites.unstarted)
+		note_refused(d, refused);
+	else
+		close_again(d); /* a link that does not start logs that itself */
 	return sites_start(&d->sites, configs);
 }
 
@@ -230,15 +275,17 @@ static int turn(const struct daemon *d)
 	return -EIO;
 }
 
-static int run(const struct options *o, const struct site_configs *configs)
+/* refused: as with set_up(). */
+static int run(const struct options *o, const struct site_configs *configs, char *refused)
 {
-	struct daemon d = {0};
+	struct daemon d = {.sites.unstarted = refused[0] != '\0'};
 	int r;
 
 	log_notice("longreachd " LONGREACH_VERSION " starting");
-	r = set_up(&d, o, configs);
+	log_report(LOG_LEVEL_ERR, refused);
+	r = set_up(&d, o, configs, refused);
 	if (r == 0) {
-		systemd_ready(d.sites.n);
+		systemd_ready(&d.sites);
 		r = turn(&d);
 	}
 	tear_down(&d);
@@ -289,7 +336,7 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	if (o.action == DO_CLOSE)
-		return close_ways(&o.sources, NULL) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+		return close_only(&o.sources) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (o.action == DO_OWED)
 		return closed_list_owed(&o.sources, stdout) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (o.action == DO_EXPORTS)
@@ -307,10 +354,9 @@ int main(int argc, char **argv)
 			fprintf(stderr, "%s\n", report);
 			return EXIT_FAILURE;
 		}
-		close_ways(&o.sources, NULL); /* logs the same errors */
-		return EX_CONFIG; /* systemd does not try again: longreachd.service */
+		configs.n = 0; /* runs all the same: nobody else puts back rules that are flushed */
 	}
 	if (o.action == DO_PRINT)
 		return print(&configs);
-	return run(&o, &configs);
+	return run(&o, &configs, report);
 }

@@ -16,9 +16,10 @@
 #include "daemon/util/clock.h"
 #include "daemon/util/log.h"
 
-void systemd_ready(unsigned links)
+void systemd_ready(const struct sites *sites)
 {
-	sd_notifyf(0, "READY=1\nSTATUS=%u link%s", links, links == 1 ? "" : "s");
+	sd_notifyf(0, "READY=1\nSTATUS=%u link%s%s", sites->n, sites->n == 1 ? "" : "s",
+	           sites->refused[0] != '\0' ? "; link files are refused: `longreach status` says why" : "");
 }
 
 void systemd_reloading(void)

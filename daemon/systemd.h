@@ -6,7 +6,7 @@
 
 #include "daemon/link/sites.h"
 
-void systemd_ready(unsigned links);
+void systemd_ready(const struct sites *sites);
 void systemd_reloading(void);
 void systemd_stopping(void);
 

@@ -472,6 +472,30 @@ static void show_link(FILE *out, const struct json_object *l, const struct json_
 		show_flows(out, l, before);
 }
 
+/* Prints each line of why the link files are not in force. */
+static void put_refusals(const struct json_object *answer, FILE *out, const char *before)
+{
+	for (const char *line = j_text(answer, "refused"); *line != '\0';) {
+		size_t len = strcspn(line, "\n");
+
+		fprintf(out, "%s%.*s\n", before, (int)len, line);
+		line += len + (line[len] == '\n');
+	}
+}
+
+static const char all_roce_closed[] =
+    "all RoCE that this machine would forward is closed, because a link file cannot be understood: mend it, and run "
+    "`longreach reload`";
+
+static void show_files(FILE *out, const struct json_object *answer, const char *gap)
+{
+	if (j_text(answer, "refused")[0] != '\0')
+		fprintf(out, "%sthe link files are not in force; mend them, and run `longreach reload`:\n", gap);
+	put_refusals(answer, out, "  ");
+	if (j_bool(answer, "all_roce_closed"))
+		fprintf(out, "%s%s\n", j_text(answer, "refused")[0] != '\0' ? "" : gap, all_roce_closed);
+}
+
 static void show_strays(FILE *out, const struct json_object *answer, const char *gap)
 {
 	const struct json_object *strays = j_get(answer, "stray_buffers"), *s;
@@ -565,11 +589,17 @@ static void say_not_in_force(FILE *complaints, const struct json_object *l)
 bool status_is_well(FILE *complaints, const struct json_object *answer)
 {
 	const struct json_object *links = j_get(answer, "links"), *strays = j_get(answer, "stray_buffers"), *n;
-	bool well = true;
+	bool well = true, refused = j_text(answer, "refused")[0] != '\0';
 
 	/* A daemon without links is not healthy: perhaps a link's file was renamed. */
 	if (j_at(links, 0) == NULL) {
-		fputs("longreach: no link is loaded: the daemon has no link file that ends with .conf\n", complaints);
+		fprintf(complaints, "longreach: no link is loaded: %s\n",
+		        refused ? "link files are refused" : "the daemon has no link file that ends with .conf");
+		well = false;
+	}
+	put_refusals(answer, complaints, "longreach: the link files are not in force: ");
+	if (j_bool(answer, "all_roce_closed")) {
+		fprintf(complaints, "longreach: %s\n", all_roce_closed);
 		well = false;
 	}
 	for (size_t i = 0; (n = j_at(links, i)) != NULL; i++) {
@@ -598,7 +628,8 @@ void status_show(FILE *out, const struct json_object *answer, const struct json_
 		show_link(out, l, find_link(before, j_text(l, "name")));
 		gap = "\n";
 	}
+	show_files(out, answer, gap);
 	show_strays(out, answer, gap);
-	if (gap[0] == '\0')
+	if (gap[0] == '\0' && j_text(answer, "refused")[0] == '\0')
 		fputs("no links: put a link file into /etc/longreach and run `longreach reload`\n", out);
 }

@@ -202,6 +202,17 @@ static void look_at_strays(struct doctor *d, const struct j_answer *a)
 		            j_text(s, "text"));
 }
 
+static void look_at_refused(struct doctor *d, const struct j_answer *a)
+{
+	const char *why = j_text(a->doc, "refused");
+
+	d->check = "files_refused";
+	if (why[0] != '\0')
+		doctor_find(d, "the link files are not in force since they were read last: %.*s%s\nmend that, and `longreach reload`",
+		            (int)strcspn(why, "\n"), why,
+		            j_bool(a->doc, "all_roce_closed") ? "; all RoCE that this machine would forward is closed" : "");
+}
+
 static void look_at_lsm(struct doctor *d)
 {
 	d->check = "lsm";
@@ -230,7 +241,9 @@ static int look_at_running(struct doctor *d, const struct request *r, struct doc
 		fprintf(stderr, "longreach doctor: there is no link %s\n", r->link);
 		return EXIT_CANNOT_LOOK;
 	}
-	if (!found) {
+	if (r->link == NULL)
+		look_at_refused(d, now);
+	if (!found && j_text(now->doc, "refused")[0] == '\0') {
 		d->check = "no_link";
 		doctor_find(d, "the daemon runs and has no link\nput a link file that ends with .conf into " CONFIG_DIR
 		               " and run `longreach reload`");
@@ -329,6 +342,7 @@ static int list_checks(void)
 {
 	puts("no_daemon: longreachd does not run");
 	puts("no_link: the daemon runs and has no link");
+	puts("files_refused: link files that the daemon refused when it read them last");
 	for (uint32_t i = 0; i < doctor_nchecks; i++)
 		printf("%s: %s\n", doctor_checks[i].name, doctor_checks[i].text);
 	puts("lsm: what SELinux or AppArmor refused longreachd, as the audit log or the kernel's says");

@@ -15,6 +15,8 @@
 #define SAY_AGAIN_NS (60 * NS_PER_S) /* how often the log repeats that a link owes and cannot start */
 #define NAMES_MAX (SITES_MAX + STRAYS_MAX)
 
+static bool all_closed; /* all RoCE is to stay closed, as far as this process knows */
+
 struct closing {
 	struct site_paths paths;
 	struct arena_claim claims[SITES_MAX]; /* claims of the files that were understood */
@@ -23,10 +25,11 @@ struct closing {
 	char names[NAMES_MAX][LINK_NAME_MAX]; /* of links whose rules stay */
 	uint32_t nnames;
 	struct arena_stray strays[STRAYS_MAX];
-	const struct closed_running *running; /* NULL: none */
+	const struct closed_links *links; /* this daemon's; NULL: none */
 	char *report;
 	bool unlisted; /* there may be more link files than were seen */
-	bool unread;   /* a link file could not be understood */
+	bool unread;   /* a link file could not be understood, and its link does not run */
+	bool unsure;   /* the file of a running link could not be understood */
 	bool failed;   /* rules could not be set */
 };
 
@@ -84,43 +87,53 @@ int closed_rest(const struct link_config *c, char *err, size_t errlen)
 }
 
 /* Closes the next link of config[]. */
-static void rest(struct closing *c)
+static void rest(struct closing *c, bool runs)
 {
 	const struct link_config *config = &c->config[c->n];
 	char err[CONFIG_ERR_MAX] = "";
+	int r;
 
 	c->claims[c->n++] = (struct arena_claim){.link = config->name, .dir = config->arena_dir};
-	if (closed_rest(config, err, sizeof(err)) < 0)
+	r = runs ? privileged_steer_install(config, STEER_RUNNING, err, sizeof(err))
+	         : closed_rest(config, err, sizeof(err));
+	if (r < 0)
 		say_failed(c, err);
 }
 
-static const struct link_config *running_of(const struct closing *c, const char *name)
+/* The number of this daemon's link; its links->n: it has no such link. */
+static uint32_t find_link(const struct closed_links *links, const char *name)
 {
-	for (uint32_t i = 0; c->running != NULL && i < c->running->n; i++)
-		if (strcmp(c->running->list[i]->name, name) == 0)
-			return c->running->list[i];
-	return NULL;
+	uint32_t i = 0;
+
+	while (i < links->n && strcmp(links->list[i]->name, name) != 0)
+		i++;
+	return i;
 }
 
 static void close_one(struct closing *c, const char *path)
 {
 	char err[CONFIG_ERR_MAX] = "";
 	struct link_config *config = &c->config[c->n];
-	const struct link_config *running;
 	int r = config_load(path, config, err);
+	bool has, runs;
+	uint32_t i;
 
 	if (r == -ENOENT)
 		return;
 	keep_file(c, path);
-	running = c->nnames > 0 ? running_of(c, c->names[c->nnames - 1]) : NULL;
-	if (running != NULL) { /* a running link keeps its rules, even if its file has changed */
-		*config = *running;
+	i = c->nnames > 0 ? find_link(c->links, c->names[c->nnames - 1]) : c->links->n;
+	has = i < c->links->n;
+	runs = has && c->links->runs[i];
+	if (r < 0 && runs) {
+		c->unsure = true;
 	} else if (r < 0) {
 		say(c, err[0] != '\0' ? err : strerror(-r));
 		c->unread = true;
-		return;
 	}
-	rest(c);
+	if (has) /* it keeps its rules, even if its file has changed */
+		*config = *c->links->list[i];
+	if (has || r == 0)
+		rest(c, runs);
 }
 
 static bool is_kept(const struct closing *c, const char *name)
@@ -131,17 +144,17 @@ static bool is_kept(const struct closing *c, const char *name)
 	return false;
 }
 
-/* Keeps the rules of links that run without a file: the file was renamed or removed, and the daemon was not reloaded
+/* Keeps the rules of this daemon's links without a file: the file was renamed or removed, and the daemon was not reloaded
  * yet. Their rules are removed when they stop: without the rules the kernel would forward their packets as well,
  * unsealed. */
 static void close_fileless(struct closing *c)
 {
-	for (uint32_t i = 0; c->running != NULL && i < c->running->n && c->n < SITES_MAX; i++) {
-		if (is_kept(c, c->running->list[i]->name))
+	for (uint32_t i = 0; i < c->links->n && c->n < SITES_MAX; i++) {
+		if (is_kept(c, c->links->list[i]->name))
 			continue;
-		keep(c, c->running->list[i]->name);
-		c->config[c->n] = *c->running->list[i];
-		rest(c);
+		keep(c, c->links->list[i]->name);
+		c->config[c->n] = *c->links->list[i];
+		rest(c, c->links->runs[i]);
 	}
 }
 
@@ -170,8 +183,9 @@ static void sweep(struct closing *c)
 		privileged_fib_rule_sweep(c->config, c->n);
 }
 
-int closed_apply(const struct site_sources *src, const struct closed_running *running, char *report)
+int closed_apply(const struct site_sources *src, const struct closed_links *links, char *report)
 {
+	static const struct closed_links none = {.n = 0};
 	struct closing *c = calloc(1, sizeof(*c));
 	char err[CONFIG_ERR_MAX];
 	int r = 0;
@@ -182,14 +196,16 @@ int closed_apply(const struct site_sources *src, const struct closed_running *ru
 		return -EIO;
 	}
 	c->report = report;
-	c->running = running;
+	c->links = links != NULL ? links : &none;
 	c->unlisted = c->unread = site_paths_read(src, &c->paths, report) < 0;
 	for (uint32_t i = 0; i < c->paths.n; i++)
 		close_one(c, c->paths.path[i]);
 	close_fileless(c);
-	if (privileged_steer_all(c->unread, err, sizeof(err)) < 0)
+	/* files of running links alone close nothing more, and open nothing either */
+	all_closed = c->unread || (c->unsure && privileged_steer_all_stands());
+	if (privileged_steer_all(all_closed, err, sizeof(err)) < 0)
 		say_failed(c, err);
-	else if (c->unread)
+	else if (all_closed)
 		say(c, "until that is put right, no RoCE at all is forwarded by this machine");
 	if (src->nfiles == 0 && !c->unlisted)
 		sweep(c);
@@ -263,14 +279,17 @@ static bool all_understood(const struct site_sources *src)
 
 int closed_keep_all(const struct site_sources *src, char *err)
 {
-	static bool stood;
-	bool stands = privileged_steer_all_stands();
+	bool stands = privileged_steer_all_stands(), known = all_closed;
 	int r;
 
-	if (stands || !stood || all_understood(src)) {
-		stood = stands;
+	all_closed = stands || (known && !all_understood(src));
+	if (!all_closed)
 		return 0;
-	}
 	r = privileged_steer_all(true, err, CONFIG_ERR_MAX);
-	return r < 0 ? r : 1;
+	return known || r < 0 ? r : 0; /* `longreachd --close` may not have set the rules yet */
+}
+
+bool closed_all(void)
+{
+	return all_closed;
 }

@@ -3,6 +3,7 @@
 #ifndef DAEMON_CLOSED_H
 #define DAEMON_CLOSED_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "daemon/config/site_paths.h"
@@ -15,21 +16,22 @@ void closed_note_owed(struct link_config *c);
  * negative errno with err (of errlen bytes) a sentence. Main thread only. */
 int closed_rest(const struct link_config *c, char *err, size_t errlen);
 
-/* The configurations that this daemon's links run with, which may differ from their files: running links keep their
- * rules. */
-struct closed_running {
+/* The configurations of this daemon's links, which may differ from their files: these links keep their rules. */
+struct closed_links {
 	const struct link_config *list[SITES_MAX];
+	bool runs[SITES_MAX];
 	uint32_t n;
 };
 
 /* Closes RoCE between the prefixes of every link file, and all IP of a link whose buffers owe packets. A file that
  * cannot be understood, or a directory that cannot be read, closes all RoCE that the kernel would forward. Removes
  * rules of links whose files are gone and that owe nothing, if src is a directory that could be listed completely.
- * Links that a daemon runs keep their rules. running: NULL if this is no daemon.
+ * Links that a daemon runs keep their rules. links: NULL if this is no daemon. A file that cannot be understood closes
+ * nothing more if its link runs.
  *
  * 0; -EINVAL if there was such a file or directory; -EIO if rules could not be set. In any case everything that can be
  * closed is closed, and report says what was wrong. */
-int closed_apply(const struct site_sources *src, const struct closed_running *running, char *report);
+int closed_apply(const struct site_sources *src, const struct closed_links *links, char *report);
 
 /* Prints a line for each arena file that holds packets of hosts, or may: of the link files' links, also while a daemon
  * runs them, and of links whose files are gone; and a line for each link file that cannot be understood, since its
@@ -37,10 +39,14 @@ int closed_apply(const struct site_sources *src, const struct closed_running *ru
  * were too many to list. */
 int closed_list_owed(const struct site_sources *src, FILE *out);
 
-/* Call after a change of the kernel's rules. Puts back the table that closes all RoCE if it was there at the last call
- * and is gone, unless every link file can be understood again (`longreachd --close` has then removed it). 1 if the
- * table was put back; 0; negative errno with err (CONFIG_ERR_MAX) a sentence, and the next call tries again. Main
- * thread only. */
+/* Call after a change of the kernel's rules. Puts back what closes all RoCE, the nft table and the rules in front of the
+ * routing tables, if closed_apply() or, seen at an earlier call, `longreachd --close` has set it, unless the table is gone
+ * and every link file can be understood again (`--close` has then removed it). 1 if something was put back; 0; negative
+ * errno with err (CONFIG_ERR_MAX) a sentence, and the next call tries again. Main thread only. */
 int closed_keep_all(const struct site_sources *src, char *err);
+
+/* True while all RoCE is closed because a link file cannot be understood, as of the last call of closed_apply() or
+ * closed_keep_all(). Main thread only. */
+bool closed_all(void);
 
 #endif

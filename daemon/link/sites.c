@@ -103,10 +103,17 @@ uint32_t sites_strays(const struct sites *s, struct arena_stray *out, uint32_t m
 {
 	struct arena_claim claims[SITES_MAX];
 
+	if (s->unstarted)
+		return 0; /* their links will be started */
 	for (uint32_t i = 0; i < s->n; i++)
 		claims[i] = (struct arena_claim){.link = site_config(s->list[i])->name,
 		                                 .dir = site_config(s->list[i])->arena_dir};
 	return arena_scan(claims, s->n, out, max, NULL);
+}
+
+bool sites_all_closed(void)
+{
+	return closed_all();
 }
 
 /* Into the log, and into the report if there is one. */

@@ -12,6 +12,8 @@ struct sites {
 	struct event_base *base;
 	const char *pcap_dir;
 	struct failed_record *failed; /* NULL: none is kept */
+	char refused[SITES_REPORT_MAX]; /* why the link files are not in force since they were read last; empty: they are */
+	bool unstarted; /* so it was at the start, and since then: no link was started */
 	struct site *list[SITES_MAX];
 	uint32_t n;
 };
@@ -47,8 +49,12 @@ enum sites_verb sites_verb_of(const char *word);
 int sites_do(struct sites *s, enum sites_verb verb, const char *name, char *report);
 void sites_stop(struct sites *s);
 
-/* Buffers that none of the links will drain, in their directories, now. Returns how many, at most max. */
+/* Buffers that none of the links will drain, in their directories, now. Returns how many, at most max; 0 while no link
+ * was started because a link file was refused. */
 uint32_t sites_strays(const struct sites *s, struct arena_stray *out, uint32_t max);
+
+/* closed.h's closed_all(). */
+bool sites_all_closed(void);
 
 struct site *sites_find(const struct sites *s, const char *name); /* NULL */
 

@@ -159,6 +159,7 @@ static void write_status(void *arg, const struct gathered *links, uint32_t n)
 	for (uint32_t i = 0; i < n; i++)
 		status_write(&j, links[i].site, links[i].snap, c->detail);
 	json_array_end(&j);
+	status_write_files(&j, c->control->sites);
 	write_strays(&j, c);
 	json_object_end(&j);
 	client_reply(c, j.out);

@@ -146,6 +146,10 @@
 	X(INGRESS_PRIORITY, "ingress_priority_most_bits_per_second", "", "gauge",                                      \
 	  "The same of each priority that frames have had: the PCP of their VLAN tag, without a tag their DSCP / 8.")  \
 	X(EVENTS, "events", "_total", "counter", "What the log tells, also where it was kept short.")                  \
-	X(STRAYS, "stray_buffers", "", "gauge", "Buffers on this machine that no link will drain, by kind.")
+	X(STRAYS, "stray_buffers", "", "gauge", "Buffers on this machine that no link will drain, by kind.")           \
+	X(REFUSED, "link_files_refused", "", "gauge",                                                                  \
+	  "1: the link files were refused when they were read last, and are not in force: `longreach status` says why.") \
+	X(ALL_CLOSED, "all_roce_closed", "", "gauge",                                                                  \
+	  "1: this machine forwards no RoCE at all, because a link file cannot be understood.")
 
 #endif

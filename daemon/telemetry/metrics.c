@@ -418,6 +418,14 @@ void metrics_write_strays(struct evbuffer *out, const struct arena_stray *list, 
 	                    of_kind[1]);
 }
 
+void metrics_write_files(struct evbuffer *out, const struct sites *s)
+{
+	put_other_head(out, OTHER_REFUSED);
+	evbuffer_add_printf(out, "longreach_link_files_refused %d\n", s->refused[0] != '\0');
+	put_other_head(out, OTHER_ALL_CLOSED);
+	evbuffer_add_printf(out, "longreach_all_roce_closed %d\n", sites_all_closed());
+}
+
 void metrics_write(struct evbuffer *out, const struct gathered *links, uint32_t n)
 {
 	static struct view views[SITES_MAX]; /* only the main thread calls this */

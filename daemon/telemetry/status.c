@@ -523,6 +523,12 @@ void status_write_failed(struct json *j, const struct failed_record *r, const ch
 	json_uint(j, "unwritten", failed_record_unwritten(r));
 }
 
+void status_write_files(struct json *j, const struct sites *s)
+{
+	json_string(j, "refused", s->refused);
+	json_bool(j, "all_roce_closed", sites_all_closed());
+}
+
 void status_write_strays(struct json *j, const struct arena_stray *list, uint32_t n, const char *link)
 {
 	char text[STRAY_TEXT_MAX];

@@ -6,12 +6,15 @@
 
 #include "daemon/arena/arena_scan.h"
 #include "daemon/util/json.h"
-#include "daemon/link/site.h"
+#include "daemon/link/sites.h"
 
 enum status_detail { STATUS_LINK, STATUS_FLOWS, STATUS_VIEWS };
 
 /* One object. snap NULL: the link does not run, or did not answer. */
 void status_write(struct json *j, const struct site *s, const struct link_snapshot *snap, enum status_detail detail);
+
+/* Of the daemon: why the link files are not in force since they were read last, and whether all RoCE is closed. */
+void status_write_files(struct json *j, const struct sites *s);
 
 /* Buffers that no link will drain: those of a link, or of all (link NULL). */
 void status_write_strays(struct json *j, const struct arena_stray *list, uint32_t n, const char *link);

@@ -349,13 +349,65 @@ all_flushed() {
 	! lab_close a || why "--close is content with half a file" || return
 	all_is_closed || why "all RoCE is not closed" || return
 	sleep 0.3 # the daemon has heard of it
-	lab_in ea nft flush ruleset
-	lab_wait 2 all_is_closed || why "the table inet longreach does not come back" || return
+	all_comes_back || return
 	grep -q 'table inet longreach.*put back' "$LAB_DIR/a/log" || why "the log says nothing" || return
 	mv "$path.saved" "$path"
 	lab_close a || why "--close: $(tail -1 "$LAB_DIR/close.log")" || return
 	sleep 0.5
 	! all_is_closed || why "all RoCE is closed although the file is whole"
+}
+
+rule_at_89() { # of both families
+	lab_ip ea rule show | grep -q '^89:.*dport 4791.*blackhole' && lab_ip ea -6 rule show | grep -q '^89:.*dport 4791.*blackhole'
+}
+
+# What closes all RoCE: the nft table, and the rules in front of the routing tables.
+all_comes_back() {
+	all_is_closed && rule_at_89 || why "all RoCE is not closed" || return
+	lab_in ea nft flush ruleset
+	lab_wait 2 all_is_closed || why "the table inet longreach does not come back" || return
+	{ lab_ip ea rule del pref 89 && lab_ip ea -6 rule del pref 89; } || why "no rules at 89" || return
+	lab_wait 2 rule_at_89 || why "the rules at 89 do not come back"
+}
+
+# The daemon's answer names what is wrong.
+says_why_all_is_closed() { # what the file's error has
+	! lab_client a status --check >"$LAB_DIR/check.out" 2>&1 || why "--check is content" || return
+	grep -q "link.conf.*$1" "$LAB_DIR/check.out" && grep -q 'no RoCE' "$LAB_DIR/check.out" ||
+		why "--check says: $(cat "$LAB_DIR/check.out")" || return
+	lab_client a status >"$LAB_DIR/out" 2>&1
+	grep -q "link.conf.*$1" "$LAB_DIR/out" || why "status says: $(head -3 "$LAB_DIR/out")"
+}
+
+cut_file_of_a_stopped_link() {
+	local path
+	path=$(lab_conf_path a)
+	lab_client a stop link >"$LAB_DIR/out" 2>&1 || why "$(cat "$LAB_DIR/out")" || return
+	cp "$path" "$path.saved"
+	echo 'Nonsense=1' >>"$path"
+	! lab_client a reload >"$LAB_DIR/out" 2>&1 || why "the reload takes the file" || return
+	grep -q 'no RoCE' "$LAB_DIR/out" || why "the reload does not say what is closed: $(cat "$LAB_DIR/out")" || return
+	all_comes_back && says_why_all_is_closed Nonsense || return
+	mv "$path.saved" "$path"
+	lab_client a reload >"$LAB_DIR/out" 2>&1 && lab_client a start link >"$LAB_DIR/out" 2>&1 ||
+		why "$(cat "$LAB_DIR/out")" || return
+	lab_wait 3 lab_link_is_up || why "state $(lab_status a '.links[0].state')" || return
+	! all_is_closed && ! rule_at_89 || why "all RoCE is closed although the file is whole" || return
+	lab_client a status --check >"$LAB_DIR/check.out" 2>&1 || why "--check says: $(cat "$LAB_DIR/check.out")"
+}
+
+# The daemon runs no link, and guards the rules until a reload finds a file that it understands.
+start_on_a_file_not_understood() {
+	lab_edge_stop a
+	LAB_EXTRA_A=Link.Nonsense=1
+	lab_edge_start a
+	LAB_EXTRA_A=
+	lab_wait 3 lab_client a status || why "no daemon answers: $(tail -1 "$LAB_DIR/a/log")" || return
+	all_comes_back && says_why_all_is_closed Nonsense && stays_closed || return
+	lab_conf a >"$(lab_conf_path a)"
+	lab_client a reload >"$LAB_DIR/out" 2>&1 || why "$(cat "$LAB_DIR/out")" || return
+	lab_wait 5 lab_link_is_up || why "state $(lab_status a '.links[0].state')" || return
+	! all_is_closed && ! rule_at_89 || why "all RoCE is closed although the file is whole"
 }
 
 # A reload checks the rules, too, and does not treat a running link as one that owes packets.
@@ -434,6 +486,8 @@ LAB_EXTRA=Link.Barrier=off
 check "flushed rules are put back" flushed
 check "also when they are flushed again meanwhile" flushed_again
 check "so is the table of a file that cannot be understood" all_flushed
+check "a stopped link's file that a reload does not understand" cut_file_of_a_stopped_link
+check "a start on a file that is not understood" start_on_a_file_not_understood
 check "a reload of what runs" reloaded
 RULES=$(lab_in ea nft list table inet longreach_link | grep -c drop)
 check "so is a single one" one_rule_gone

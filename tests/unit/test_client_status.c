@@ -85,12 +85,56 @@ static void status__check_names_a_file_that_is_not_in_force(void **state)
 	assert_string_equal(text, "longreach: link tokyo: its file is not in force: Size= was changed\n");
 }
 
+#define TOKYO "\"name\":\"tokyo\",\"state\":\"up\",\"workers\":4"
+
+static void shown(const char *json)
+{
+	struct json_object *doc;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	assert_non_null(out);
+	assert_int_equal(jdoc_parse(&doc, json), 0);
+	status_show(out, doc, NULL);
+	fclose(out);
+	jdoc_free(&doc);
+}
+
+#define REFUSED "\"refused\":\"osaka.conf:3: Nonsense=\\nno RoCE at all\""
+
+/* Links that run are as they were; after a reboot none would run. */
+static void status__check_names_files_that_were_refused(void **state)
+{
+	(void)state;
+	assert_true(well("{\"links\":[{" TOKYO "}]," REFUSED "}"));
+	assert_string_equal(text, "longreach: the link files are not in force: osaka.conf:3: Nonsense=\n"
+	                          "longreach: the link files are not in force: no RoCE at all\n");
+	teardown(NULL);
+	assert_false(well("{\"links\":[{" TOKYO "}],\"refused\":\"\",\"all_roce_closed\":true}"));
+	says("longreach: all RoCE that this machine would forward is closed, because a link file cannot be understood");
+	teardown(NULL);
+	assert_false(well("{\"links\":[]," REFUSED "}"));
+	says("longreach: no link is loaded: link files are refused\n");
+}
+
+static void status__shows_files_that_were_refused(void **state)
+{
+	(void)state;
+	shown("{\"links\":[]," REFUSED ",\"all_roce_closed\":true}");
+	assert_string_equal(text, "the link files are not in force; mend them, and run `longreach reload`:\n"
+	                          "  osaka.conf:3: Nonsense=\n  no RoCE at all\n"
+	                          "all RoCE that this machine would forward is closed, because a link file cannot be understood: mend "
+	                          "it, and run `longreach reload`\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_teardown(status__a_line_that_loses_nothing_has_no_bursts, teardown),
 	    cmocka_unit_test_teardown(status__a_line_that_loses, teardown),
 	    cmocka_unit_test_teardown(status__check_names_a_file_that_is_not_in_force, teardown),
+	    cmocka_unit_test_teardown(status__check_names_files_that_were_refused, teardown),
+	    cmocka_unit_test_teardown(status__shows_files_that_were_refused, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

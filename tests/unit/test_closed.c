@@ -20,6 +20,7 @@ static char installed[SITES_MAX][LINK_NAME_MAX];
 static uint32_t ninstalled;
 static enum barrier_mode barrier; /* of the last of them */
 static bool owes_early;
+static bool all_is_closed, rule_is_missing; /* the nft table of no link; a rule in front of the routing tables */
 static char swept[512]; /* the links whose tables stay, in blanks; empty: nothing was swept */
 static uint32_t rules_kept;
 
@@ -93,15 +94,18 @@ int privileged_steer_install(const struct link_config *c, enum steer_extent exte
 
 int privileged_steer_all(bool closed, char *err, size_t errlen)
 {
-	(void)closed;
+	bool changes = all_is_closed != closed || rule_is_missing;
+
 	(void)err;
 	(void)errlen;
-	return 0;
+	all_is_closed = closed;
+	rule_is_missing = false;
+	return changes;
 }
 
 bool privileged_steer_all_stands(void)
 {
-	return false;
+	return all_is_closed;
 }
 
 void privileged_steer_sweep(const char *const *links, uint32_t n)
@@ -128,7 +132,7 @@ static int set_up(void **state)
 {
 	(void)state;
 	files.n = ninstalled = rules_kept = 0;
-	owes_early = false;
+	owes_early = all_is_closed = all_closed = rule_is_missing = false;
 	all_strays_seen = true;
 	swept[0] = '\0';
 	return 0;
@@ -139,12 +143,12 @@ static void add_file(const char *path)
 	snprintf(files.path[files.n++], SITE_PATH_MAX, "%s", path);
 }
 
-static int apply(const struct closed_running *running)
+static int apply(const struct closed_links *links)
 {
 	static const struct site_sources directory = {.dir = "/etc/longreach"};
 	static char report[SITES_REPORT_MAX];
 
-	return closed_apply(&directory, running, report);
+	return closed_apply(&directory, links, report);
 }
 
 static void closed_apply__tables_of_links_without_a_file_go(void **state)
@@ -172,7 +176,7 @@ static void closed_apply__nothing_goes_while_buffers_were_not_seen(void **state)
 static void closed_apply__a_link_that_runs_keeps_its_rules_without_a_file(void **state)
 {
 	static struct link_config tokyo = {.name = "tokyo"}, osaka = {.name = "osaka"};
-	const struct closed_running running = {.list = {&tokyo, &osaka}, .n = 2};
+	const struct closed_links running = {.list = {&tokyo, &osaka}, .runs = {true, true}, .n = 2};
 
 	(void)state;
 	add_file("/etc/longreach/osaka.conf");
@@ -181,6 +185,45 @@ static void closed_apply__a_link_that_runs_keeps_its_rules_without_a_file(void *
 	assert_non_null(strstr(swept, " osaka "));
 	assert_int_equal(rules_kept, 2);
 	assert_int_equal(ninstalled, 2);
+}
+
+/* Its buffer has drained since: the barrier goes off with the next start. */
+static void closed_apply__a_link_that_runs_keeps_the_barrier_of_its_start(void **state)
+{
+	static struct link_config tokyo = {.name = "tokyo", .ack_mode = ACK_MODE_HOST, .barrier_owed = true};
+	const struct closed_links running = {.list = {&tokyo}, .runs = {true}, .n = 1};
+
+	(void)state;
+	add_file("/etc/longreach/tokyo.conf");
+	assert_int_equal(apply(&running), 0);
+	assert_int_equal(barrier, BARRIER_PAIR);
+}
+
+/* site_look_at_rules() sets the rules of the link as the daemon has it: the two must not replace each other's for ever. */
+static void closed_apply__a_link_that_does_not_start_keeps_its_rules_when_its_file_changes(void **state)
+{
+	static struct link_config tokyo = {.name = "tokyo", .barrier = BARRIER_SAYS_PAIR};
+	const struct closed_links at_rest = {.list = {&tokyo}, .n = 1};
+
+	(void)state;
+	add_file("/etc/longreach/tokyo.conf");
+	assert_int_equal(apply(NULL), 0);
+	assert_int_equal(barrier, BARRIER_OFF); /* the file's */
+	assert_int_equal(apply(&at_rest), 0);
+	assert_int_equal(barrier, BARRIER_PAIR);
+}
+
+/* A link that was stopped keeps its own rules as well. */
+static void closed_apply__the_file_of_a_link_at_rest_closes_all(void **state)
+{
+	static struct link_config bad = {.name = "bad"};
+	const struct closed_links at_rest = {.list = {&bad}, .n = 1};
+
+	(void)state;
+	add_file("/etc/longreach/bad.conf");
+	assert_int_equal(apply(&at_rest), -EINVAL);
+	assert_true(closed_all() && all_is_closed);
+	assert_int_equal(ninstalled, 1);
 }
 
 /* A link file of a life without early ACKs, and a buffer that owes those of the life before. */
@@ -216,13 +259,81 @@ static void closed_list_owed__names_what_it_does_not_understand(void **state)
 	assert_string_equal(text, "/etc/longreach/bad.conf\n");
 }
 
+static int keep_all(void)
+{
+	static const struct site_sources directory = {.dir = "/etc/longreach"};
+	char err[CONFIG_ERR_MAX] = "";
+
+	return closed_keep_all(&directory, err);
+}
+
+/* A flush right behind the reload that has found the file, and a removal of the rules alone. */
+static void closed_keep_all__puts_back_what_a_reload_has_closed(void **state)
+{
+	(void)state;
+	add_file("/etc/longreach/bad.conf");
+	assert_int_equal(apply(NULL), -EINVAL);
+	assert_true(closed_all());
+	all_is_closed = false;
+	assert_int_equal(keep_all(), 1);
+	assert_true(all_is_closed);
+	assert_int_equal(keep_all(), 0);
+	rule_is_missing = true;
+	assert_int_equal(keep_all(), 1);
+	assert_false(rule_is_missing);
+	files.n = 0;
+	assert_int_equal(apply(NULL), 0);
+	assert_false(closed_all() || all_is_closed);
+	assert_int_equal(keep_all(), 0);
+	assert_false(all_is_closed);
+}
+
+/* `longreachd --close` beside a daemon sets the table before the rules, and removes both when the file is mended. */
+static void closed_keep_all__follows_another_process(void **state)
+{
+	(void)state;
+	add_file("/etc/longreach/bad.conf");
+	assert_int_equal(keep_all(), 0);
+	assert_false(all_is_closed);
+	all_is_closed = rule_is_missing = true;
+	assert_int_equal(keep_all(), 0); /* nobody has removed anything */
+	assert_true(closed_all());
+	all_is_closed = false;
+	assert_int_equal(keep_all(), 1);
+	files.n = 0;
+	all_is_closed = false;
+	assert_int_equal(keep_all(), 0);
+	assert_false(closed_all() || all_is_closed);
+}
+
+/* The link runs with the file that it was started with: its own rules are in force. */
+static void closed_apply__the_file_of_a_running_link_closes_nothing_and_opens_nothing(void **state)
+{
+	static struct link_config bad = {.name = "bad"};
+	const struct closed_links running = {.list = {&bad}, .runs = {true}, .n = 1};
+
+	(void)state;
+	add_file("/etc/longreach/bad.conf");
+	assert_int_equal(apply(&running), 0);
+	assert_false(closed_all() || all_is_closed);
+	all_is_closed = true; /* `longreachd --close` does not see what runs */
+	assert_int_equal(apply(&running), 0);
+	assert_true(closed_all() && all_is_closed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup(closed_apply__tables_of_links_without_a_file_go, set_up),
 	    cmocka_unit_test_setup(closed_apply__nothing_goes_while_buffers_were_not_seen, set_up),
 	    cmocka_unit_test_setup(closed_apply__a_link_that_runs_keeps_its_rules_without_a_file, set_up),
+	    cmocka_unit_test_setup(closed_apply__a_link_that_runs_keeps_the_barrier_of_its_start, set_up),
+	    cmocka_unit_test_setup(closed_apply__a_link_that_does_not_start_keeps_its_rules_when_its_file_changes, set_up),
+	    cmocka_unit_test_setup(closed_apply__the_file_of_a_link_at_rest_closes_all, set_up),
 	    cmocka_unit_test_setup(closed_rest__closes_ip_for_early_acks_of_a_life_before, set_up),
+	    cmocka_unit_test_setup(closed_keep_all__puts_back_what_a_reload_has_closed, set_up),
+	    cmocka_unit_test_setup(closed_keep_all__follows_another_process, set_up),
+	    cmocka_unit_test_setup(closed_apply__the_file_of_a_running_link_closes_nothing_and_opens_nothing, set_up),
 	    cmocka_unit_test_setup(closed_list_owed__names_what_it_does_not_understand, set_up),
 	};
 

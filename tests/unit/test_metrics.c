@@ -44,6 +44,13 @@ const struct bursts *link_bursts(const struct link *l)
 	return &bursts;
 }
 
+static bool closes_all;
+
+bool sites_all_closed(void)
+{
+	return closes_all;
+}
+
 const struct distance *site_distance(const struct site *s)
 {
 	return &s->distance;
@@ -268,6 +275,36 @@ static void metrics_write__stray_buffers(void **state)
 	assert_non_null(strstr(said, "longreach_stray_buffers{kind=\"unclaimed\"} 1\n"));
 	assert_non_null(strstr(said, "longreach_stray_buffers{kind=\"set_aside\"} 2\n"));
 	evbuffer_free(out);
+}
+
+static void files(const struct sites *s, const char *refused, const char *closed)
+{
+	struct evbuffer *out = evbuffer_new();
+	size_t len;
+
+	metrics_write_files(out, s);
+	len = evbuffer_get_length(out);
+	free(text);
+	text = calloc(1, len + 1);
+	assert_non_null(text);
+	evbuffer_remove(out, text, len);
+	evbuffer_free(out);
+	says(refused);
+	says(closed);
+}
+
+static void metrics_write__files_that_are_not_in_force(void **state)
+{
+	static struct sites s;
+
+	(void)state;
+	s.refused[0] = '\0';
+	closes_all = false;
+	files(&s, "longreach_link_files_refused 0", "longreach_all_roce_closed 0");
+	s.refused[0] = '?';
+	files(&s, "longreach_link_files_refused 1", "longreach_all_roce_closed 0");
+	closes_all = true;
+	files(&s, "longreach_link_files_refused 1", "longreach_all_roce_closed 1");
 }
 
 static void metrics_write__latency(void **state)
@@ -587,6 +624,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(metrics_write__bursts_of_each_priority, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__a_link_that_does_not_run, setup, teardown),
 	    cmocka_unit_test(metrics_write__stray_buffers),
+	    cmocka_unit_test_setup_teardown(metrics_write__files_that_are_not_in_force, setup, teardown),
 	    cmocka_unit_test_setup_teardown(counters_page__names_all_that_metrics_count, setup, teardown),
 	    cmocka_unit_test_setup_teardown(counters_page__names_every_family, setup, teardown),
 	    cmocka_unit_test(manual__names_every_state),

@@ -61,6 +61,21 @@ static void show_reauth(FILE *out, const struct json_object *peer)
 	fprintf(out, "%s%s\n", trouble[0] != '\0' ? ": " : "", trouble);
 }
 
+/* Tells that workers go on with a former configuration. False: none does. */
+static bool show_untold(FILE *out, const struct json_object *l, const char *before)
+{
+	uint64_t n = j_uint(l, "workers_not_reconfigured");
+
+	if (n > 0)
+		fprintf(out,
+		        "%s%" PRIu64 " of %" PRIu64 " workers go on with the configuration before the last change%s: they are given "
+		        "the new one every second; if this lasts, `longreach restart %s`\n",
+		        before, n, j_uint(l, "workers"),
+		        j_bool(l, "early_acks_held") ? ", and may acknowledge early, which the new one forbids" : "",
+		        j_text(l, "name"));
+	return n > 0;
+}
+
 static void show_head(FILE *out, const struct json_object *l)
 {
 	const struct json_object *peer = j_get(l, "peer");
@@ -74,6 +89,7 @@ static void show_head(FILE *out, const struct json_object *l)
 		fprintf(out, "  error     %s\n", j_text(l, "error"));
 	if (j_text(l, "restart_needed")[0] != '\0')
 		fprintf(out, "  file      is not in force: %s\n", j_text(l, "restart_needed"));
+	show_untold(out, l, "  workers   ");
 	if (j_text(peer, "difference")[0] != '\0')
 		fprintf(out, "  differs   %s\n", j_text(peer, "difference"));
 	if (j_text(peer, "rates")[0] != '\0')
@@ -590,6 +606,7 @@ bool status_is_well(FILE *complaints, const struct json_object *answer)
 {
 	const struct json_object *links = j_get(answer, "links"), *strays = j_get(answer, "stray_buffers"), *n;
 	bool well = true, refused = j_text(answer, "refused")[0] != '\0';
+	char before[128];
 
 	/* A daemon without links is not healthy: perhaps a link's file was renamed. */
 	if (j_at(links, 0) == NULL) {
@@ -604,6 +621,8 @@ bool status_is_well(FILE *complaints, const struct json_object *answer)
 	}
 	for (size_t i = 0; (n = j_at(links, i)) != NULL; i++) {
 		say_not_in_force(complaints, n);
+		snprintf(before, sizeof(before), "longreach: link %s: ", j_text(n, "name"));
+		well &= !show_untold(complaints, n, before);
 		if (strcmp(j_text(n, "state"), "up") == 0) {
 			well &= reauth_is_well(complaints, n);
 			continue;

@@ -38,6 +38,12 @@ void link_hold_promises(struct link *l, enum link_hold why, bool hold);
  * link_hold_promises(). */
 void link_tell_again(struct link *l);
 
+/* How many workers have not taken the configuration in force and go on with the one before: the link's file, and
+ * whether ACKs may be early. 0: all have taken it. */
+uint32_t link_untold(const struct link *l);
+/* True if, by the configuration in force, nothing is acknowledged early: link_hold_promises(). */
+bool link_holds_promises(const struct link *l);
+
 /* Checks the link's rules in the kernel, and restores them if they were changed. Nothing is acknowledged early until
  * the result is known. 0: the rules were in force; 1: they were restored; negative errno with err a sentence: they
  * cannot be restored, and early ACKs wait for a call that succeeds. */

@@ -29,7 +29,7 @@ struct link {
 	unsigned requests; /* under way, per worker */
 	bool offloads_held;
 	unsigned holds; /* bits of enum link_hold: why nothing is acknowledged early */
-	bool untold;    /* some worker has not taken the configuration in force */
+	uint32_t untold; /* workers that have not taken the configuration in force */
 	uint64_t descriptors;           /* open files that descriptors_take() has reserved for the link */
 	int lan_ifindex[LAN_PORTS_MAX + 1]; /* interface indexes of the workers' ports that the rules are for */
 	uint64_t lan_port_rebinds, rules_restored;

@@ -309,9 +309,9 @@ struct flow_watch *link_watch(const struct link *l, uint32_t worker)
 
 void link_tell_workers(struct link *l)
 {
-	bool said = l->untold;
+	bool said = l->untold > 0;
 
-	l->untold = false;
+	l->untold = 0;
 	for (uint32_t i = 0; i < l->nworkers; i++) {
 		struct worker_cmd cmd = {.type = WORKER_RECONFIGURE, .config = malloc(sizeof(*cmd.config))};
 
@@ -322,18 +322,30 @@ void link_tell_workers(struct link *l)
 				continue;
 			free(cmd.config);
 		}
-		l->untold = true;
+		l->untold++;
 		if (!said)
 			log_err("link %s: worker %u of %u does not take the new configuration and keeps the old one: it is given it "
 			        "again every second",
 			        l->config.name, i + 1, l->nworkers);
 	}
+	if (said && l->untold == 0)
+		log_notice("link %s: all workers have taken the new configuration", l->config.name);
 }
 
 void link_tell_again(struct link *l)
 {
-	if (l->untold)
+	if (l->untold > 0)
 		link_tell_workers(l);
+}
+
+uint32_t link_untold(const struct link *l)
+{
+	return l->untold;
+}
+
+bool link_holds_promises(const struct link *l)
+{
+	return l->holds != 0;
 }
 
 void link_hold_promises(struct link *l, enum link_hold why, bool hold)

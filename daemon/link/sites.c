@@ -216,6 +216,8 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 		    : keys            ? "its keys have changed: the other edge has to prove itself again"
 		    : same            ? "unchanged"
 		    : restart         ? "restarted, to turn its barrier or FEC on or off"
+		    : site_link(site) != NULL && link_untold(site_link(site)) > 0
+		                      ? "changed, but some workers have not taken it yet: `longreach status` says how many"
 		                      : "changed");
 		return;
 	}

@@ -84,6 +84,9 @@
 	X(RESTART, "link_restart_needed",                                                                              \
 	  "1: the link's file has changed in what only `longreach restart LINK` takes up, and is not in force.", "",   \
 	  site_waits(v->site)[0] != '\0')                                                                              \
+	X(UNTOLD, "workers_not_reconfigured",                                                                          \
+	  "Workers that have not taken the configuration in force and go on with the one before.", "",                 \
+	  site_link(v->site) != NULL ? link_untold(site_link(v->site)) : 0)                                            \
 	X(PEER_CLOCK, "peer_clock_ahead_seconds",                                                                      \
 	  "The other edge's wall clock less this one's, give or take half of the control channel's round trip; 0: "    \
 	  "not known.",                                                                                                \

@@ -564,6 +564,8 @@ void status_write(struct json *j, const struct site *s, const struct link_snapsh
 	json_string(j, "state", site_state_name(state));
 	json_string(j, "error", state == SITE_PEER_STOPPED ? peer_stopped_error : site_error(s));
 	json_string(j, "restart_needed", site_waits(s));
+	json_uint(j, "workers_not_reconfigured", site_link(s) != NULL ? link_untold(site_link(s)) : 0);
+	json_bool(j, "early_acks_held", site_link(s) != NULL && link_holds_promises(site_link(s)));
 	write_config(j, site_config(s));
 	write_peer(j, &peer);
 	write_clock(j, &peer);

@@ -87,6 +87,22 @@ static void status__check_names_a_file_that_is_not_in_force(void **state)
 
 #define TOKYO "\"name\":\"tokyo\",\"state\":\"up\",\"workers\":4"
 
+/* The link carries, and not as its file or the daemon asks for. */
+static void status__check_names_workers_that_keep_a_former_configuration(void **state)
+{
+	(void)state;
+	assert_true(well("{\"links\":[{" TOKYO ",\"workers_not_reconfigured\":0,\"early_acks_held\":true}]}"));
+	assert_string_equal(text, "");
+	teardown(NULL);
+	assert_false(well("{\"links\":[{" TOKYO ",\"workers_not_reconfigured\":1}]}"));
+	assert_string_equal(text, "longreach: link tokyo: 1 of 4 workers go on with the configuration before the last change: they are "
+	                          "given the new one every second; if this lasts, `longreach restart tokyo`\n");
+	teardown(NULL);
+	assert_false(well("{\"links\":[{" TOKYO ",\"workers_not_reconfigured\":2,\"early_acks_held\":true}]}"));
+	says("longreach: link tokyo: 2 of 4 workers go on");
+	says(", and may acknowledge early, which the new one forbids: ");
+}
+
 static void shown(const char *json)
 {
 	struct json_object *doc;
@@ -98,6 +114,16 @@ static void shown(const char *json)
 	status_show(out, doc, NULL);
 	fclose(out);
 	jdoc_free(&doc);
+}
+
+static void status__shows_workers_that_keep_a_former_configuration(void **state)
+{
+	(void)state;
+	shown("{\"links\":[{" TOKYO ",\"workers_not_reconfigured\":1}]}");
+	says("\n  workers   1 of 4 workers go on with the configuration before");
+	teardown(NULL);
+	shown("{\"links\":[{" TOKYO ",\"workers_not_reconfigured\":0}]}");
+	assert_null(strstr(text, "go on with"));
 }
 
 #define REFUSED "\"refused\":\"osaka.conf:3: Nonsense=\\nno RoCE at all\""
@@ -133,6 +159,8 @@ int main(void)
 	    cmocka_unit_test_teardown(status__a_line_that_loses_nothing_has_no_bursts, teardown),
 	    cmocka_unit_test_teardown(status__a_line_that_loses, teardown),
 	    cmocka_unit_test_teardown(status__check_names_a_file_that_is_not_in_force, teardown),
+	    cmocka_unit_test_teardown(status__check_names_workers_that_keep_a_former_configuration, teardown),
+	    cmocka_unit_test_teardown(status__shows_workers_that_keep_a_former_configuration, teardown),
 	    cmocka_unit_test_teardown(status__check_names_files_that_were_refused, teardown),
 	    cmocka_unit_test_teardown(status__shows_files_that_were_refused, teardown),
 	};

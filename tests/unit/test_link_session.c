@@ -324,11 +324,15 @@ static void link_tell_again__until_all_have_the_configuration(void **state)
 	ncommands = 0;
 	link_hold_promises(here, LINK_HOLD_PEER, true);
 	assert_int_equal(ncommands, 3); /* one goes on acknowledging early */
+	assert_int_equal(link_untold(here), 1);
+	assert_true(link_holds_promises(here));
 	link_tell_again(here);
 	assert_int_equal(ncommands, 6);
+	assert_int_equal(link_untold(here), 1);
 	takes = 15;
 	link_tell_again(here);
 	assert_int_equal(ncommands, 10);
+	assert_int_equal(link_untold(here), 0);
 	link_tell_again(here);
 	assert_int_equal(ncommands, 10);
 	assert_true(host_mode);

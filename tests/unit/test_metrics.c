@@ -24,6 +24,7 @@ struct site {
 	struct distance distance;
 	struct peer_status peer;
 	bool runs;
+	uint32_t untold;
 };
 
 const struct link_config *site_config(const struct site *s)
@@ -42,6 +43,11 @@ const struct bursts *link_bursts(const struct link *l)
 {
 	(void)l;
 	return &bursts;
+}
+
+uint32_t link_untold(const struct link *l)
+{
+	return ((const struct site *)(const void *)l)->untold;
 }
 
 static bool closes_all;
@@ -305,6 +311,14 @@ static void metrics_write__files_that_are_not_in_force(void **state)
 	files(&s, "longreach_link_files_refused 1", "longreach_all_roce_closed 0");
 	closes_all = true;
 	files(&s, "longreach_link_files_refused 1", "longreach_all_roce_closed 1");
+}
+
+static void metrics_write__workers_that_keep_a_former_configuration(void **state)
+{
+	(void)state;
+	sites[0].untold = 2;
+	scrape();
+	says("longreach_workers_not_reconfigured{link=\"wakkanai\"} 2");
 }
 
 static void metrics_write__latency(void **state)
@@ -625,6 +639,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(metrics_write__a_link_that_does_not_run, setup, teardown),
 	    cmocka_unit_test(metrics_write__stray_buffers),
 	    cmocka_unit_test_setup_teardown(metrics_write__files_that_are_not_in_force, setup, teardown),
+	    cmocka_unit_test_setup_teardown(metrics_write__workers_that_keep_a_former_configuration, setup, teardown),
 	    cmocka_unit_test_setup_teardown(counters_page__names_all_that_metrics_count, setup, teardown),
 	    cmocka_unit_test_setup_teardown(counters_page__names_every_family, setup, teardown),
 	    cmocka_unit_test(manual__names_every_state),

@@ -25,14 +25,14 @@ enum { EXIT_HEALTHY = 0, EXIT_ILL = 1, EXIT_CANNOT_LOOK = 2 };
 static const char usage[] =
     "usage: longreach doctor [LINK] [--json] [--config-dir DIR] [--list] [--control PATH]\n"
     "\n"
-    "Looks for what is wrong with a link, or with all of them, here and now: a line for each thing\n"
-    "and what to do about it. As root, at both edges. Says nothing if all is well.\n"
+    "Examines a link, or all links, at this edge: prints a line for each fault that it finds\n"
+    "and what to do about it. Run it as root, at both edges.\n"
     "\n"
-    "  --json            as JSON\n"
-    "  --config-dir DIR  where link files are if no daemon runs. Default: " CONFIG_DIR "\n"
-    "  --list            what is looked for\n"
+    "  --json            print JSON\n"
+    "  --config-dir DIR  the directory of the link files, used if no daemon runs. Default: " CONFIG_DIR "\n"
+    "  --list            list the checks\n"
     "\n"
-    "Exit code: 0 nothing is wrong; 1 something is; 2 it could not look at all of it.\n";
+    "Exit code: 0 no fault found; 1 faults found; 2 some checks could not run.\n";
 
 struct finding {
 	char link[LINK_NAME_MAX]; /* empty: of no link */
@@ -159,7 +159,8 @@ static int ask(struct doctor *d, const struct request *r, struct j_answer *a)
 		return EXIT_ILL;
 	if (parsed == 0 && j_bool(a->doc, "ok"))
 		return EXIT_HEALTHY;
-	fprintf(stderr, "longreach doctor: the daemon's answer makes no sense: is it of another version?\n");
+	fprintf(stderr, "longreach doctor: cannot read the daemon's answer: run `longreach version` to see whether the "
+	                "daemon is of another version\n");
 	return EXIT_CANNOT_LOOK;
 }
 
@@ -198,8 +199,9 @@ static void look_at_strays(struct doctor *d, const struct j_answer *a)
 
 	d->check = "stray_buffer";
 	for (size_t i = 0; (s = j_at(strays, i)) != NULL; i++)
-		doctor_find(d, "%s\nbring its link back to drain it, or remove the file to give its bytes up",
-		            j_text(s, "text"));
+		doctor_find(
+		    d, "%s\nput its link file back to deliver the packets, or remove the buffer's file to lose them",
+		    j_text(s, "text"));
 }
 
 static void look_at_refused(struct doctor *d, const struct j_answer *a)
@@ -245,7 +247,7 @@ static int look_at_running(struct doctor *d, const struct request *r, struct doc
 		look_at_refused(d, now);
 	if (!found && j_text(now->doc, "refused")[0] == '\0') {
 		d->check = "no_link";
-		doctor_find(d, "the daemon runs and has no link\nput a link file that ends with .conf into " CONFIG_DIR
+		doctor_find(d, "the daemon runs and has no link\nput a link file NAME.conf into " CONFIG_DIR
 		               " and run `longreach reload`");
 	}
 	if (r->link == NULL)
@@ -275,7 +277,7 @@ static int look_at_files(struct doctor *d, const struct request *r, struct docto
 
 	d->check = "no_daemon";
 	doctor_find(d,
-	            "longreachd does not run: nobody answers at %s\n`systemctl start longreachd`, and look at "
+	            "longreachd does not run: no process answers at %s\nrun `systemctl start longreachd` and read "
 	            "`journalctl -u longreachd`",
 	            r->control_path);
 	if (site_paths_read(&sources, &paths, report) < 0)
@@ -345,8 +347,8 @@ static int list_checks(void)
 	puts("files_refused: link files that the daemon refused when it read them last");
 	for (uint32_t i = 0; i < doctor_nchecks; i++)
 		printf("%s: %s\n", doctor_checks[i].name, doctor_checks[i].text);
-	puts("lsm: what SELinux or AppArmor refused longreachd, as the audit log or the kernel's says");
-	puts("stray_buffer: a buffer that no link will drain, with bytes that hosts believe delivered");
+	puts("lsm: a refusal of SELinux or AppArmor to longreachd in the audit log or the kernel's log");
+	puts("stray_buffer: a buffer that no link will drain, with packets that hosts believe delivered");
 	return EXIT_HEALTHY;
 }
 
@@ -384,6 +386,6 @@ int doctor_main(int argc, char **argv, const char *control_path)
 	if (optind < argc)
 		r.link = argv[optind++];
 	if (optind < argc)
-		return bad_usage("too many words: ", argv[optind]);
+		return bad_usage("expected at most one link, not also ", argv[optind]);
 	return examine(&r);
 }

@@ -74,15 +74,18 @@ void doctor_link_failed(struct doctor *d, const struct doctor_link *l)
 	char holder[PORT_HOLDER_TEXT_MAX];
 
 	if (state_is(l, "stopped"))
-		doctor_find(d, "%s\nask who stopped it, and why", j_text(l->now, "error"));
+		doctor_find(d, "%s\nask the operator who stopped the link why, then run `longreach start` here",
+		            j_text(l->now, "error"));
 	if (state_is(l, "peer_stopped"))
 		doctor_find(d,
-		            "an operator has stopped the link at the other edge: RoCE between its prefixes stays closed\n`longreach "
-		            "start` of it there; or remove its file at both edges");
+		            "an operator has stopped the link at the other edge: RoCE between its prefixes stays "
+		            "closed\nrun `longreach start` at the other edge, or remove the link file at both edges");
 	if (!state_is(l, "failed"))
 		return;
 	port_holder_of(l, holder);
-	doctor_find(d, "the link does not start: %s%s%s%s\nput that right: it is tried again every two seconds",
+	doctor_find(d,
+	            "the link does not start: %s%s%s%s\ncorrect the cause: longreachd tries to start the link again "
+	            "every two seconds",
 	            j_text(l->now, "error"), holder[0] != '\0' ? " (" : "", holder, holder[0] != '\0' ? ")" : "");
 }
 
@@ -124,8 +127,9 @@ void doctor_control(struct doctor *d, const struct doctor_link *l)
 	    j_bool(j_get(l->before, "peer"), "connected") || is_about_name(trouble))
 		return;
 	doctor_find(d,
-	            "no control connection to the other edge at %s%s%s\nis longreachd running there? RemoteAddress= "
-	            "right? TCP %" PRIu64 " open at both? the same keys?",
+	            "no control connection to the other edge at %s%s%s\ncheck that longreachd runs there, that "
+	            "RemoteAddress= is right, that no firewall closes TCP %" PRIu64
+	            ", and that both edges have keys of one set",
 	            j_text(l->now, "remote_address"), trouble[0] != '\0' ? ": " : "", trouble, j_uint(l->now, "port"));
 }
 
@@ -134,7 +138,10 @@ void doctor_rates_apart(struct doctor *d, const struct doctor_link *l)
 	const char *rates = j_text(j_get(l->now, "peer"), "rates");
 
 	if (rates[0] != '\0')
-		doctor_find(d, "%s\nwrite what the line carries in each direction into Rate= of both files", rates);
+		doctor_find(
+		    d,
+		    "%s\nwrite into Rate= of each link file what the line carries in the direction away from that edge",
+		    rates);
 }
 
 /* --- clocks --- */
@@ -164,9 +171,9 @@ void doctor_clocks_apart(struct doctor *d, const struct doctor_link *l)
 	if (apart <= CLOCKS_APART_S || (before < 0 ? -before : before) <= CLOCKS_APART_S)
 		return;
 	doctor_find(d,
-	            "the clocks of the two edges are %s apart: this one is %s. Their logs cannot be read side by side, and "
-	            "certificates begin and end at different times\nlook at `chronyc tracking` or `timedatectl` at both: one of "
-	            "them is not synchronised",
+	            "the clocks of the two edges are %s apart: this edge's clock is %s. Times in their logs do not "
+	            "match, and certificates begin and end at different times\nrun `chronyc tracking` or `timedatectl` "
+	            "at both edges: one clock is not synchronised",
 	            show_time(t, apart), ahead < 0 ? "ahead" : "behind");
 }
 
@@ -178,10 +185,11 @@ void doctor_clock_set(struct doctor *d, const struct doctor_link *l)
 
 	if (j_uint(clock, "jumps") == 0 || age > CLOCK_SET_AGE_S)
 		return;
-	doctor_find(d,
-	            "this machine's clock was set %s by %s, %s ago: times in logs from before are of the clock as it was\nlet "
-	            "chrony or systemd-timesyncd keep it, which step a clock at boot and slew it afterwards",
-	            by < 0 ? "back" : "forward", show_time(t[0], by < 0 ? -by : by), show_time(t[1], age));
+	doctor_find(
+	    d,
+	    "this machine's clock was set %s by %s, %s ago: earlier log lines carry times of the clock before the "
+	    "step\nlet chrony or systemd-timesyncd set the clock: both step it at boot and slew it afterwards",
+	    by < 0 ? "back" : "forward", show_time(t[0], by < 0 ? -by : by), show_time(t[1], age));
 }
 
 /* --- paths --- */
@@ -214,8 +222,9 @@ void doctor_path_down(struct doctor *d, const struct doctor_link *l)
 	for (size_t i = 0; (p = path_at(l->now, i)) != NULL; i++)
 		if (stays_down(l, i) && !is_heard(l, i))
 			doctor_find(d,
-			            "nothing comes on %s from %s\nis the line cut, the other edge off, UDP %" PRIu64
-			            " filtered on the way, or MTU= larger than what it carries?",
+			            "no datagram arrives on %s from %s\ncheck whether the line is cut, the other edge "
+			            "is off, a firewall on the way drops UDP %" PRIu64
+			            ", or MTU= is larger than the line carries",
 			            path_name(p, name), j_text(p, "remote_address"), j_uint(p, "port"));
 }
 
@@ -226,11 +235,11 @@ void doctor_path_asymmetric(struct doctor *d, const struct doctor_link *l)
 
 	for (size_t i = 0; (p = path_at(l->now, i)) != NULL; i++)
 		if (stays_down(l, i) && is_heard(l, i))
-			doctor_find(
-			    d,
-			    "%s works one way only: %s is heard, and hears nothing from here\nlook at the way there: "
-			    "a filter for UDP %" PRIu64 " at the other edge or on the way, or a route",
-			    path_name(p, name), j_text(p, "remote_address"), j_uint(p, "port"));
+			doctor_find(d,
+			            "%s works in one direction only: datagrams of %s arrive here, and this edge's "
+			            "datagrams do not arrive there\nlook for a firewall that drops UDP %" PRIu64
+			            " at the other edge or on the way, and for a wrong route",
+			            path_name(p, name), j_text(p, "remote_address"), j_uint(p, "port"));
 }
 
 void doctor_path_mtu(struct doctor *d, const struct doctor_link *l)
@@ -245,8 +254,8 @@ void doctor_path_mtu(struct doctor *d, const struct doctor_link *l)
 		if (is_down(p) || j_bool(p, "mtu_search") || mtu == 0 || mtu >= wanted || mtu != was)
 			continue;
 		doctor_find(d,
-		            "%s carries packets of %" PRIu64 " bytes, MTU= says %" PRIu64
-		            "\nraise the MTU of the line, or write MTU=%" PRIu64,
+		            "%s carries packets of %" PRIu64 " bytes at most, and MTU= is %" PRIu64
+		            "\nraise the MTU of the line, or write MTU=%" PRIu64 " into the link file",
 		            path_name(p, name), mtu, wanted, mtu);
 	}
 }
@@ -259,8 +268,8 @@ void doctor_distance(struct doctor *d, const struct doctor_link *l)
 	if (!j_bool(distance, "differs"))
 		return;
 	doctor_find(d,
-	            "Distance=%s, and the line is %s long by its round trip\nwrite that, or auto, into the file: the "
-	            "buffer is worked out from it",
+	            "Distance=%s, and by the measured round trip the line is %s long\nwrite the measured length, or "
+	            "auto, into Distance=: longreachd computes the buffer's size from it",
 	            units_show_distance(t[0], j_number(distance, "configured_m")),
 	            units_show_distance(t[1], j_number(distance, "measured_m")));
 }
@@ -273,7 +282,8 @@ void doctor_not_reloaded(struct doctor *d, const struct doctor_link *l)
 	char mode[16];
 
 	if (j_text(l->now, "restart_needed")[0] != '\0')
-		doctor_find(d, "%s\n`longreach restart` of this link alone", j_text(l->now, "restart_needed"));
+		doctor_find(d, "%s\nrun `longreach restart` with this link's name: other links go on",
+		            j_text(l->now, "restart_needed"));
 	if (l->now == NULL || !l->has_config || l->reading->nerrors > 0 || j_text(l->now, "restart_needed")[0] != '\0')
 		return;
 	k->type->write(k, &c->ack_mode, mode, sizeof(mode));
@@ -284,7 +294,7 @@ void doctor_not_reloaded(struct doctor *d, const struct doctor_link *l)
 	else if (c->distance_m != j_uint(l->now, "configured_distance_m"))
 		key = "Distance";
 	if (key != NULL)
-		doctor_find(d, "%s has another %s= than the daemon runs with\n`longreach reload`", c->path, key);
+		doctor_find(d, "%s has another %s= than the daemon runs with\nrun `longreach reload`", c->path, key);
 }
 
 /* --- buffers and flows --- */
@@ -293,10 +303,10 @@ void doctor_buffer_full(struct doctor *d, const struct doctor_link *l)
 {
 	static const char *const pools[][3] = {
 	    {"from_lan", "outward",
-	     "the line or the hosts at the other end take less than comes: if that is not how it "
-	     "should be look at the other edge; a larger Size= holds more"},
+	     "hosts here send more than the line carries or the hosts at the other site take: run `longreach doctor` "
+	     "at the other edge; a larger [Buffer] Size= holds more"},
 	    {"from_wan", "inward",
-	     "hosts here take less than comes: look for flows that are stalled or in RNR (`longreach "
+	     "hosts here take less than arrives from the WAN: look for flows that are stalled or in RNR (`longreach "
 	     "status --flows`)"}};
 	char t[UNITS_TEXT_MAX];
 
@@ -309,7 +319,7 @@ void doctor_buffer_full(struct doctor *d, const struct doctor_link *l)
 		                 (used < BUFFER_FULL * cap || j_number(was, "used_bytes") < BUFFER_FULL * cap)))
 			continue;
 		doctor_find(d, "the buffer %s is %s: %.0f %% of %s\n%s", pools[i][1],
-		            j_bool(p, "stuck") ? "full, and nothing of it has gone for seconds" : "nearly full",
+		            j_bool(p, "stuck") ? "full, and no packet has left it for seconds" : "nearly full",
 		            used / cap * 100, units_show_bytes(t, cap), pools[i][2]);
 	}
 }
@@ -341,12 +351,11 @@ void doctor_rnr_timer(struct doctor *d, const struct doctor_link *l)
 	for (size_t i = 0; (f = j_at(flows, i)) != NULL; i++)
 		if (strcmp(j_text(f, "side"), "far") == 0 && j_bool(f, "rnr"))
 			add_host(&in_rnr, j_text(f, "dst"));
-	doctor_find(
-	    d,
-	    "a responder here asks for a wait of 655 ms when it has no receive posted: its RNR timer is 0 (%" PRIu64
-	    " times so far%s%s)\nset min_rnr_timer of its queue pairs to 12 (0.64 ms) or so: 0 is the longest "
-	    "wait, not none; and post more receives",
-	    n, in_rnr.n > 0 ? "; in RNR now: " : "", in_rnr.text);
+	doctor_find(d,
+	            "a responder here has RNR timer 0, which makes its requester wait 655 ms whenever no receive is "
+	            "posted (%" PRIu64 " RNR NAKs so far%s%s)\nset min_rnr_timer of its queue pairs to about 12 (0.64 "
+	                               "ms): 0 is the longest wait, not none; and post more receives",
+	            n, in_rnr.n > 0 ? "; in RNR now: " : "", in_rnr.text);
 }
 
 void doctor_retry_early(struct doctor *d, const struct doctor_link *l)
@@ -356,14 +365,14 @@ void doctor_retry_early(struct doctor *d, const struct doctor_link *l)
 
 	if (again < RETRIES_AT_LEAST || (double)again < RETRIES_SHARE * (double)all)
 		return;
-	doctor_find(
-	    d,
-	    "hosts here repeat what the edge has: %" PRIu64 " of %" PRIu64
-	    " packets in a second\ntheir local ACK timeout is shorter than the answer takes%s: raise it (timeout of "
-	    "the queue pair, NCCL_IB_TIMEOUT, UCX_RC_TIMEOUT); else ACKs are lost on the LAN",
-	    again, all,
-	    strcmp(j_text(l->now, "ack_mode"), "near") != 0 ? ", which is a round trip of the line in this ack mode"
-	                                                    : "");
+	doctor_find(d,
+	            "hosts here repeat packets that this edge has already: %" PRIu64 " of %" PRIu64
+	            " packets in a second\nraise their local ACK timeout (timeout of the queue pair, NCCL_IB_TIMEOUT, "
+	            "UCX_RC_TIMEOUT) if it is shorter than the time to an ACK%s; if it is longer, the LAN loses ACKs",
+	            again, all,
+	            strcmp(j_text(l->now, "ack_mode"), "near") != 0
+	                ? ", which is a round trip of the line in this ack mode"
+	                : "");
 }
 
 static const struct json_object *same_flow(const struct json_object *flows, const struct json_object *f)
@@ -397,11 +406,11 @@ void doctor_return_path(struct doctor *d, const struct doctor_link *l)
 			n++;
 		}
 	if (n > 0)
-		doctor_find(
-		    d,
-		    "no answer comes through this edge for %u flow(s), of %s%s\nthe route of these hosts to the "
-		    "other site must lead through this edge, or they are dead: `ip route get` at the host",
-		    n, silent.text, silent.n > 4 ? " and others" : "");
+		doctor_find(d,
+		            "%u flow(s) have had no answer through this edge from their responders: %s%s\ncheck that "
+		            "these hosts are up and that their route to the other site leads through this edge: `ip "
+		            "route get` at the host",
+		            n, silent.text, silent.n > 4 ? " and others" : "");
 }
 
 void doctor_stalled(struct doctor *d, const struct doctor_link *l)
@@ -421,8 +430,8 @@ void doctor_stalled(struct doctor *d, const struct doctor_link *l)
 	if (n > 0)
 		doctor_find(
 		    d,
-		    "no progress of %u flow(s) whose responders answered once and do not any more: %s%s\nlook at "
-		    "these hosts: are they up, is their route to the other site still through this edge?",
+		    "%u flow(s) make no progress: their responders answered earlier and are silent now: %s%s\ncheck "
+		    "that these hosts are up and that their route to the other site still leads through this edge",
 		    n, still.text, still.n > 4 ? " and others" : "");
 }
 
@@ -433,9 +442,9 @@ void doctor_request_path(struct doctor *d, const struct doctor_link *l)
 	if (n > 0)
 		doctor_find(
 		    d,
-		    "%" PRIu64 " answers of hosts here in a second belong to no flow that came through this edge\nthe "
-		    "other site's requests come to these hosts by another way: its routes must lead through its "
-		    "edge",
+		    "%" PRIu64
+		    " answers of hosts here in a second belong to no flow of this edge\nthe other site's requests "
+		    "reach these hosts around the edges: routes of the other site must lead through its edge",
 		    n);
 }
 
@@ -445,9 +454,9 @@ void doctor_overrun(struct doctor *d, const struct doctor_link *l)
 
 	if (lan > 0 || wan > 0)
 		doctor_find(d,
-		            "the machine is too slow for what comes: the kernel dropped %" PRIu64
+		            "this machine is too slow for the packets that arrive: the kernel dropped %" PRIu64
 		            " packets of LAN ports and %" PRIu64
-		            " of the WAN in a second\nmore Workers=, CPUs= of their own, a larger MTU=, fewer programs "
-		            "beside it",
+		            " of the WAN in a second\nraise Workers=, give the workers processors of their own "
+		            "(CPUs=), raise MTU=, or run fewer programs on this machine",
 		            lan, wan);
 }

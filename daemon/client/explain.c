@@ -27,24 +27,16 @@ enum { EXIT_HEALTHY = 0, EXIT_FOUND = 1, EXIT_CANNOT_LOOK = 2, EXIT_NO_DAEMON = 
 #define DEAF_MAX	64	/* hosts for which the ARP result is remembered */
 
 static const char usage[] =
-    "usage: longreach explain [LINK] [FLOW|HOST] [--error N] [--json] [--list] [--control PATH]\n"
-    "\n"
-    "Why a queue pair is dead, failed or slow, as this edge knows it, also of flows that have ended.\n"
-    "Run it at both edges: each knows its own side. As root.\n"
-    "\n"
-    "  HOST              10.1.0.2                   all queue pairs of that host\n"
-    "  HOST:QPN          10.1.0.2:0x12, [fd00::2]:18\n"
-    "  QPN               0x12 or 18                 of whichever host\n"
-    "  SRC>DST           '10.1.0.2>10.2.0.2'        what the first asks of the second; QPNs may follow: 'A:0x12>B:0x15'\n"
-    "  near:N, far:N     as `longreach status --flows` numbers them\n"
-    "  (nothing)         everything that has something wrong\n"
-    "\n"
-    "  --error N         the completion status that the program saw: 12, IBV_WC_RETRY_EXC_ERR, ...\n"
-    "  --json            as JSON\n"
-    "  --list            the causes that it knows\n"
-    "\n"
-    "Exit code: 0 nothing is wrong; 1 a cause was found, or nothing is known of what was asked for; 2 it could not look;\n"
-    "3 no daemon answers.\n";
+    "usage: longreach explain [LINK] [FLOW|HOST] [--error N] [--json] [--list] [--control PATH]\n\nExplains why a "
+    "queue pair is dead, failed or slow, from what this edge has seen. Flows that have ended count too.\nRun it as "
+    "root, at both edges: each edge has seen its own site only.\n\n  HOST              10.1.0.2                   all "
+    "queue pairs of that host\n  HOST:QPN          10.1.0.2:0x12, [fd00::2]:18\n  QPN               0x12 or 18         "
+    "        of whichever host\n  SRC>DST           '10.1.0.2>10.2.0.2'        requests of SRC to DST; QPNs may "
+    "follow: 'A:0x12>B:0x15'\n  near:N, far:N     a flow's number in `longreach status --flows`\n  (nothing)         "
+    "all flows; prints those with a fault\n\n  --error N         the completion status that the program saw: 12, "
+    "IBV_WC_RETRY_EXC_ERR, ...\n  --json            print JSON\n  --list            list the causes\n\nExit code: 0 no "
+    "fault; 1 a cause was found, or this edge knows no such flow or host; 2 the daemon's state could not be read;\n3 no daemon "
+    "answers.\n";
 
 struct request {
 	const char *control_path, *link, *target;
@@ -88,7 +80,8 @@ static int ask(const struct request *r, struct j_answer *a)
 	if (a->text == NULL)
 		return EXIT_NO_DAEMON;
 	if (parsed < 0) {
-		fprintf(stderr, "longreach explain: the daemon's answer makes no sense: is it of another version?\n");
+		fprintf(stderr, "longreach explain: cannot read the daemon's answer: run `longreach version` to see "
+		                "whether the daemon is of another version\n");
 		return EXIT_NO_DAEMON;
 	}
 	if (j_bool(a->doc, "ok"))
@@ -290,10 +283,10 @@ static void find(struct explain *e, const char *name, const char *link, const st
 static void refused_packets(const struct json_object *link, char *text, size_t cap)
 {
 	static const char *const drops[][2] = {
-	    {"lan_ttl", "with their hop limit used up: it must be above 1, ibv_rc_pingpong does not set it"},
-	    {"lan_bad_icrc", "with a wrong ICRC: something on the way changed them, a NAT or a tunnel"},
+	    {"lan_ttl", "with a hop limit of 1: the program must set one above 1, which ibv_rc_pingpong does not"},
+	    {"lan_bad_icrc", "with a wrong ICRC: a NAT or a tunnel on the way changed them"},
 	    {"lan_foreign", "from or to addresses outside the link's prefixes"},
-	    {"lan_unpaired_full", "of hosts with too many queue pairs that nobody answers"}};
+	    {"lan_unpaired_full", "of hosts with too many queue pairs that no responder answers"}};
 	size_t at = 0;
 
 	text[0] = '\0';
@@ -301,7 +294,8 @@ static void refused_packets(const struct json_object *link, char *text, size_t c
 		uint64_t n = j_uint(j_get(link, "drops"), drops[i][0]);
 
 		if (n > 0 && at < cap)
-			at += (size_t)snprintf(text + at, cap - at, "; %" PRIu64 " packets came %s", n, drops[i][1]);
+			at += (size_t)snprintf(text + at, cap - at, "; this edge dropped %" PRIu64 " packets %s", n,
+			                       drops[i][1]);
 	}
 }
 
@@ -316,9 +310,9 @@ static void unknown_host(struct explain *e, const struct j_answer *a, const stru
 	link = covering(a, host, &local);
 	if (link == NULL) {
 		explain_say(&text,
-		            "address: %s is in no LocalPrefix= and no RemotePrefix= of any link here: its packets are not carried"
-		            "\nis it the address that the RDMA device uses (GID index: perftest -x, NCCL_IB_GID_INDEX, `show_gids`)? "
-		            "else add its prefix to the link files of both edges",
+		            "address: %s is in no LocalPrefix= and no RemotePrefix= of any link here: its packets are "
+		            "not carried\ncheck that the RDMA device uses this address (GID index: perftest -x, "
+		            "NCCL_IB_GID_INDEX, `show_gids`), and add its prefix to the link files of both edges",
 		            t);
 		find(e, "address", "", &text);
 		return;
@@ -329,20 +323,23 @@ static void unknown_host(struct explain *e, const struct j_answer *a, const stru
 	refused_packets(link, dropped, sizeof(dropped));
 	if (local && j_has(seen, key))
 		explain_say(&text,
-		            "GID: no RoCEv2 packet of %s has come to this edge in %s, but a TCP connection of it did %s ago: its route "
-		            "leads here, its RDMA device does not use it%s\nwhich GID does the program use (perftest -x, "
-		            "NCCL_IB_GID_INDEX)? it must be RoCE v2, with an address in LocalPrefix=; `show_gids` there",
+		            "GID: this edge has seen no RoCEv2 packet of %s in %s, and a TCP connection of that host "
+		            "%s ago: the host's route leads here, its RDMA device does not use that route%s\ncheck "
+		            "which GID the program uses (perftest -x, NCCL_IB_GID_INDEX; `show_gids` on the host): it "
+		            "must be RoCE v2, with an address in LocalPrefix=",
 		            t, age[0], units_show_time(age[1], j_number(seen, key)), dropped);
 	else if (local)
 		explain_say(&text,
-		            "route: this edge has never seen a RoCEv2 packet of %s for the other site in the %s that it runs: the route "
-		            "of that host does not lead here%s\non that host `ip route get ADDRESS-THERE from %s` must name this edge's LAN "
-		            "address as next hop; then look at switches and VLAN between, and at the GID (`show_gids`)",
+		            "route: this edge has seen no RoCEv2 packet of %s for the other site in the %s since it "
+		            "started: the route of that host does not lead here%s\non that host `ip route get "
+		            "ADDRESS-THERE from %s` must name this edge's LAN address as next hop; then check the "
+		            "switches and the VLAN between, and the GID (`show_gids`)",
 		            t, age[0], dropped, t);
 	else
 		explain_say(&text,
-		            "nothing known: in the %s that it runs this edge has seen no flow with %s, which is at the other site\nask there: "
-		            "`longreach explain %s`; and the host here that talks to it",
+		            "nothing known: in the %s since it started this edge has seen no flow with %s, which is at "
+		            "the other site\nrun `longreach explain %s` at the other edge, and `longreach explain` "
+		            "here with the address of the host that talks to it",
 		            age[0], t, t);
 	find(e, local ? j_has(seen, key) ? "gid" : "route" : "not_seen", j_text(link, "name"), &text);
 }
@@ -369,9 +366,9 @@ static void nothing_known(struct explain *e, const struct j_answer *a)
 	if (e->n > 0)
 		return;
 	explain_say(&text,
-	            "nothing known: no flow with that number is here, nor is it among those remembered that ended in the %s since this edge "
-	            "started\n`longreach status --flows` lists what is; is it the right edge, and the QPN as the NIC counts (`rdma "
-	            "resource show qp`)?",
+	            "nothing known: this edge has no such flow, and remembers none that ended in the %s since it "
+	            "started\n`longreach status --flows` lists the flows; check that this is the right edge, and that "
+	            "the QPN is the NIC's (`rdma resource show qp`)",
 	            units_show_time(age, j_number(link, "running_ns")));
 	find(e, "not_seen", "", &text);
 }
@@ -435,11 +432,13 @@ static void print_text(FILE *out, const struct explain *e, const struct j_answer
 				fits |= other == 0;
 			}
 	if (e->left_out > 0)
-		fprintf(out, "and %u more findings: name a host\n", e->left_out);
+		fprintf(out, "and %u more findings: name a host to see fewer\n", e->left_out);
 	if (e->n == 0)
 		print_healthy(out, e, a);
 	if (error != NULL && !fits)
-		fprintf(out, "nothing that this edge knows explains error %u: ask the other edge, and `longreach doctor`\n",
+		fprintf(out,
+		        "no finding of this edge explains error %u: run `longreach explain` at the other edge, and "
+		        "`longreach doctor`\n",
 		        error->number);
 }
 
@@ -543,10 +542,10 @@ static int explain(const struct request *r)
 
 static int list_causes(void)
 {
-	puts("route: RoCEv2 of a host here has never come to this edge: its route does not lead here");
-	puts("gid: TCP of a host here comes to this edge, its RoCEv2 never did");
-	puts("address: an address that is in no prefix of any link");
-	puts("not_seen: nothing is known of what was asked for");
+	puts("route: a host here has never sent RoCEv2 to this edge: its route does not lead here");
+	puts("gid: a host here sends TCP to this edge, and has never sent RoCEv2");
+	puts("address: an address that no prefix of any link contains");
+	puts("not_seen: this edge has seen no such flow or host");
 	puts("no_link: the daemon has no link");
 	for (uint32_t i = 0; i < explain_ncauses; i++)
 		printf("%s: %s\n", explain_causes[i].name, explain_causes[i].text);
@@ -566,19 +565,19 @@ static int take_words(struct request *r, int argc, char **argv)
 
 	if (optind < argc && flow_filter_parse(&r->filter, argv[optind], &what) < 0) {
 		if (strpbrk(argv[optind], ":>. \t") != NULL && optind + 1 == argc && strchr(argv[optind], ':') != NULL)
-			return bad_usage("neither a host, HOST:QPN, SRC>DST, near:N nor a link: ", what);
+			return bad_usage("expected a link, HOST, HOST:QPN, QPN, SRC>DST, near:N or far:N, not ", what);
 		r->link = argv[optind++];
 		memset(&r->filter, 0, sizeof(r->filter));
 	}
 	if (optind < argc) {
 		r->target = argv[optind++];
 		if (flow_filter_parse(&r->filter, r->target, &what) < 0)
-			return bad_usage("neither a host, HOST:QPN, SRC>DST nor near:N: ", what);
+			return bad_usage("expected HOST, HOST:QPN, QPN, SRC>DST, near:N or far:N, not ", what);
 	}
 	if (optind < argc)
-		return bad_usage("too many words: ", argv[optind]);
+		return bad_usage("expected [LINK] and one flow or host, not also ", argv[optind]);
 	if (r->link != NULL && strpbrk(r->link, " \t\r\n") != NULL)
-		return bad_usage("a link's name has no blanks: ", r->link);
+		return bad_usage("expected a link's name without blanks, not ", r->link);
 	return EXIT_HEALTHY;
 }
 
@@ -607,7 +606,8 @@ int explain_main(int argc, char **argv, const char *control_path)
 		else
 			return EXIT_CANNOT_LOOK;
 		if (opt == 'e' && r.error == NULL)
-			return bad_usage("no completion status that a network can cause: ", optarg);
+			return bad_usage(
+			    "expected a completion status that a network can cause (--help names two), not ", optarg);
 	}
 	code = take_words(&r, argc, argv);
 	return code == EXIT_HEALTHY ? explain(&r) : code;

@@ -119,9 +119,9 @@ static bool look_line_down(const struct explain_flow *f, struct explain_finding 
 	if (line_is_up(f) || has_ended(f) || (fact(f, "undelivered") == 0 && j_bool(f->facts, "failed")))
 		return false;
 	return explain_say(out,
-	                   "line: nothing crosses between the edges now: the link is %s, %" PRIu64
-	                   " packets of this queue pair wait\n`longreach doctor %s` says why; what was acknowledged here goes "
-	                   "on when the line is back",
+	                   "line: no packet crosses between the edges now: the link is %s, %" PRIu64
+	                   " packets of this queue pair wait\n`longreach doctor %s` says why; the edge sends "
+	                   "acknowledged packets on when the line is back",
 	                   j_text(f->link, "state"), fact(f, "undelivered"), j_text(f->link, "name"));
 }
 
@@ -132,10 +132,10 @@ static bool look_access(const struct explain_flow *f, struct explain_finding *ou
 	if (!refused(f, AETH_NAK_REM_ACCESS))
 		return false;
 	return explain_say(out,
-	                   "access error: host %s refused the request at PSN %u (NAK, remote access error): rkey, address or "
-	                   "length is not in a memory region that this queue pair may use so\nlook at the program: was the "
-	                   "region deregistered, was the rkey of another process or an earlier run used, does its access allow "
-	                   "remote WRITE, READ or ATOMIC, is the length within it?",
+	                   "access error: host %s refused the request at PSN %u (NAK, remote access error): rkey, "
+	                   "address or length fits no memory region that this queue pair may access in this way\ncheck "
+	                   "in the program whether the region was deregistered, the rkey is that of another process or "
+	                   "run, its access flags allow remote WRITE, READ or ATOMIC, and the length lies within it",
 	                   j_text(f->flow, "dst"), fail_psn(f));
 }
 
@@ -143,11 +143,12 @@ static bool look_invalid(const struct explain_flow *f, struct explain_finding *o
 {
 	if (!refused(f, AETH_NAK_INV_REQ) && !refused(f, AETH_NAK_INV_RD))
 		return false;
-	return explain_say(out,
-	                   "invalid request: host %s refused the request at PSN %u: a SEND longer than the receive posted for "
-	                   "it, an operation that its queue pair does not allow, or more READs at once than its "
-	                   "max_dest_rd_atomic\nlook at sizes of receives, qp_access_flags and max_rd_atomic of both programs",
-	                   j_text(f->flow, "dst"), fail_psn(f));
+	return explain_say(
+	    out,
+	    "invalid request: host %s refused the request at PSN %u: a SEND longer than the receive posted for it, an "
+	    "operation that its queue pair does not allow, or more READs at once than its max_dest_rd_atomic\ncheck "
+	    "the sizes of receives, qp_access_flags and max_rd_atomic of both programs",
+	    j_text(f->flow, "dst"), fail_psn(f));
 }
 
 static bool look_operational(const struct explain_flow *f, struct explain_finding *out)
@@ -155,9 +156,9 @@ static bool look_operational(const struct explain_flow *f, struct explain_findin
 	if (!refused(f, AETH_NAK_REM_OP))
 		return false;
 	return explain_say(out,
-	                   "remote operational error: host %s could not carry out the request at PSN %u: its receive queue "
-	                   "names memory that is not valid there, the SEND was longer than its receive (as rxe says it), or its NIC failed\nlook at the responder's program and its "
-	                   "kernel log",
+	                   "remote operational error: host %s could not carry out the request at PSN %u: its receive "
+	                   "queue names memory that is not valid there, the SEND was longer than its receive (rxe "
+	                   "reports it so), or its NIC failed\ncheck the responder's program and its kernel log",
 	                   j_text(f->flow, "dst"), fail_psn(f));
 }
 
@@ -181,12 +182,11 @@ static bool look_timeout(const struct explain_flow *f, struct explain_finding *o
 	if (heard >= answer || fact(f, "repeat_after_ns") >= answer)
 		return false;
 	return explain_say(out,
-	                   "timeout: the requester repeated %s, and was heard last %s after its first packet; the "
-	                   "responder's first answer was here %s after it (round trip %s): it gave up too early\nraise its ACK "
-	                   "timeout: above %s with all retries (perftest -u, NCCL_IB_TIMEOUT, rdma_cm's ack timeout; 4.096 us x "
-	                   "2^n), retry count 7",
-	                   after, show_ns(t[1], heard), show_ns(t[2], answer),
-	                   show_ns(t[3], rtt_ns(f)), t[2]);
+	                   "timeout: the requester gave up too early: it repeated %s and sent its last packet %s after "
+	                   "its first; the responder's first answer arrived here %s after that first packet (round "
+	                   "trip %s)\nraise its ACK timeout, with all retries, above %s (perftest -u, NCCL_IB_TIMEOUT, "
+	                   "rdma_cm's ack timeout; 4.096 us x 2^n), retry count 7",
+	                   after, show_ns(t[1], heard), show_ns(t[2], answer), show_ns(t[3], rtt_ns(f)), t[2]);
 }
 
 /* --- nobody ever answered --- */
@@ -213,11 +213,12 @@ static bool look_no_neighbour(const struct explain_flow *f, struct explain_findi
 
 	if (f->near || (!f->host_deaf && !no_hop) || (fact(f, "undelivered") == 0 && !learning(f)) || has_ended(f))
 		return false;
-	return explain_say(out,
-	                   "address: host %s does not answer ARP (or neighbour discovery): nothing can be delivered to it, %" PRIu64
-	                   " packets wait\nis that host up, on this edge's LAN, with that address on the interface of its RDMA "
-	                   "device? `ip neigh show %s` here, `ip addr` there",
-	                   j_text(f->flow, "dst"), fact(f, "undelivered"), j_text(f->flow, "dst"));
+	return explain_say(
+	    out,
+	    "address: host %s answers no ARP (or neighbour discovery): this edge can deliver nothing to it, %" PRIu64
+	    " packets wait\ncheck that the host is up, on this edge's LAN, with that address on its RDMA device's "
+	    "interface: `ip neigh show %s` here, `ip addr` there",
+	    j_text(f->flow, "dst"), fact(f, "undelivered"), j_text(f->flow, "dst"));
 }
 
 static bool look_return_route(const struct explain_flow *f, struct explain_finding *out)
@@ -227,28 +228,29 @@ static bool look_return_route(const struct explain_flow *f, struct explain_findi
 
 	if (f->near || !never_answered(f) || way_back_seen(f))
 		return false;
-	return explain_say(out,
-	                   "route back: requests were sent to %s QPN 0x%" PRIx64 " (%" PRIu64
-	                   " times unanswered in %s), and nothing of that host for the other site has come to this edge meanwhile%s: its "
-	                   "way back to %s does not lead here\non that host `ip route get %s` must name this edge as next hop; if it "
-	                   "does, the queue pair does not exist there, or expects another address (GID) than %s",
-	                   j_text(f->flow, "dst"), j_uint(f->flow, "dest_qpn"),
-	                   fact(f, "turns_unanswered") + fact(f, "timeouts"), show_ns(t, age_then(f, "opened_age_ns")),
-	                   sees_tcp ? ", TCP included" : "", j_text(f->flow, "src"), j_text(f->flow, "src"),
-	                   j_text(f->flow, "src"));
+	return explain_say(
+	    out,
+	    "route back: this edge sent requests to %s QPN 0x%" PRIx64 " (%" PRIu64
+	    " times unanswered in %s), and has seen no packet of that host for the other site since%s: its route back "
+	    "to %s does not lead here\non that host `ip route get %s` must name this edge as next hop; if it does, the "
+	    "queue pair does not exist there, or expects another address (GID) than %s",
+	    j_text(f->flow, "dst"), j_uint(f->flow, "dest_qpn"), fact(f, "turns_unanswered") + fact(f, "timeouts"),
+	    show_ns(t, age_then(f, "opened_age_ns")), sees_tcp ? ", TCP included" : "", j_text(f->flow, "src"),
+	    j_text(f->flow, "src"), j_text(f->flow, "src"));
 }
 
 static bool look_qp_or_gid(const struct explain_flow *f, struct explain_finding *out)
 {
 	if (f->near || !never_answered(f))
 		return false;
-	return explain_say(out,
-	                   "queue pair or GID: host %s is there and its way back leads here (%s), but QPN 0x%" PRIx64
-	                   " answers nothing\nthe program there has ended or has not brought its queue pair to RTR; or the two "
-	                   "exchanged other addresses than are on the wire: it must expect %s (GID index: perftest -x, "
-	                   "NCCL_IB_GID_INDEX, `show_gids`), the same P_Key and RoCE v2",
-	                   j_text(f->flow, "dst"), f->host_answers ? "other queue pairs of it are heard" : "its TCP came through",
-	                   j_uint(f->flow, "dest_qpn"), j_text(f->flow, "src"));
+	return explain_say(
+	    out,
+	    "queue pair or GID: host %s is up and its route back leads here (%s), but QPN 0x%" PRIx64
+	    " answers nothing\nthe program there has ended or has not brought its queue pair to RTR, or the two "
+	    "programs exchanged other addresses than the packets carry: the responder must expect %s (GID index: "
+	    "perftest -x, NCCL_IB_GID_INDEX, `show_gids`), the same P_Key and RoCE v2",
+	    j_text(f->flow, "dst"), f->host_answers ? "its other queue pairs answer" : "its TCP comes through",
+	    j_uint(f->flow, "dest_qpn"), j_text(f->flow, "src"));
 }
 
 static bool look_no_answer(const struct explain_flow *f, struct explain_finding *out)
@@ -260,8 +262,8 @@ static bool look_no_answer(const struct explain_flow *f, struct explain_finding 
 	return explain_say(out,
 	                   "no answer: requests of %s arrive here and cross, and no ACK of %s QPN 0x%" PRIx64
 	                   " has come back in %s (the host repeated %" PRIu64
-	                   " packets): route back, address or GID, or no such queue pair\nask the edge beside the responder: "
-	                   "`longreach explain %s:0x%" PRIx64 "` there tells which",
+	                   " packets): the responder's route back, address, GID or queue pair is wrong\n`longreach "
+	                   "explain %s:0x%" PRIx64 "` at the responder's edge tells which",
 	                   j_text(f->flow, "src"), j_text(f->flow, "dst"), j_uint(f->flow, "dest_qpn"),
 	                   show_ns(t, age_then(f, "opened_age_ns")), fact(f, "repeats"), j_text(f->flow, "dst"),
 	                   j_uint(f->flow, "dest_qpn"));
@@ -277,7 +279,7 @@ static bool look_rnr(const struct explain_flow *f, struct explain_finding *out)
 	if (naks == 0 || fact(f, "undelivered") == 0 || age > QUIET_NS)
 		return false;
 	if (!f->near)
-		snprintf(timer, sizeof(timer), ", asking for a wait of %s each time", show_ns(t[1], fact(f, "rnr_timer_ns")));
+		snprintf(timer, sizeof(timer), ", each with a wait of %s", show_ns(t[1], fact(f, "rnr_timer_ns")));
 	return explain_say(out,
 	                   "RNR: the responder %s QPN 0x%" PRIx64 " is not ready: no receive is posted for the next SEND or WRITE "
 	                   "with immediate (%" PRIu64 "%s RNR NAKs, the last %s ago%s; %" PRIu64
@@ -299,18 +301,20 @@ static bool look_peer_gone(const struct explain_flow *f, struct explain_finding 
 		return false;
 	if (!given_up && (fact(f, "undelivered") == 0 || !noticed))
 		return false;
-	return explain_say(out,
-	                   "peer gone: the responder %s QPN 0x%" PRIx64 " answered before, and has been silent for %s with %" PRIu64
-	                   " packets unanswered%s%s%s\n%s",
-	                   j_text(f->flow, "dst"), j_uint(f->flow, "dest_qpn"), show_ns(t, silent), fact(f, "undelivered"),
-	                   f->host_deaf          ? "; its host answers no ARP any more: it is down or off the LAN"
-	                   : f->host_answers     ? "; other queue pairs of that host answer: the host is up"
-	                                         : "",
-	                   j_bool(f->facts, "leaving") ? "; its side has asked to end the connection (DREQ)" : "",
-	                   given_up ? "; it was given up (GiveUp=)" : "",
-	                   f->near ? "has that program or host died, or its way back changed? the edge beside it tells more"
-	                           : "has that program ended, its queue pair gone to error (look at its log), its host died or "
-	                             "its route back changed?");
+	return explain_say(
+	    out,
+	    "peer gone: the responder %s QPN 0x%" PRIx64 " answered earlier, and has been silent for %s with %" PRIu64
+	    " packets unanswered%s%s%s\n%s",
+	    j_text(f->flow, "dst"), j_uint(f->flow, "dest_qpn"), show_ns(t, silent), fact(f, "undelivered"),
+	    f->host_deaf      ? "; its host answers no ARP any more: the host is down or off the LAN"
+	    : f->host_answers ? "; other queue pairs of that host answer: the host is up"
+	                      : "",
+	    j_bool(f->facts, "leaving") ? "; its CM has asked to end the connection (DREQ)" : "",
+	    given_up ? "; this edge has given it up (GiveUp=)" : "",
+	    f->near ? "check whether that program or host has died or its route back has changed; `longreach explain` "
+	              "at the responder's edge tells more"
+	            : "check whether that program has ended, its queue pair has gone to error (see its log), its host "
+	              "has died or its route back has changed");
 }
 
 /* True if the host repeats before an ACK of the other site can be here. */
@@ -327,12 +331,13 @@ static bool look_acks_unheard(const struct explain_flow *f, struct explain_findi
 	    age_then(f, "repeated_age_ns") > age_then(f, "host_heard_age_ns") + MS)
 		return false;
 	return explain_say(out,
-	                   "ACKs not heard: host %s repeats what was acknowledged to it (%" PRIu64 " packets, %" PRIu64
-	                   " times after a silence): what this edge sends does not reach its NIC\nlook for a filter of UDP 4791 on "
-	                   "the way to it, a wrong MAC address or VLAN (`ip neigh show %s` here), or a queue pair that was "
-	                   "connected to another address than %s",
-	                   j_text(f->flow, "src"), fact(f, "repeats_acked"), fact(f, "silent_repeats"), j_text(f->flow, "src"),
-	                   j_text(f->flow, "dst"));
+	                   "ACKs not heard: host %s repeats packets that this edge has acknowledged (%" PRIu64
+	                   " packets, %" PRIu64
+	                   " times after a silence): this edge's ACKs do not reach its NIC\nlook for a firewall that "
+	                   "drops UDP 4791 on the way to it, a wrong MAC address or VLAN (`ip neigh show %s` here), or "
+	                   "a queue pair that was connected to another address than %s",
+	                   j_text(f->flow, "src"), fact(f, "repeats_acked"), fact(f, "silent_repeats"),
+	                   j_text(f->flow, "src"), j_text(f->flow, "dst"));
 }
 
 static bool look_requester_gone(const struct explain_flow *f, struct explain_finding *out)
@@ -343,8 +348,8 @@ static bool look_requester_gone(const struct explain_flow *f, struct explain_fin
 	if (!f->near || !j_bool(f->facts, "in_message") || age < QUIET_NS || age == UINT64_MAX || f->failed_before)
 		return false;
 	return explain_say(out,
-	                   "requester gone: host %s stopped within a message, and has said nothing for %s\nits program or the "
-	                   "host has died, or its route has changed",
+	                   "requester gone: host %s stopped within a message, and has sent nothing for %s\nthe program "
+	                   "or the host has died, or the host's route has changed",
 	                   j_text(f->flow, "src"), show_ns(t, age));
 }
 
@@ -357,17 +362,18 @@ static bool look_lan_loss(const struct explain_flow *f, struct explain_finding *
 	if (lost < LOSSES_MIN || lost * LOSSES_SHARE < of)
 		return false;
 	if (f->near)
-		return explain_say(out,
-		                   "LAN loss: %" PRIu64 " gaps in %" PRIu64
-		                   " packets that %s sent: its LAN loses or reorders between it and this edge; each costs it a NAK "
-		                   "and what it sent behind\nlook at drops and pauses of the switch ports on that way, PFC on the RoCE "
-		                   "priority, and `ip -s link` here",
-		                   lost, of, j_text(f->flow, "src"));
+		return explain_say(
+		    out,
+		    "LAN loss: %" PRIu64 " gaps in %" PRIu64
+		    " packets that %s sent: the LAN between that host and this edge loses or reorders; each gap costs "
+		    "a NAK and a repetition of all packets after it\ncheck drops and pauses of the switch ports "
+		    "between, PFC on the RoCE priority, and `ip -s link` here",
+		    lost, of, j_text(f->flow, "src"));
 	return explain_say(out,
 	                   "LAN loss: %s asked %" PRIu64 " times in %" PRIu64
-	                   " packets for something again: the LAN between this edge and it loses or reorders\nlook at drops and "
-	                   "pauses of the switch ports on that way, PFC on the RoCE priority, and that host's NIC (rx_discards, "
-	                   "out_of_sequence)",
+	                   " packets for a repetition: the LAN between this edge and that host loses or "
+	                   "reorders\ncheck drops and pauses of the switch ports between, PFC on the RoCE priority, "
+	                   "and that host's NIC (rx_discards, out_of_sequence)",
 	                   j_text(f->flow, "dst"), lost, of);
 }
 
@@ -401,15 +407,15 @@ static bool look_line_full(const struct explain_flow *f, struct explain_finding 
 	if (!f->near || has_ended(f) || bps < LINE_FULL * line_bps(f) ||
 	    (growth(f->flow, f->before, "pos_next") <= 0 && !j_bool(f->flow, "rnr_back_pressure")))
 		return false;
-	return explain_say(out,
-	                   "line full: %s of %s leave, shared by all queue pairs of the link; this one was held off %" PRIu64
-	                   " times (RNR), %" PRIu64 " of its packets found no room; %.0f %% of the buffer is used (%s)\nmore is "
-	                   "asked for than the line carries: that is the limit, not a fault. A higher Rate= if the line has it; "
-	                   "`longreach top` shows who takes it",
-	                   units_show_rate(t[0], bps), units_show_rate(t[1], line_bps(f)), fact(f, "rnr_sent"),
-	                   fact(f, "refused_packets"),
-	                   100 * j_number(pool, "used_bytes") / (j_number(pool, "capacity_bytes") + 1),
-	                   units_show_bytes(t[2], j_number(pool, "used_bytes")));
+	return explain_say(
+	    out,
+	    "line full: all queue pairs of the link together send %s of the line's %s; this edge held this one off "
+	    "%" PRIu64 " times (RNR) and had no room for %" PRIu64
+	    " of its packets; %.0f %% of the buffer is used (%s)\nhosts send more than the line carries: that is the "
+	    "limit, not a fault. Raise Rate= if the line carries more; `longreach top` shows which flows send most",
+	    units_show_rate(t[0], bps), units_show_rate(t[1], line_bps(f)), fact(f, "rnr_sent"),
+	    fact(f, "refused_packets"), 100 * j_number(pool, "used_bytes") / (j_number(pool, "capacity_bytes") + 1),
+	    units_show_bytes(t[2], j_number(pool, "used_bytes")));
 }
 
 static bool look_held_off(const struct explain_flow *f, struct explain_finding *out)
@@ -420,9 +426,10 @@ static bool look_held_off(const struct explain_flow *f, struct explain_finding *
 	    look_line_full(f, &other))
 		return false;
 	return explain_say(out,
-	                   "held off: host %s was sent away %" PRIu64 " times, as its share of the buffer is used up: %" PRIu64
-	                   " packets wait for the responder\nlook at the responder's side: does it take less than comes "
-	                   "(`longreach explain %s` at the other edge)? a larger [Buffer] Size= holds more",
+	                   "held off: this edge held host %s off %" PRIu64
+	                   " times (RNR), as its share of the buffer is used up: %" PRIu64
+	                   " packets wait for the responder\nrun `longreach explain %s` at the other edge to see "
+	                   "whether the responder is slow; a larger [Buffer] Size= holds more",
 	                   j_text(f->flow, "src"), fact(f, "rnr_sent"), fact(f, "undelivered"), j_text(f->flow, "dst"));
 }
 
@@ -459,14 +466,15 @@ static bool look_window(const struct explain_flow *f, struct explain_finding *ou
 	if (limit > WINDOW_SHORT * line_bps(f) || bps < WINDOW_USED * limit ||
 	    (f->link_before != NULL && wan_bps(f) > LINE_FULL * line_bps(f)))
 		return false;
-	return explain_say(out,
-	                   "window: the requester has at most %s outstanding (%.0f packets) and waits a round trip of %s for "
-	                   "%s: that is %s at most, and it runs at %s; the line carries %s\nmore outstanding per queue pair "
-	                   "(perftest -t, larger messages%s), more queue pairs (perftest -q, NCCL_IB_QPS_PER_CONNECTION)%s",
-	                   units_show_bytes(t[0], most * each), most, units_show_time(t[1], rtt),
-	                   reads ? "the answers" : "the ACK", units_show_rate(t[2], limit), units_show_rate(t[3], bps),
-	                   units_show_rate(t[4], line_bps(f)), reads ? ", max_rd_atomic" : "",
-	                   reads ? "" : "; or AckMode=near, where its promise is enough for the program");
+	return explain_say(
+	    out,
+	    "window: the requester has at most %s outstanding (%.0f packets) and waits a round trip of %s for %s: that "
+	    "allows %s, and it runs at %s; the line carries %s\nkeep more outstanding per queue pair (perftest -t, "
+	    "larger messages%s), or use more queue pairs (perftest -q, NCCL_IB_QPS_PER_CONNECTION)%s",
+	    units_show_bytes(t[0], most * each), most, units_show_time(t[1], rtt), reads ? "the answers" : "the ACK",
+	    units_show_rate(t[2], limit), units_show_rate(t[3], bps), units_show_rate(t[4], line_bps(f)),
+	    reads ? ", max_rd_atomic" : "",
+	    reads ? "" : "; or set AckMode=near if its promise is enough for the program");
 }
 
 static bool look_repeats_early(const struct explain_flow *f, struct explain_finding *out)
@@ -475,12 +483,13 @@ static bool look_repeats_early(const struct explain_flow *f, struct explain_find
 
 	if (!f->near || !too_early(f) || fact(f, "silent_repeats") < 3)
 		return false;
-	return explain_say(out,
-	                   "timeout: host %s begins to repeat after %s of silence, while an ACK takes a round trip of %s (%" PRIu64
-	                   " times so far)\nraise its ACK timeout above the round trip (perftest -u, NCCL_IB_TIMEOUT; 4.096 us x "
-	                   "2^n), switch adaptive retransmission off (ConnectX: roce_adp_retrans), or AckMode=near",
-	                   j_text(f->flow, "src"), show_ns(t[0], fact(f, "repeat_after_ns")), show_ns(t[1], rtt_ns(f)),
-	                   fact(f, "silent_repeats"));
+	return explain_say(
+	    out,
+	    "timeout: host %s begins to repeat after %s of silence, while an ACK takes a round trip of %s (%" PRIu64
+	    " times so far)\nraise its ACK timeout above the round trip (perftest -u, NCCL_IB_TIMEOUT; 4.096 us x "
+	    "2^n), switch adaptive retransmission off (ConnectX: roce_adp_retrans), or set AckMode=near",
+	    j_text(f->flow, "src"), show_ns(t[0], fact(f, "repeat_after_ns")), show_ns(t[1], rtt_ns(f)),
+	    fact(f, "silent_repeats"));
 }
 
 static bool look_not_early(const struct explain_flow *f, struct explain_finding *out)
@@ -490,8 +499,8 @@ static bool look_not_early(const struct explain_flow *f, struct explain_finding 
 	if (!f->near || has_ended(f) || difference[0] == '\0')
 		return false;
 	return explain_say(out,
-	                   "edges disagree: no early ACKs, each waits for the responder's: %s\nmake the two link files mirror "
-	                   "images and `longreach reload` at both",
+	                   "edges disagree: there are no early ACKs, each ACK waits for the responder's: %s\nmake the "
+	                   "two link files mirror images and run `longreach reload` at both edges",
 	                   difference);
 }
 
@@ -502,44 +511,46 @@ enum { INV_REQ = 9, ACCESS = 10, OPERATION = 11, RETRY = 12, RNR = 13 };
 
 const struct explain_cause explain_causes[] = {
     {"access", true, E(ACCESS), look_access, "the responder refused: rkey, address, length or access rights"},
-    {"invalid", true, E(INV_REQ), look_invalid, "the responder refused: a request that it does not allow"},
+    {"invalid", true, E(INV_REQ), look_invalid, "the responder refused: it does not allow that request"},
     {"operational", true, E(OPERATION), look_operational, "the responder could not carry out the request"},
-    {"line_down", true, E(RETRY), look_line_down, "nothing crosses between the edges"},
-    {"timeout", true, E(RETRY), look_timeout, "the requester gave up before an answer can come over that distance"},
+    {"line_down", true, E(RETRY), look_line_down, "no packet crosses between the edges"},
+    {"timeout", true, E(RETRY), look_timeout, "the requester gave up before an answer can cross that distance"},
     {"no_neighbour", true, E(RETRY), look_no_neighbour, "address: the responder's host answers no ARP"},
     {"return_route", true, E(RETRY), look_return_route,
-     "the responder's way back does not lead to its edge: nothing of it comes"},
+     "the responder's route back does not lead to its edge, which sees no packet of it"},
     {"qp_or_gid", true, E(RETRY), look_qp_or_gid,
-     "the responder's host is there, its queue pair does not answer: gone, or another address (GID)"},
+     "the responder's host is up, its queue pair does not answer: it has gone, or has another address (GID)"},
     {"no_answer", true, E(RETRY), look_no_answer,
-     "nobody answered the requester: the edge beside the responder tells why"},
+     "no responder answered the requester: the responder's edge tells why"},
     {"rnr", true, E(RNR), look_rnr, "the responder has no receive posted"},
-    {"peer_gone", true, E(RETRY), look_peer_gone, "the responder answered before, and is silent"},
+    {"peer_gone", true, E(RETRY), look_peer_gone, "the responder answered earlier, and is silent now"},
     {"acks_unheard", true, E(RETRY), look_acks_unheard, "ACKs do not reach the requester"},
     {"requester_gone", true, 0, look_requester_gone, "the requester stopped within a message"},
-    {"lan_loss", false, E(RETRY), look_lan_loss, "a LAN loses or reorders packets"},
-    {"line_full", false, 0, look_line_full, "more is asked for than the line carries"},
+    {"lan_loss", false, E(RETRY), look_lan_loss, "the LAN of a site loses or reorders packets"},
+    {"line_full", false, 0, look_line_full, "hosts send more than the line carries"},
     {"held_off", false, E(RNR), look_held_off, "the requester's share of the buffer is used up"},
-    {"window", false, 0, look_window, "the requester has too little outstanding for the round trip"},
-    {"repeats_early", false, E(RETRY), look_repeats_early, "the requester repeats before an answer can be there"},
-    {"edges_disagree", false, 0, look_not_early, "the link files differ: nothing is acknowledged early"},
+    {"window", false, 0, look_window, "the requester has too few bytes outstanding for the round trip"},
+    {"repeats_early", false, E(RETRY), look_repeats_early, "the requester repeats before an answer can have arrived"},
+    {"edges_disagree", false, 0, look_not_early, "the link files of the edges differ: there are no early ACKs"},
 };
 const uint32_t explain_ncauses = sizeof(explain_causes) / sizeof(explain_causes[0]);
 
 /* --- completion statuses --- */
 
 static const struct explain_error errors[] = {
-    {1, "LOC_LEN_ERR", "a local length error: the program's own buffers; no edge sees that"},
-    {2, "LOC_QP_OP_ERR", "an error within the requester's queue pair; no edge sees that"},
-    {4, "LOC_PROT_ERR", "the program's own memory region does not fit its request; no edge sees that"},
+    {1, "LOC_LEN_ERR", "a local length error in the program's own buffers; no edge sees it"},
+    {2, "LOC_QP_OP_ERR", "an error within the requester's queue pair; no edge sees it"},
+    {4, "LOC_PROT_ERR", "the program's own memory region does not fit its request; no edge sees it"},
     {5, "WR_FLUSH_ERR", "flushed: an earlier request of the queue pair failed; the first error counts, not this one"},
     {9, "REM_INV_REQ_ERR", "the responder refused the request as invalid"},
     {10, "REM_ACCESS_ERR", "the responder refused access: rkey, address, length, rights"},
     {11, "REM_OP_ERR", "the responder could not carry out the request"},
     {12, "RETRY_EXC_ERR",
-     "the requester repeated a request retry_cnt times and heard no ACK: route, address or GID, no such queue pair, a dead peer, "
+     "the requester repeated a request retry_cnt times and heard no ACK: route, address or GID, no such queue pair, a "
+     "dead peer, "
      "a cut line, or an ACK timeout below the round trip"},
-    {13, "RNR_RETRY_EXC_ERR", "the responder had no receive posted, more often than the requester's rnr_retry stands"},
+    {13, "RNR_RETRY_EXC_ERR",
+     "the responder had no receive posted for more tries than the requester's rnr_retry allows"},
 };
 
 static bool same_name(const char *name, const char *text)
@@ -568,7 +579,7 @@ const struct explain_error *explain_error_find(const char *text)
 const char *explain_flow_name(const struct json_object *flow, char *text, size_t cap)
 {
 	uint64_t qpn = j_uint(flow, "requester_qpn");
-	char from[24] = "QPN not known";
+	char from[24] = "unknown QPN";
 
 	if (strcmp(j_text(flow, "pairing"), "learning") != 0)
 		snprintf(from, sizeof(from), "0x%" PRIx64, qpn);

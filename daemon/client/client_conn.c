@@ -23,13 +23,14 @@ static void explain(const char *path, int err)
 {
 	if (err == ENOENT || err == ECONNREFUSED)
 		fprintf(stderr,
-		        "longreach: the daemon is not running (nobody answers at %s)\n"
-		        "longreach: start it with `systemctl start longreachd`, or run `longreachd` and look at what "
-		        "it says\n",
+		        "longreach: the daemon is not running (no process answers at %s)\nlongreach: start it with "
+		        "`systemctl start longreachd`, or run `longreachd` and read its log\n",
 		        path);
 	else if (err == EACCES || err == EPERM)
-		fprintf(stderr, "longreach: %s: not allowed: run longreach as root, or as one of the daemon's group (longreach), which may "
-		                "look\n", path);
+		fprintf(stderr,
+		        "longreach: %s: not allowed: run longreach as root; members of the daemon's group (longreach) "
+		        "may read the status\n",
+		        path);
 	else
 		fprintf(stderr, "longreach: %s: %s\n", path, strerror(err));
 }
@@ -83,7 +84,7 @@ static int send_request(int fd, const char *request)
 	int n = snprintf(line, sizeof(line), CONTROL_PROTOCOL " %s\n", request);
 
 	if (n < 0 || (size_t)n >= sizeof(line)) {
-		fprintf(stderr, "longreach: that is too long a request\n");
+		fprintf(stderr, "longreach: the request is too long\n");
 		return -1;
 	}
 	if (send(fd, line, (size_t)n, MSG_NOSIGNAL) == n)
@@ -127,7 +128,7 @@ static char *read_answer(int fd)
 		return text;
 	}
 	free(text);
-	fprintf(stderr, "longreach: the daemon did not answer: look at `journalctl -u longreachd`\n");
+	fprintf(stderr, "longreach: the daemon did not answer: read `journalctl -u longreachd`\n");
 	return NULL;
 }
 

@@ -26,14 +26,14 @@ enum { EXIT_FINE = 0, EXIT_NO = 1, EXIT_BAD_USAGE = 2, EXIT_SILENCE = 3 };
 static const char flow_usage[] =
     "usage: longreach flow [LINK] FLOW|HOST [--json] [--control PATH]\n"
     "\n"
-    "  All that this edge knows of a flow, also of one that has ended. FLOW and HOST as with longreach explain --help.\n"
-    "  What each line means: longreach-counters(7), FACTS OF A FLOW.\n";
+    "  Prints all that this edge knows of a flow, also of one that has ended. FLOW and HOST: longreach explain --help.\n"
+    "  longreach-counters(7), FACTS OF A FLOW, says what each line means.\n";
 
 static const char trace_usage[] =
     "usage: longreach trace [LINK] FLOW [--seconds N] [--json] [--control PATH]\n"
     "\n"
-    "  The time line of one flow, as it happens: its packets from and to hosts, what became of them, and how far ACKs may reach\n"
-    "  and why. Headers only. FLOW as with longreach explain --help; it means one requester, one responder, one queue pair.\n";
+    "  Prints the packets of one flow from and to hosts as they pass, what became of each, and how far ACKs may reach\n"
+    "  and why. Headers only. FLOW (longreach explain --help) must name one requester, one responder, one queue pair.\n";
 
 struct request {
 	const char *control_path, *usage, *link, *target;
@@ -70,7 +70,8 @@ static int take_line(struct request *r, int argc, char **argv)
 		else if (opt == 's' && r->usage == trace_usage)
 			r->seconds = strtod(optarg, &end);
 		else
-			return opt == 's' ? bad_usage(r, "no such option: --seconds", "") : EXIT_BAD_USAGE;
+			return opt == 's' ? bad_usage(r, "not an option of longreach flow: --seconds", "")
+			                  : EXIT_BAD_USAGE;
 		if (opt == 's' && (*end != '\0' || !(r->seconds > 0 && r->seconds < 1e8)))
 			return bad_usage(r, "--seconds takes a number above 0, not ", optarg);
 	}
@@ -80,9 +81,9 @@ static int take_line(struct request *r, int argc, char **argv)
 		return bad_usage(r, "expected [LINK] and a flow or a host", "");
 	r->target = argv[optind];
 	if (flow_filter_parse(&r->filter, r->target, &what) < 0)
-		return bad_usage(r, "neither a host, HOST:QPN, QPN, SRC>DST nor near:N: ", what);
+		return bad_usage(r, "expected HOST, HOST:QPN, QPN, SRC>DST, near:N or far:N, not ", what);
 	if (r->link != NULL && strpbrk(r->link, " \t\r\n") != NULL)
-		return bad_usage(r, "a link's name has no blanks: ", r->link);
+		return bad_usage(r, "expected a link's name without blanks, not ", r->link);
 	return EXIT_FINE;
 }
 
@@ -166,7 +167,7 @@ static int show_flows(const struct json_object *doc)
 		for (size_t k = 0; (flow = j_at(j_get(link, "flows"), k)) != NULL; k++, n++)
 			show_flow(link, flow);
 	if (n == 0)
-		fprintf(stderr, "longreach: no such flow is known here: `longreach explain` says more\n");
+		fprintf(stderr, "longreach: this edge knows no such flow: `longreach explain` says more\n");
 	return n > 0 ? EXIT_FINE : EXIT_NO;
 }
 
@@ -180,7 +181,8 @@ static int ask(const struct request *r, char **text, struct json_object **doc)
 	if (*text == NULL)
 		return EXIT_SILENCE;
 	if (jdoc_parse(doc, *text) < 0) {
-		fprintf(stderr, "longreach: the daemon's answer makes no sense: is it of another version?\n");
+		fprintf(stderr, "longreach: cannot read the daemon's answer: run `longreach version` to see whether "
+		                "the daemon is of another version\n");
 		return EXIT_SILENCE;
 	}
 	if (j_bool(*doc, "ok"))
@@ -312,7 +314,8 @@ static int take_row(const struct request *r, const char *line, uint64_t *first_n
 			printf("%12s %-4s %-3s %-26s %8s %6s %6s %-13s %s\n", "s", "side", "", "packet", "PSN", "unack", "undel",
 			       "ACKs up to", "what happened");
 	} else if (j_has(doc, "missed")) {
-		fprintf(stderr, "longreach: %" PRIu64 " rows came faster than they were taken\n", j_uint(doc, "missed"));
+		fprintf(stderr, "longreach: %" PRIu64 " rows are missing: this program did not read them in time\n",
+		        j_uint(doc, "missed"));
 	} else if (!r->json) {
 		show_row(doc, *first_ns);
 	}
@@ -334,7 +337,9 @@ static int listen_to(const struct request *r, int fd)
 	while (code == EXIT_FINE && !over && !ferror(stdout)) {
 		if (getline(&line, &cap, in) < 0) {
 			if (!over)
-				fprintf(stderr, "longreach: the daemon has ended the trace: it or the link is gone\n");
+				fprintf(
+				    stderr,
+				    "longreach: the daemon has ended the trace: the link or the daemon has stopped\n");
 			code = over ? EXIT_FINE : greeted ? EXIT_NO : EXIT_SILENCE;
 			break;
 		}
@@ -361,8 +366,8 @@ static int find_key(const struct request *r, const struct json_object *doc, char
 			if (j_bool(flow, "ended") || same)
 				continue;
 			if (found != NULL) {
-				fprintf(stderr, "longreach: %s means several flows, %s among them: name one\n", r->target,
-				        explain_flow_name(flow, name, sizeof(name)));
+				fprintf(stderr, "longreach: %s fits several flows, %s among them: name one\n",
+				        r->target, explain_flow_name(flow, name, sizeof(name)));
 				return EXIT_NO;
 			}
 			found = flow;
@@ -384,7 +389,8 @@ static int own_key(const struct request *r, const struct json_object *doc, char 
 	char words[CONTROL_LINE_MAX];
 
 	if (!f->has_src || !f->has_dst || !f->has_dst_qpn || j_at(links, 0) == NULL || j_at(links, 1) != NULL) {
-		fprintf(stderr, "longreach: no such flow is here. One that is to come is named LINK 'SRC>DST:QPN'\n");
+		fprintf(stderr, "longreach: this edge has no such flow. Name a flow that has not begun yet as LINK "
+		                "'SRC>DST:QPN'\n");
 		return EXIT_NO;
 	}
 	snprintf(text, CONTROL_LINE_MAX, "trace link %.60s%.180s", j_text(j_at(links, 0), "name"),

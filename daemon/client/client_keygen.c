@@ -36,9 +36,9 @@ static const char usage[] = "usage: longreach keygen LINK [OPTION]...\n"
                             "\n"
                             "Makes a certificate authority for one link and a certificate for each of its two edges.\n"
                             "\n"
-                            "  --dir DIR        where to: DIR/SITE/LINK.{crt,key,ca.crt}. Default: ./LINK-keys\n"
+                            "  --dir DIR        writes DIR/SITE/LINK.{crt,key,ca.crt}. Default: ./LINK-keys\n"
                             "  --sites A,B      names of the two sites. Default: a,b; with --renew: those of the set in DIR\n"
-                            "  --days N         how long they are valid. Default: 3650\n"
+                            "  --days N         days for which the certificates are valid. Default: 3650\n"
                             "  --renew          writes over the files of an earlier set in DIR\n"
                             "  --ed25519        Ed25519 keys in place of ECDSA P-256\n";
 
@@ -232,8 +232,8 @@ static bool is_there(const struct request *r)
 			if (access(path, F_OK) != 0)
 				continue;
 			fprintf(stderr,
-			        "longreach keygen: %s: File exists: an earlier set of keys is there, perhaps the only copy. "
-			        "--renew writes the new set over it; --dir DIR writes it elsewhere\n",
+			        "longreach keygen: %s: File exists: an earlier set of keys, perhaps the only copy. "
+			        "--renew overwrites it; --dir DIR writes the new set elsewhere\n",
 			        path);
 			return true;
 		}
@@ -311,8 +311,8 @@ static int generate(const struct request *r)
 	forget(&edge[1]);
 	if (code != EXIT_DONE)
 		return code;
-	printf("Keys of link %s, valid for %ld days. The private key of their CA was not kept: nobody can add a third "
-	       "edge.\n",
+	printf("Keys of link %s, valid for %ld days. The private key of their CA was not kept: no third edge can be "
+	       "added.\n",
 	       r->link, r->days);
 	explain(r, 0);
 	explain(r, 1);
@@ -400,9 +400,10 @@ int keygen_main(int argc, char **argv)
 		else if (opt == 'r')
 			r.renew = true;
 		else if (opt == 's' && !(named = take_sites(&r, optarg)))
-			return bad_usage("--sites takes two different names of letters, digits and . _ -, not ", optarg);
+			return bad_usage("--sites: expected two different names of letters, digits and . _ -, not ",
+			                 optarg);
 		else if (opt == 'n' && !take_days(&r, optarg))
-			return bad_usage("--days takes 1 to 36500, not ", optarg);
+			return bad_usage("--days: expected 1 to 36500, not ", optarg);
 		else if (opt == '?')
 			return EXIT_BAD_USAGE;
 	}
@@ -410,17 +411,19 @@ int keygen_main(int argc, char **argv)
 		return bad_usage("expected the name of one link", "");
 	r.link = argv[optind];
 	if (!sound(r.link, LINK_MAX_))
-		return bad_usage("a link's name is at most 31 letters, digits and . _ -, and begins with none of . and -, not ",
+		return bad_usage("expected a link's name of at most 31 letters, digits and . _ - that does not begin "
+		                 "with . or -, not ",
 		                 r.link);
 	snprintf(dir, sizeof(dir), "%s-keys", r.link);
 	if (r.dir == NULL)
 		r.dir = dir;
 	if (strlen(r.dir) + 2 * NAME_MAX_ > PATH_MAX_ - 16)
-		return bad_usage("the directory's name is too long: ", r.dir);
+		return bad_usage("--dir: the directory's name is too long: ", r.dir);
 	if (r.renew && !named && !find_sites(&r)) {
 		fprintf(stderr,
-		        "longreach keygen: --renew: %s has no set of link %s for two sites: name them with --sites A,B, as PeerName= of "
-		        "the link files has them (A.%s, B.%s), or those files have to change, too\n",
+		        "longreach keygen: --renew: %s has no set of link %s for two sites: give --sites A,B with the "
+		        "sites' names in PeerName= of the link files (A.%s, B.%s); with other names PeerName= has to "
+		        "change, too\n",
 		        r.dir, r.link, r.link, r.link);
 		return EXIT_FAILED;
 	}

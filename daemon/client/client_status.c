@@ -33,9 +33,9 @@ static const char *state_text(const char *state)
 	    {"refused", "refused: the edges cannot work together"},
 	    {"port", "port: a LAN port or the WAN address does not work"},
 	    {"peer_stopped", "stopped by an operator at the other edge"},
-	    {"dead", "dead: nothing is heard from the other edge, or the session is not whole"},
-	    {"mismatch", "mismatch: carried, nothing is acknowledged early"},
-	    {"stuck", "stuck: a buffer is full, and nothing of it has gone for seconds"},
+	    {"dead", "dead: no datagram arrives from the other edge, or a worker lacks the session"},
+	    {"mismatch", "mismatch: packets are carried, none is acknowledged early"},
+	    {"stuck", "stuck: a buffer is full, and no packet has left it for seconds"},
 	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -51,11 +51,15 @@ static void show_reauth(FILE *out, const struct json_object *peer)
 	const char *state = j_text(r, "state"), *trouble = j_text(r, "trouble");
 
 	if (strcmp(state, "due") == 0)
-		fprintf(out, "  keys      have changed: the other edge has %" PRIu64 " s to prove itself under them", j_uint(r, "left_s"));
+		fprintf(out,
+		        "  keys      have changed: the other edge has %" PRIu64 " s to prove itself under the new keys",
+		        j_uint(r, "left_s"));
 	else if (strcmp(state, "asked") == 0)
-		fputs("  keys      of the other edge have changed: it wants a new proof", out);
+		fputs("  keys      of the other edge have changed: this edge has to prove itself again", out);
 	else if (strcmp(state, "failed") == 0)
-		fputs("  keys      have changed, and the other edge did not prove itself in time: there is no session", out);
+		fputs("  keys      have changed, and the other edge did not prove itself within ReauthWithin=: there "
+		      "is no session",
+		      out);
 	else
 		return;
 	fprintf(out, "%s%s\n", trouble[0] != '\0' ? ": " : "", trouble);
@@ -184,7 +188,8 @@ static void show_path(FILE *out, const struct json_object *p)
 	if (j_uint(p, "marked") > 0 || strcmp(j_text(p, "ecn"), "failed") == 0)
 		fprintf(out, "            ECN %s: %" PRIu64 " marks obeyed\n", j_text(p, "ecn"), j_uint(p, "marked"));
 	if (j_uint(p, "deaths") > 0)
-		fprintf(out, "            died %" PRIu64 " times, %" PRIu64 " datagrams went again elsewhere\n",
+		fprintf(out,
+		        "            died %" PRIu64 " times, %" PRIu64 " datagrams were sent again on other paths\n",
 		        j_uint(p, "deaths"), j_uint(p, "moved"));
 }
 
@@ -334,8 +339,8 @@ static void show_flow_counts(FILE *out, const struct json_object *l)
 	        j_uint(n, "rnr_back_pressure"), j_uint(n, "stalled"), j_uint(n, "rnr"));
 	if (j_uint(n, "pairs_end_to_end"))
 		fprintf(out,
-		        "            MaxFlows= is used up: between %" PRIu64
-		        " pairs of hosts new queue pairs are carried without early ACKs\n",
+		        "            MaxFlows= is reached: new queue pairs of %" PRIu64
+		        " host pairs are carried without early ACKs\n",
 		        j_uint(n, "pairs_end_to_end"));
 }
 
@@ -356,8 +361,8 @@ static void show_silent_file(FILE *out, const struct json_object *l)
 {
 	if (j_text(l, "relay_silent_file")[0] != '\0')
 		fprintf(out,
-		        "  relay     a file does not answer: %s: operations on files of its mount fail until it does; %" PRIu64
-		        " descriptors wait to be closed\n",
+		        "  relay     file %s does not answer: operations on files of its mount fail until it answers; "
+		        "%" PRIu64 " descriptors wait to be closed\n",
 		        j_text(l, "relay_silent_file"), j_uint(l, "relay_unclosed_descriptors"));
 }
 
@@ -546,11 +551,13 @@ void status_show_failed(FILE *out, const struct json_object *answer)
 	const struct json_object *flows = j_get(answer, "failed"), *f;
 
 	if (j_uint(answer, "lost") > 0)
-		fprintf(out, "%" PRIu64 " older ones are not kept\n", j_uint(answer, "lost"));
+		fprintf(out, "the names of %" PRIu64 " older failed flows are not kept\n", j_uint(answer, "lost"));
 	if (j_uint(answer, "unwritten") > 0)
-		fprintf(out, "%" PRIu64 " of them were never in the file: it could not be written\n", j_uint(answer, "unwritten"));
+		fprintf(out, "%" PRIu64 " of these are not in the record file: it could not be written\n",
+		        j_uint(answer, "unwritten"));
 	if (j_uint(answer, "waiting") > 0)
-		fprintf(out, "the last %" PRIu64 " are in the daemon's memory alone: their file cannot be written\n",
+		fprintf(out,
+		        "the last %" PRIu64 " are in the daemon's memory only: the record file cannot be written\n",
 		        j_uint(answer, "waiting"));
 	for (size_t i = 0; (f = j_at(flows, i)) != NULL; i++)
 		show_failed_flow(out, f);
@@ -598,7 +605,7 @@ static bool reauth_is_well(FILE *complaints, const struct json_object *l)
 static void say_not_in_force(FILE *complaints, const struct json_object *l)
 {
 	if (j_text(l, "restart_needed")[0] != '\0')
-		fprintf(complaints, "longreach: link %s: its file is not in force: %s\n", j_text(l, "name"),
+		fprintf(complaints, "longreach: link %s: its link file is not in force: %s\n", j_text(l, "name"),
 		        j_text(l, "restart_needed"));
 }
 
@@ -650,5 +657,5 @@ void status_show(FILE *out, const struct json_object *answer, const struct json_
 	show_files(out, answer, gap);
 	show_strays(out, answer, gap);
 	if (gap[0] == '\0' && j_text(answer, "refused")[0] == '\0')
-		fputs("no links: put a link file into /etc/longreach and run `longreach reload`\n", out);
+		fputs("no links: put a link file NAME.conf into /etc/longreach and run `longreach reload`\n", out);
 }

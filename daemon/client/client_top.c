@@ -165,12 +165,12 @@ static void draw_help(void)
 	    "p                                  pause; + and - change how often the daemon is asked",
 	    "q                                  quit",
 	    "",
-	    "RNR sent   the buffer has no room for the flow: its requester is sent away for now",
-	    "RNR heard  the responder itself says that it is not ready",
+	    "RNR sent   the buffer has no room for the flow: RNR NAKs hold its requester off",
+	    "RNR heard  the responder itself sends RNR NAKs: it has no receive posted",
 	    "stalled    the responder makes no progress",
-	    "learning   the requester's queue pair is not known yet: nothing is acknowledged early",
-	    "burst      the fullest bin of 1 ms and of 100 us of the last minute, of RoCEv2 from hosts",
-	    "prio       the same of each priority: the PCP of the VLAN tag, without a tag DSCP / 8",
+	    "learning   the requester's queue pair is not known yet: no packet is acknowledged early",
+	    "burst      RoCEv2 from hosts: the fullest 1 ms and the fullest 100 us of the last minute",
+	    "prio       burst of each priority: the PCP of the VLAN tag, without a tag DSCP / 8",
 	    "",
 	    "any key goes back",
 	};
@@ -316,7 +316,7 @@ static void draw_links(struct ui *u)
 	put(y++, 0, A_UNDERLINE, "%-14s %-8s %8s %7s %11s %11s %5s %-9s", "LINK", "STATE", "RTT", "LOSS", "FROM HOSTS",
 	    "TO HOSTS", "FILL", " A MINUTE");
 	if (u->top.nlinks == 0)
-		put(y, 0, 0, "no links: put a link file into /etc/longreach and run `longreach reload`");
+		put(y, 0, 0, "no links: put a link file NAME.conf into /etc/longreach and run `longreach reload`");
 	for (unsigned i = first; i < u->top.nlinks && y < room + 2; i++, y++) {
 		draw_link_row(u, y, &u->top.link[i]);
 		if (i == u->chosen_link)
@@ -468,9 +468,10 @@ static void draw_flow(struct ui *u)
 	    j_uint(f, "messages"));
 	put(y++, 0, 0, "buffered    %s", units_show_bytes(t[0], j_number(f, "buffered_bytes")));
 	y++;
-	put(y++, 0, 0, "position    base %" PRIu64 "   all below it are settled", j_uint(f, "pos_base"));
-	put(y++, 0, 0, "            delivered %" PRIu64 "   the responder has them", delivered);
-	put(y++, 0, 0, "            acknowledged %" PRIu64 "   the requester was told so", acked);
+	put(y++, 0, 0, "position    base %" PRIu64 "   the first of this life", j_uint(f, "pos_base"));
+	put(y++, 0, 0, "            delivered %" PRIu64 "   the responder has all packets below it", delivered);
+	put(y++, 0, 0, "            acknowledged %" PRIu64 "   the requester has the ACKs of all packets below it",
+	    acked);
 	put(y++, 0, 0, "            next %" PRIu64 "   expected from the requester", j_uint(f, "pos_next"));
 	put(y++, 0, 0, "            acknowledged and not delivered: %" PRIu64 " packets", acked > delivered ? acked - delivered : 0);
 }
@@ -480,7 +481,7 @@ static void draw(struct ui *u)
 	erase();
 	draw_title(u);
 	if (COLS < 60 || LINES < 15)
-		put(1, 0, 0, "the terminal is too small: 80 columns and 24 lines are good");
+		put(1, 0, 0, "the terminal is too small: make it 80 columns and 24 lines or more");
 	else if (u->help)
 		draw_help();
 	else if (u->page == PAGE_LINKS)
@@ -511,7 +512,8 @@ static int ask(struct ui *u)
 	if (text == NULL)
 		return EXIT_NO_DAEMON;
 	if (jdoc_parse(&doc, text) < 0 || !j_bool(doc, "ok")) {
-		fprintf(stderr, "longreach: %s\n", doc != NULL ? j_text(doc, "error") : "the daemon's answer makes no sense");
+		fprintf(stderr, "longreach: %s\n",
+		        doc != NULL ? j_text(doc, "error") : "cannot read the daemon's answer");
 		jdoc_free(&doc);
 		free(text);
 		return EXIT_REFUSED;
@@ -748,7 +750,7 @@ int client_top(const char *control_path, const char *link)
 	int r;
 
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
-		fprintf(stderr, "longreach: top wants a terminal; `longreach status --watch` does without\n");
+		fprintf(stderr, "longreach: top needs a terminal; `longreach status --watch` does not\n");
 		return EXIT_NO_TERMINAL;
 	}
 	setlocale(LC_CTYPE, "");

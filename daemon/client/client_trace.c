@@ -29,15 +29,15 @@ static const char usage[] =
     "usage: longreach trace LINK [--path NAME] [--seconds N] [--past] [--every MS]\n"
     "                       [--csv | --json | --plot FILE.svg] [--control PATH]\n"
     "\n"
-    "  What the paths of a link do over time, as it happens, until interrupted.\n"
+    "  Prints samples of a link's paths as they are taken, until interrupted.\n"
     "\n"
-    "  --path NAME      of this path alone\n"
-    "  --seconds N      ends after so long\n"
-    "  --past           begins with what the daemon still knows: the last seconds\n"
-    "  --every MS       at most a row in so many milliseconds. Default: 200; with --csv and --plot all there are\n"
+    "  --path NAME      this path only\n"
+    "  --seconds N      ends after N seconds\n"
+    "  --past           begins with the samples of the last seconds that the daemon still has\n"
+    "  --every MS       at most one row in MS milliseconds. Default: 200; with --csv and --plot every row\n"
     "  --csv            rows as CSV, for bench/plot_trace.gp and others\n"
-    "  --json           the daemon's samples as they are, a line each; the fields are described in longreach(1)\n"
-    "  --plot FILE.svg  draws it at the end, by gnuplot\n";
+    "  --json           the daemon's samples as JSON, a line each; longreach(1) describes the fields\n"
+    "  --plot FILE.svg  draws the samples into FILE.svg at the end; needs gnuplot\n";
 
 enum format { FORMAT_TABLE, FORMAT_CSV, FORMAT_JSON };
 
@@ -143,7 +143,8 @@ static int take_line(struct session *s, char *line)
 	if (s->r->format == FORMAT_JSON)
 		fprintf(s->out, "%s\n", line);
 	if (jdoc_parse(&doc, line) < 0) {
-		fprintf(stderr, "longreach: the daemon's answer makes no sense: is it of another version?\n");
+		fprintf(stderr, "longreach: cannot read the daemon's answer: run `longreach version` to see whether "
+		                "the daemon is of another version\n");
 		return EXIT_SILENCE;
 	}
 	root = doc;
@@ -207,9 +208,10 @@ static int listen_to(struct session *s)
 		if (poll(&p, 1, 50) <= 0)
 			continue;
 		if (receive(s) <= 0) {
-			fprintf(stderr, s->greeted
-			                    ? "longreach: the daemon has ended the trace: it or the link is gone\n"
-			                    : "longreach: the daemon did not answer\n");
+			fprintf(stderr,
+			        s->greeted
+			            ? "longreach: the daemon has ended the trace: the link or the daemon has stopped\n"
+			            : "longreach: the daemon did not answer\n");
 			return s->greeted ? EXIT_NO : EXIT_SILENCE;
 		}
 		code = take_lines(s);
@@ -234,7 +236,8 @@ static int run(const struct request *r, FILE *out)
 	code = listen_to(&s);
 	fflush(out);
 	if (s.missed > 0)
-		fprintf(stderr, "longreach: %" PRIu64 " samples came faster than they were taken\n", s.missed);
+		fprintf(stderr, "longreach: %" PRIu64 " samples are missing: this program did not read them in time\n",
+		        s.missed);
 	free(s.buf);
 	close(s.fd);
 	return code;
@@ -332,11 +335,11 @@ static int check(const struct request *r)
 	if (r->link == NULL)
 		return bad_usage("expected the name of one link", "");
 	if (!word(r->link))
-		return bad_usage("a link's name has no blanks and quotes: ", r->link);
+		return bad_usage("expected a link's name without blanks and quotes, not ", r->link);
 	if (r->path != NULL && !word(r->path))
-		return bad_usage("a path's name has no blanks and quotes: ", r->path);
+		return bad_usage("expected a path's name without blanks and quotes, not ", r->path);
 	if (r->plot != NULL && (strchr(r->plot, '\'') != NULL || strlen(r->plot) >= PATH_MAX))
-		return bad_usage("--plot takes a file's name without quotes, not ", r->plot);
+		return bad_usage("--plot: expected a file's name without quotes, not ", r->plot);
 	return EXIT_FINE;
 }
 
@@ -369,9 +372,9 @@ int trace_main(int argc, char **argv)
 		else if (opt == 'c')
 			r.control_path = optarg;
 		else if (opt == 's' && !take_number(&r.seconds, optarg))
-			return bad_usage("--seconds takes a number, not ", optarg);
+			return bad_usage("--seconds: expected a number above 0, not ", optarg);
 		else if (opt == 'e' && !take_number(&r.every_ms, optarg))
-			return bad_usage("--every takes milliseconds, not ", optarg);
+			return bad_usage("--every: expected milliseconds, not ", optarg);
 		else if (opt == '?')
 			return EXIT_BAD_USAGE;
 	}

@@ -147,7 +147,7 @@ no_terminal() {
 	local status
 	lab_client a top </dev/null >"$LAB_DIR/top.out" 2>&1
 	status=$?
-	[ $status = 2 ] && grep -q 'wants a terminal' "$LAB_DIR/top.out" || why "status $status: $(cat "$LAB_DIR/top.out")" || return
+	[ $status = 2 ] && grep -q 'needs a terminal' "$LAB_DIR/top.out" || why "status $status: $(cat "$LAB_DIR/top.out")" || return
 	start_top 80 24 nolink
 	lab_wait 3 ended 1 || why "a link that is not there: $(cat "$LAB_DIR/top.status" "$LAB_DIR/top.err")" || return
 	grep -q nolink "$LAB_DIR/top.err" || why "it does not say which link"

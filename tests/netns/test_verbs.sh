@@ -193,7 +193,7 @@ group_looks() {
 	! looks 0 reload && ! looks 0 trace two --seconds 1 || why "it may reload or trace" || return
 	state_is two up || why "state $(state_of two)" || return
 	! looks 65534 status || why "anybody may look" || return
-	said 'not allowed: run longreach as root, or as one of' || return
+	said 'not allowed: run longreach as root; members of' || return
 	[ "$(stat -c %a "$LAB_DIR/a/control" "$LAB_DIR/a/status" | tr '\n' ' ')" = "600 660 " ] || why "modes" || return
 	client restart two && grep -q 'longreach restart two` by user 0, process' "$LAB_DIR/a/log" || why "the log does not say who" || return
 	lab_wait 12 state_is two up || why "state $(state_of two)"

@@ -21,28 +21,28 @@ static const char usage[] =
     "\n"
     "Carries RoCEv2 between two sites. Runs in the foreground and logs to standard error.\n"
     "\n"
-    "  --config FILE       a link file; may be given several times. Default: all of --config-dir\n"
-    "  --config-dir DIR    where link files are: DIR/*.conf. Default: " CONFIG_DIR "\n"
+    "  --config FILE       a link file; may be given several times. Default: all link files of --config-dir\n"
+    "  --config-dir DIR    the directory of the link files, DIR/*.conf. Default: " CONFIG_DIR "\n"
     "  --check-config      check the link files, and whether they fit this machine, and exit\n"
-    "  --offline           with --check-config: the files alone\n"
-    "  --close             keep the kernel from forwarding what the links take, and exit: for before the network\n"
-    "                      comes up, and after a daemon has gone\n"
-    "  --owed              print the buffers in which packets of hosts are that may not be delivered yet, and exit\n"
-    "  --exports           serve what the link files export to longreach copy of the other site, each as its user\n"
+    "  --offline           with --check-config: check the files only, not the machine\n"
+    "  --close             keep the kernel from forwarding the links' packets, and exit: run it before the network\n"
+    "                      comes up, and after a daemon has ended\n"
+    "  --owed              print the buffers with packets of hosts that may not be delivered yet, and exit\n"
+    "  --exports           serve the [Export NAME] directories to longreach copy of the other site, each as its User=\n"
     "  --print-config      print the link files with all defaults and exit\n"
     "  --control PATH      the control socket. Default: " CONTROL_PATH "\n"
     "  --metrics WHERE     serve /metrics for Prometheus over HTTP: PORT (of 127.0.0.1), ADDRESS:PORT,\n"
-    "                      [ADDRESS]:PORT, or the /PATH of a Unix socket. Default: not at all\n"
-    "  --pcap DIR          write what passes on LAN and WAN there, for Wireshark\n"
-    "  --user NAME         whom the process that carries packets becomes; systemd's User= in place of it\n"
-    "  --plugins DIR       where " LAN_ENGINE_PLUGIN " is, for links with Engine=dpdk. Default: " PLUGIN_DIR "\n"
-    "  --eal ARGUMENTS     for DPDK's environment abstraction layer, in one word: --eal='--no-huge -m 512'\n"
-    "  --foreground        as it always is\n"
+    "                      [ADDRESS]:PORT, or the /PATH of a Unix socket. Default: no metrics\n"
+    "  --pcap DIR          write the packets of LAN and WAN into DIR, for Wireshark\n"
+    "  --user NAME         the user of the process that carries packets; under systemd, User= sets it instead\n"
+    "  --plugins DIR       the directory of " LAN_ENGINE_PLUGIN ", for links with Engine=dpdk. Default: " PLUGIN_DIR "\n"
+    "  --eal ARGUMENTS     arguments of DPDK's environment abstraction layer, in one word: --eal='--no-huge -m 512'\n"
+    "  --foreground        no effect: longreachd always runs in the foreground\n"
     "  -v, --verbose       log more\n"
-    "  -h, --help          this text\n"
-    "  -V, --version       the version\n"
+    "  -h, --help          print this text\n"
+    "  -V, --version       print the version\n"
     "\n"
-    "SIGHUP reads the link files again; SIGTERM and SIGINT stop. See longreachd(8), longreach.conf(5).\n";
+    "SIGHUP: read the link files again. SIGTERM, SIGINT: stop. See longreachd(8), longreach.conf(5).\n";
 
 enum long_options {
 	OPT_CONFIG = 256,
@@ -92,14 +92,14 @@ static void finish(struct options *o, int exit_status)
 
 static void complain(struct options *o, const char *what, const char *about)
 {
-	fprintf(stderr, "longreachd: %s%s\nlongreachd: --help lists what can be said\n", what, about);
+	fprintf(stderr, "longreachd: %s%s\nlongreachd: --help lists the options\n", what, about);
 	finish(o, 2);
 }
 
 static void add_file(struct options *o, const char *file)
 {
 	if (o->sources.nfiles == SITES_MAX)
-		complain(o, "too many link files, from here on: ", file);
+		complain(o, "too many --config, from this one on: ", file);
 	else
 		o->sources.files[o->sources.nfiles++] = file;
 }
@@ -182,7 +182,7 @@ void options_parse(int argc, char **argv, struct options *o)
 		return;
 	}
 	if (optind < argc && o->action != DO_CHECK && o->action != DO_PRINT) {
-		complain(o, "link files follow --config: ", argv[optind]);
+		complain(o, "expected --config in front of a link file: ", argv[optind]);
 		return;
 	}
 	while (optind < argc && o->action != DO_EXIT)

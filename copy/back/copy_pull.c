@@ -120,13 +120,15 @@ static bool passes(struct pull *p, enum lr_status status)
 		if (p->answered || progress_seconds() - p->progress.began < FIRST_S)
 			return true;
 		snprintf(text, sizeof(text),
-		         "nobody sends what the export %s has at the other site: is it in the link file there, and "
-		         "longreachd --exports running, as root?",
+		         "no process at the other site sends from the export %s: check that the link file there has "
+		         "this [Export NAME] and that longreachd --exports runs there as root",
 		         p->o->export);
 		return give_up(p, COPY_EXIT_START, text);
 	}
 	if (status == LR_PERMISSION)
-		return give_up(p, COPY_EXIT_PROTOCOL, "the sender of the export does not understand: is it of another version?");
+		return give_up(p, COPY_EXIT_PROTOCOL,
+		               "the sender of the export does not know this request: check that longreach has one "
+		               "version at both edges");
 	snprintf(text, sizeof(text), "the other site: %s", lr_strerror(status));
 	return give_up(p, COPY_EXIT_START, text);
 }
@@ -149,7 +151,8 @@ static bool on_event(void *arg, struct lr *h, const struct lr_event *ev)
 		return passes(p, ev->status);
 	}
 	if (!copy_head_get(&in, &head) || head.op != COPY_PUSH || !copy_pushed_get(&in, &code))
-		return give_up(p, COPY_EXIT_PROTOCOL, "the sender of the export answers what makes no sense");
+		return give_up(p, COPY_EXIT_PROTOCOL,
+		               "the sender of the export gave an answer that this version cannot read");
 	progress_hide(&p->progress);
 	p->code = code;
 	p->over = true;
@@ -172,7 +175,9 @@ static bool tick(void *arg, struct lr *h)
 	if (interrupted)
 		return give_up(p, COPY_EXIT_SIGNAL, "interrupted: the same command goes on");
 	if (now - p->alive_s > p->o->timeout_s)
-		return give_up(p, COPY_EXIT_TIMEOUT, "nothing from the other end for so long: the same command goes on later");
+		return give_up(
+		    p, COPY_EXIT_TIMEOUT,
+		    "no answer from the other edge within --timeout: run the same command again to continue");
 	if (p->op == 0 && now - p->asked_s >= AGAIN_S && ask(p, h) < 0)
 		return true; /* the daemon is gone: copy_serve() ends by itself */
 	return true;
@@ -245,11 +250,12 @@ static void run(struct pull *p)
 	while (!p->over) {
 		r = lr_open(p->o->link, p->o->socket, &h);
 		if (r < 0 && !was_there) {
-			snprintf(text, sizeof(text), "link %s: %s", p->o->link,
-			         r == -EACCES ? "not allowed: root and members of [Relay] Group= may use it"
-			         : r == -ENOENT || r == -ECONNREFUSED
-			             ? "no relay here: is longreachd running, with [Relay] Enable=yes?"
-			             : strerror(-r));
+			snprintf(
+			    text, sizeof(text), "link %s: %s", p->o->link,
+			    r == -EACCES ? "not allowed: root and members of [Relay] Group= may use the relay"
+			    : r == -ENOENT || r == -ECONNREFUSED
+			        ? "no relay here: check that longreachd runs and the link file says [Relay] Enable=yes"
+			        : strerror(-r));
 			give_up(p, COPY_EXIT_SOCKET, text);
 			return;
 		}
@@ -268,7 +274,8 @@ static void run(struct pull *p)
 		if (interrupted && !p->over)
 			give_up(p, COPY_EXIT_SIGNAL, "interrupted: the same command goes on");
 		else if (!p->over && progress_seconds() - p->alive_s > p->o->timeout_s)
-			give_up(p, COPY_EXIT_TIMEOUT, "no relay here for so long: the same command goes on later");
+			give_up(p, COPY_EXIT_TIMEOUT,
+			        "no relay here within --timeout: run the same command again to continue");
 		else if (!p->over)
 			nanosleep(&pause, NULL);
 	}
@@ -290,7 +297,9 @@ static int copy_pull(const struct copy_options *o)
 		return COPY_EXIT_FILES;
 	}
 	if (!copy_path_is_sound(copy_text(p.path))) {
-		fprintf(stderr, "longreach: copy: %s: no name for what is copied\n", o->place);
+		fprintf(stderr,
+		        "longreach: copy: %s: expected a directory, or a path that ends in the new file's name\n",
+		        o->place);
 		p.over = true;
 	}
 	snprintf(p.name, sizeof(p.name), "pull.%016" PRIx64, p.number);

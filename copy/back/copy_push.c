@@ -162,7 +162,9 @@ static void on_call(struct push *p, const struct lr_event *ev)
 	}
 	memcpy(p->request, ev->data, ev->len); /* the event is gone with the next call of the library */
 	if (!copy_head_get(&in, &h) || h.op != COPY_PUSH || h.session == 0 || !copy_push_get(&in, &p->ask)) {
-		log_warn("export %s: a request that no program makes: the other edge has another version?", p->export);
+		log_warn("export %s: the other site sent a request that this version cannot read: use one version of "
+		         "longreach at both edges",
+		         p->export);
 		lr_reply(p->lr, call, LR_PERMISSION, NULL, 0);
 		return;
 	}

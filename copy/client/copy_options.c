@@ -13,17 +13,17 @@ static const char usage[] =
     "usage: longreach copy [OPTION]... SRC... LINK:EXPORT[/PATH]\n"
     "       longreach copy [OPTION]... LINK:EXPORT[/SRC]... DST\n"
     "\n"
-    "Copies files and directories to what the other edge of LINK exports as EXPORT, or from there to here: contents,\n"
-    "modes, times, symbolic and hard links, holes, user xattrs. What is there already with the same size and time\n"
-    "stays. SRC/ means what is in SRC. A copy that was interrupted goes on when the same command is given again.\n"
+    "Copies files and directories into EXPORT of the other edge of LINK, or from EXPORT to here: contents, modes, times,\n"
+    "symbolic and hard links, holes, user xattrs. A file with the same size and time at the destination is not copied.\n"
+    "SRC/ means the contents of SRC. The same command, given again, continues an interrupted copy.\n"
     "\n"
-    "  --delete           removes there what is in no copied directory here\n"
-    "  --exclude PATTERN  leaves out what fits, and does not remove it: a name (*.o), or a path (/build, doc/*.html)\n"
-    "  -n, --dry-run      says what would be done\n"
-    "  -v, --verbose      names each file\n"
-    "  --progress         rate and remaining time on standard error, though it is no terminal\n"
-    "  --json             what was done, as JSON\n"
-    "  --timeout SECONDS  how long to wait for a link, an edge or a server that has gone. Default: 60\n"
+    "  --delete           removes files from copied directories at the destination that the source does not have\n"
+    "  --exclude PATTERN  neither copies nor removes files that fit: a name (*.o), or a path (/build, doc/*.html)\n"
+    "  -n, --dry-run      prints what it would do, changes nothing\n"
+    "  -v, --verbose      prints the name of each file\n"
+    "  --progress         shows rate and remaining time on standard error, even if that is no terminal\n"
+    "  --json             prints a summary as JSON\n"
+    "  --timeout SECONDS  waits so long for a link, an edge or a server that does not answer. Default: 60\n"
     "  --socket PATH      the relay's socket. Default: /run/longreach/LINK.relay\n";
 
 enum { OPT_DELETE = 256, OPT_EXCLUDE, OPT_JSON, OPT_PROGRESS, OPT_TIMEOUT, OPT_SOCKET };
@@ -67,11 +67,11 @@ static bool read_place(const char *text, struct copy_options *o, int *code)
 	size_t link = colon ? (size_t)(colon - text) : 0, export;
 
 	if (!colon || link == 0 || link >= sizeof(o->link) || (slash && slash < colon))
-		return bad(code, "expected LINK:EXPORT or LINK:EXPORT/PATH in the end, not ", text);
+		return bad(code, "expected LINK:EXPORT or LINK:EXPORT/PATH as the last argument, not ", text);
 	name = colon + 1;
 	export = strcspn(name, "/");
 	if (export == 0 || export >= sizeof(o->export))
-		return bad(code, "expected the name of an export behind the colon: ", text);
+		return bad(code, "expected the name of an export after the colon, not ", text);
 	if (strlen(name + export) > COPY_PATH_MAX)
 		return bad(code, "the path is too long: ", text);
 	memcpy(o->link, text, link);
@@ -80,7 +80,7 @@ static bool read_place(const char *text, struct copy_options *o, int *code)
 	o->into = o->path[0] && o->path[strlen(o->path) - 1] == '/';
 	normalise(o->path);
 	if (!copy_path_is_sound(copy_text(o->path)))
-		return bad(code, "the path may not lead up or stand still: ", text);
+		return bad(code, "expected a path without . and .., not ", text);
 	return true;
 }
 
@@ -100,7 +100,7 @@ static bool read_source(char *text, struct copy_options *o, int *code)
 	if (!read_place(text, &one, code))
 		return false;
 	if (o->link[0] && (strcmp(one.link, o->link) != 0 || strcmp(one.export, o->export) != 0))
-		return bad(code, "all sources must be of one export: ", text);
+		return bad(code, "expected all sources in one export, not also ", text);
 	memcpy(o->link, one.link, sizeof(o->link));
 	memcpy(o->export, one.export, sizeof(o->export));
 	len = strlen(one.path);
@@ -158,7 +158,7 @@ static bool take_option(int opt, struct copy_options *o, int *code)
 		*code = COPY_EXIT_DONE;
 		return false;
 	default:
-		return bad(code, "an option that is not known", "");
+		return bad(code, "unknown option", "");
 	}
 }
 

@@ -23,7 +23,7 @@ enum copy_exit {
 };
 
 /* Message for a handle by RDMA, which has no calls and services. */
-#define COPY_NEEDS_RELAY "a copy needs a relay on this machine: RDMA clients put and get alone"
+#define COPY_NEEDS_RELAY "copy needs a relay on this machine: an RDMA client can only put and get"
 
 struct copy_options {
 	bool pull;         /* from the other site to here: sources are beneath the export, which the other site sends */

@@ -110,11 +110,13 @@ static bool cannot_connect(struct sender *s, int r)
 	char text[256];
 
 	if (r == -EACCES)
-		snprintf(text, sizeof(text), "link %s: not allowed: root and members of [Relay] Group= may use it",
-		         s->o->link);
-	else if (r == -ENOENT || r == -ECONNREFUSED)
 		snprintf(text, sizeof(text),
-		         "link %s has no relay here: is longreachd running, with [Relay] Enable=yes?", s->o->link);
+		         "link %s: not allowed: root and members of [Relay] Group= may use the relay", s->o->link);
+	else if (r == -ENOENT || r == -ECONNREFUSED)
+		snprintf(
+		    text, sizeof(text),
+		    "link %s has no relay here: check that longreachd runs and the link file says [Relay] Enable=yes",
+		    s->o->link);
 	else
 		snprintf(text, sizeof(text), "link %s: %s", s->o->link, strerror(-r));
 	sender_give_up(s, COPY_EXIT_SOCKET, text);
@@ -127,12 +129,14 @@ static bool cannot_start(struct sender *s, int r, const struct copy_session *a)
 
 	if (r == 1 + LR_NO_SERVICE)
 		snprintf(text, sizeof(text),
-		         "nobody serves the export %s at the other site: is it in the link file there, and "
-		         "longreachd --exports running?",
+		         "no process at the other site serves the export %s: check that the link file there has "
+		         "this [Export NAME] and that longreachd --exports runs there",
 		         s->o->export);
 	else if (r == 1 + LR_PERMISSION)
 		snprintf(text, sizeof(text),
-		         "the server of the export %s does not understand: is it of another version?", s->o->export);
+		         "the server of the export %s does not know this request: check that longreach has one version "
+		         "at both edges",
+		         s->o->export);
 	else if (r > 0)
 		snprintf(text, sizeof(text), "the other site: %s", lr_strerror((enum lr_status)(r - 1)));
 	else if (r < 0)
@@ -203,7 +207,7 @@ static bool begin_session(struct sender *s)
 	if (!ask_until_answered(s, s->base, 0, &a))
 		return false;
 	if (!(a.flags & COPY_WRITABLE) && !s->o->dry_run) {
-		sender_give_up(s, COPY_EXIT_START, "the other site's Mode= does not let this export be written");
+		sender_give_up(s, COPY_EXIT_START, "Mode= of this export at the other site is read: expected write");
 		return false;
 	}
 	if (a.error == 0)
@@ -276,7 +280,8 @@ static void begin_again(struct sender *s)
 	if (interrupted)
 		return;
 	progress_hide(&s->progress);
-	fprintf(stderr, "longreach: copy: nothing from the other end for %u s: the same command goes on later\n",
+	fprintf(stderr,
+	        "longreach: copy: no answer from the other edge for %u s: run the same command again to continue\n",
 	        s->o->timeout_s);
 	s->code = COPY_EXIT_TIMEOUT;
 	s->fatal = true;
@@ -306,7 +311,8 @@ static void next_phase(struct sender *s)
 		s->phase++;
 	if (s->phase == PHASE_LIST && (!s->o->remove || s->source_errors)) {
 		if (s->o->remove)
-			sender_complain(s, "--delete", "nothing is removed, as not all of the source could be read", 0);
+			sender_complain(s, "--delete", "nothing is removed, as some of the source could not be read",
+			                0);
 		s->phase = PHASE_DIRS;
 	}
 }
@@ -383,7 +389,9 @@ static bool sources_fit(const struct copy_options *o)
 
 			if (i == j || (a != 0 && (a != b || memcmp(x, y, a) != 0)))
 				continue;
-			fprintf(stderr, "longreach: copy: --delete: %s and %s would become one directory\n",
+			fprintf(stderr,
+			        "longreach: copy: --delete: %s and %s have the same name at the other site: copy them "
+			        "in two commands\n",
 			        o->source[i], o->source[j]);
 			return false;
 		}
@@ -472,7 +480,7 @@ int copy_send(const struct copy_options *o, struct lr *h)
 	}
 	if (interrupted && !s->fatal) {
 		progress_hide(&s->progress);
-		fprintf(stderr, "longreach: copy: interrupted: the same command goes on\n");
+		fprintf(stderr, "longreach: copy: interrupted: run the same command again to continue\n");
 		s->code = COPY_EXIT_SIGNAL;
 	}
 	code = s->code;

@@ -66,7 +66,7 @@ static bool fill_batch(struct sender *s, struct batch *b, struct copy_out *o)
 			break;
 		}
 		if (r == 0)
-			item_failed(s, it, "is too long to be said", 0);
+			item_failed(s, it, "its path, target or attributes are too long for a request", 0);
 		if (r != 1)
 			continue;
 		reply += copy_result_max(type_of(it));
@@ -284,7 +284,7 @@ static void on_commit(struct sender *s, struct item *it, const struct copy_resul
 	}
 	take_ranges(s, it, r);
 	if (++it->rounds > ROUNDS_MAX) {
-		item_failed(s, it, "does not arrive as it is: does it change?", 0);
+		item_failed(s, it, "arrives with another checksum each time: another program may be writing it", 0);
 		return;
 	}
 	for (uint32_t i = 0; i < l->n; i++)
@@ -395,7 +395,7 @@ static void on_error(struct sender *s, struct item *it, int error)
 		item_again(s, it);
 		return;
 	}
-	item_failed(s, it, "at the other end", error);
+	item_failed(s, it, "cannot be written at the other site", error);
 }
 
 static void on_result(struct sender *s, struct item *it, const struct copy_result *r)
@@ -456,7 +456,9 @@ static void on_reply(struct sender *s, struct batch *b, const struct lr_event *e
 		return;
 	}
 	if (ev->status == LR_PERMISSION || ev->len > sizeof(reply)) {
-		sender_give_up(s, COPY_EXIT_PROTOCOL, "the other edge does not understand: is it of another version?");
+		sender_give_up(
+		    s, COPY_EXIT_PROTOCOL,
+		    "the other edge does not know this request: check that longreach has one version at both edges");
 		return;
 	}
 	if (ev->status != LR_OK || !copy_head_get(&in, &h) || h.window == 0) {
@@ -467,8 +469,9 @@ static void on_reply(struct sender *s, struct batch *b, const struct lr_event *e
 	for (; i < b->n && copy_result_get(&in, &r); i++)
 		on_result(s, b->item[i], &r);
 	if (i < b->n)
-		sender_give_up(s, COPY_EXIT_PROTOCOL,
-		               "the other edge's reply makes no sense: is it of another version?");
+		sender_give_up(
+		    s, COPY_EXIT_PROTOCOL,
+		    "cannot read the other edge's reply: check that longreach has one version at both edges");
 	b->used = false;
 	s->nbatches--;
 }

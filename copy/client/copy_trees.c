@@ -183,7 +183,7 @@ static struct item *take_entry(struct sender *s, const struct walk_entry *e)
 static void walk_problem(struct sender *s, const struct walk_entry *e)
 {
 	if (e->what == WALK_OTHER) {
-		sender_complain(s, e->src, "is no file, directory or symbolic link: left out", 0);
+		sender_complain(s, e->src, "skipped: it is neither a file, a directory nor a symbolic link", 0);
 		s->progress.skipped++;
 		return;
 	}

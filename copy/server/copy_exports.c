@@ -59,7 +59,8 @@ static struct lr *connect_relay(const struct server *s, pid_t parent)
 
 	while ((r = lr_open(s->link, s->socket, &h)) < 0) {
 		if (r != -ENOENT && r != -ECONNREFUSED && r != -EPIPE)
-			log_warn("export %s of link %s: the relay: %s", s->export.name, s->link, strerror(-r));
+			log_warn("export %s of link %s: cannot connect to the relay: %s", s->export.name, s->link,
+			         strerror(-r));
 		pause_ns(CONNECT_NS);
 		if (getppid() != parent)
 			_exit(EXIT_SUCCESS);
@@ -117,15 +118,15 @@ static void serve_export(const struct server *s, struct lr *h)
 	umask(0022);
 	e.root = open(s->export.path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (e.root < 0) {
-		log_err("export %s of link %s: %s as the user %s: %s", s->export.name, s->link, s->export.path,
-		        s->export.user, strerror(errno));
+		log_err("export %s of link %s: cannot open %s as the user %s: %s", s->export.name, s->link,
+		        s->export.path, s->export.user, strerror(errno));
 		_exit(EXIT_FAILURE);
 	}
-	log_info("export %s of link %s: %s, %s, as %s", s->export.name, s->link, s->export.path,
+	log_info("export %s of link %s: serving %s, %s, as user %s", s->export.name, s->link, s->export.path,
 	         s->export.writable ? "write" : "read", s->export.user);
 	r = copy_serve(h, &e);
 	if (r == -EEXIST)
-		log_err("export %s of link %s: another process serves it", s->export.name, s->link);
+		log_err("export %s of link %s: another process serves this export", s->export.name, s->link);
 	_exit(r == -EPIPE ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
@@ -215,7 +216,8 @@ static void want(const struct link_config *c, const struct export_config *e, boo
 	if (same)
 		same->wanted = true;
 	else if (nservers == SERVERS_MAX)
-		log_err("export %s of link %s: more than %d exports", e->name, c->name, SERVERS_MAX / 2);
+		log_err("export %s of link %s: not served: the link files have more than %d exports", e->name, c->name,
+		        SERVERS_MAX / 2);
 	else
 		servers[nservers++] = s;
 }
@@ -301,14 +303,14 @@ int copy_exports_run(const struct site_sources *sources, copy_offer_fn offer)
 	if (read_links(sources) < 0)
 		return EX_CONFIG;
 	if (nservers == 0)
-		log_notice("no [Export] in any link file: waiting for a reload");
+		log_notice("no link file has [Export NAME]: waiting for a reload");
 	do {
 		start_due(&before);
 		sig = sigtimedwait(&set, NULL, &soon);
 		reap();
 		drop_unwanted();
 		if (sig == SIGHUP && read_links(sources) < 0)
-			log_err("nothing was changed");
+			log_err("the link files were not taken up: the exports stay as they were");
 	} while (sig != SIGTERM && sig != SIGINT);
 	end_all();
 	return EXIT_SUCCESS;

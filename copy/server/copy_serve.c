@@ -607,7 +607,8 @@ static void on_call(struct server *s, const struct lr_event *ev)
 		len = serve_request(s, &in);
 	}
 	if (len == 0 && s->malformed++ == 0)
-		log_warn("export %s: a request that no sender makes: the other edge has another version?",
+		log_warn("export %s: the other site sent a request that this version cannot read: use one version of "
+		         "longreach at both edges",
 		         s->export->name);
 	lr_reply(s->lr, id, len ? LR_OK : LR_PERMISSION, s->reply, len);
 }
@@ -623,7 +624,7 @@ static void on_notice(struct server *s, const struct lr_event *ev)
 	s->export->bytes += p.length;
 	if (!partial_enter(&f->partial, &p) && s->spoiled++ == 0)
 		log_warn(
-		    "export %s: a piece that is not what was sent: the source changed meanwhile, or the disk is full",
+		    "export %s: a piece differs from its checksum: the source changed meanwhile, or the disk is full",
 		    s->export->name);
 }
 

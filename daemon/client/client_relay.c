@@ -31,11 +31,11 @@ static const char usage[] =
     "       longreach regions LINK [--json]\n"
     "       longreach rate LINK [--bytes BYTES] [--json]\n"
     "\n"
-    "  put       writes FILE into a region that a program at the other site exports\n"
+    "  put       writes FILE into a region that a program of the other site exports\n"
     "  get       reads a region of the other site, from OFFSET on, into FILE\n"
-    "  export    offers a file, or memory of this host or of a GPU, to the other site until it is interrupted; prints the notices of puts\n"
-    "  regions   what programs of this site export\n"
-    "  rate      what the link could take now, and how long BYTES would need\n"
+    "  export    exports a file, or memory of this host or of a GPU, to the other site until interrupted; prints puts' notices\n"
+    "  regions   lists the regions that programs of this site export\n"
+    "  rate      prints the rate that the link has free now, and the time that BYTES need\n"
     "\n"
     "  --socket PATH    the relay's socket, or rdma:ADDRESS[:PORT] of an edge. Default: /run/longreach/LINK.relay\n";
 
@@ -157,15 +157,15 @@ static int read_options(int argc, char **argv, struct request *r)
 			fputs(usage, stdout);
 			return EXIT_DONE;
 		default:
-			return bad_usage("an option that is not known", NULL);
+			return bad_usage("unknown option", NULL);
 		}
 	}
 	if (!ok)
-		return bad_usage("a value that is not possible", optarg);
+		return bad_usage("not a valid value", optarg);
 	r->first = optind < argc ? argv[optind] : NULL;
 	r->second = optind + 1 < argc ? argv[optind + 1] : NULL;
 	if (!r->first || optind + 2 < argc)
-		return bad_usage(r->first ? "too many words" : "a word is missing", NULL);
+		return bad_usage(r->first ? "too many arguments" : "an argument is missing", NULL);
 	return -1;
 }
 
@@ -179,9 +179,14 @@ static struct lr *dial(const struct request *r, const char *link)
 	if (rc == 0)
 		return h;
 	if (rc == -ENOENT || rc == -ECONNREFUSED)
-		fprintf(stderr, "longreach: link %s has no relay here: is longreachd running, with [Relay] Enable=yes?\n", link);
+		fprintf(stderr,
+		        "longreach: link %s has no relay here: check that longreachd runs and the link file says "
+		        "[Relay] Enable=yes\n",
+		        link);
 	else if (rc == -EACCES)
-		fprintf(stderr, "longreach: link %s: not allowed: root and members of [Relay] Group= may use it, and by RDMA the hosts of RelayAllow=\n",
+		fprintf(stderr,
+		        "longreach: link %s: not allowed: root and members of [Relay] Group= may use the relay, and by "
+		        "RDMA the hosts of RelayAllow=\n",
 		        link);
 	else
 		fprintf(stderr, "longreach: link %s: %s\n", link, strerror(-rc));
@@ -240,7 +245,7 @@ static int await(const struct request *r, struct lr *h, int rc, const uint64_t *
 			return report(r, &ev, seconds() - since);
 		progress(h, since);
 	}
-	fprintf(stderr, "longreach: the daemon has gone: what was not promised is not known to have arrived\n");
+	fprintf(stderr, "longreach: the daemon has ended before the promise: the bytes may or may not have arrived\n");
 	return EXIT_NO_RELAY;
 }
 
@@ -356,7 +361,7 @@ static int serve_until_signal(struct lr *h)
 		fflush(stdout);
 	}
 	if (rc < 0)
-		fprintf(stderr, "longreach: the daemon has gone: waiting for it\n");
+		fprintf(stderr, "longreach: the daemon has ended: waiting until it runs again\n");
 	return rc < 0 ? EXIT_NO_RELAY : EXIT_DONE;
 }
 
@@ -406,7 +411,7 @@ static const char *export_error(const struct request *r, int rc)
 {
 	if (r->has_gpu && rc == -EOPNOTSUPP)
 		return "the link has no [Relay] GPU=yes";
-	return r->has_gpu && rc == -ENODEV ? "the daemon finds no such GPU: its log says why" : strerror(-rc);
+	return r->has_gpu && rc == -ENODEV ? "the daemon finds no such GPU: longreachd's log says why" : strerror(-rc);
 }
 
 static int export(const struct request *r)
@@ -419,9 +424,9 @@ static int export(const struct request *r)
 	if (!read_place(r->first, &at) || at.offset)
 		return bad_usage("expected LINK:REGION", r->first);
 	if ((r->file != NULL) + (r->shm > 0) + r->has_gpu != 1)
-		return bad_usage("one of --file, --shm and --gpu is needed", NULL);
+		return bad_usage("expected exactly one of --file, --shm and --gpu", NULL);
 	if (r->has_gpu != (r->size > 0))
-		return bad_usage("--gpu and --size go together", NULL);
+		return bad_usage("--gpu needs --size, and --size needs --gpu", NULL);
 	if (!open_exported(r, &x))
 		return EXIT_FAILED;
 	h = dial(r, at.link);
@@ -434,7 +439,8 @@ static int export(const struct request *r)
 		if (rc < 0)
 			fprintf(stderr, "longreach: %s: %s\n", at.region, export_error(r, rc));
 		else
-			fprintf(stderr, "%s: %llu bytes, until interrupted\n", at.region, (unsigned long long)x.size);
+			fprintf(stderr, "%s: exporting %llu bytes until interrupted\n", at.region,
+			        (unsigned long long)x.size);
 		rc = rc < 0 ? EXIT_FAILED : serve_until_signal(h);
 		if (r->has_gpu && rc != EXIT_NO_RELAY)
 			lr_unexport(h, at.region); /* the memory must not be freed before the daemon has released it */

@@ -31,49 +31,50 @@ enum exit_codes {
 	EXIT_NO_DAEMON = 3, /* not running, or it did not answer */
 };
 
-static const char usage[] = "usage: longreach status [LINK] [--flows] [--json] [--watch] [--check]\n"
-                            "       longreach doctor [LINK] [--json]\n"
-                            "       longreach explain [LINK] [FLOW|HOST] [--error N] [--json]\n"
-                            "       longreach top [LINK]\n"
-                            "       longreach failed [LINK] [--json]\n"
-                            "       longreach trace LINK [OPTION]...\n"
-                            "       longreach trace [LINK] FLOW [--seconds N] [--json]\n"
-                            "       longreach flow [LINK] FLOW|HOST [--json]\n"
-                            "       longreach reload\n"
-                            "       longreach start|stop|restart LINK\n"
-                            "       longreach version\n"
-                            "       longreach keygen LINK [OPTION]...\n"
-                            "       longreach headroom --km N --rate RATE [OPTION]...\n"
-                            "       longreach plan --model NAME --km N --rate RATE [OPTION]...\n"
-                            "       longreach put|get|export|regions|rate ...\n"
-                            "       longreach copy [OPTION]... SRC... LINK:EXPORT[/PATH]\n"
-                            "       longreach copy [OPTION]... LINK:EXPORT[/SRC]... DST\n"
-                            "       longreach help\n"
-                            "\n"
-                            "  status      the links: state, traffic, buffers, losses\n"
-                            "    --flows   and every flow\n"
-                            "    --json    as JSON; the fields are described in longreach(1)\n"
-                            "    --watch   again every second\n"
-                            "    --check   the exit code: 0 if there is a link, every link (or LINK) is up and no buffer is\n"
-                            "              left that no link will drain, else 1 and why\n"
-                            "  doctor      what is wrong, and what to do about it: longreach doctor --help\n"
-                            "  explain     why a queue pair is dead, failed or slow (\"error 12\"): longreach explain --help\n"
-                            "  top         links, paths and flows on a terminal, live: h says what the keys do\n"
-                            "  failed      every flow whose acknowledged bytes could not be delivered, the oldest first\n"
-                            "  trace       what the paths of a link do over time: longreach trace --help; or the packets of one flow\n"
-                            "  flow        all that is known of a flow: longreach flow --help\n"
-                            "  reload      read the link files again\n"
-                            "  start, stop, restart\n"
-                            "              one link, without touching others: a stopped one stays stopped, and its RoCE closed\n"
-                            "  version     of this program and of the daemon; --version: of this program alone\n"
-                            "  keygen      makes the certificates of a new link: longreach keygen --help\n"
-                            "  put, get, export, regions, rate\n"
-                            "              the relay: longreach put --help\n"
-                            "  copy        files and directories to the other site: longreach copy --help\n"
-                            "  headroom    works out PFC headroom and buffers: longreach headroom --help\n"
-                            "  plan        works out what training across a line costs: longreach plan --help\n"
-                            "\n"
-                            "  --control PATH   the daemon's socket. Default: " CONTROL_PATH "\n";
+static const char usage[] =
+    "usage: longreach status [LINK] [--flows] [--json] [--watch] [--check]\n"
+    "       longreach doctor [LINK] [--json]\n"
+    "       longreach explain [LINK] [FLOW|HOST] [--error N] [--json]\n"
+    "       longreach top [LINK]\n"
+    "       longreach failed [LINK] [--json]\n"
+    "       longreach trace LINK [OPTION]...\n"
+    "       longreach trace [LINK] FLOW [--seconds N] [--json]\n"
+    "       longreach flow [LINK] FLOW|HOST [--json]\n"
+    "       longreach reload\n"
+    "       longreach start|stop|restart LINK\n"
+    "       longreach version\n"
+    "       longreach keygen LINK [OPTION]...\n"
+    "       longreach headroom --km N --rate RATE [OPTION]...\n"
+    "       longreach plan --model NAME --km N --rate RATE [OPTION]...\n"
+    "       longreach put|get|export|regions|rate ...\n"
+    "       longreach copy [OPTION]... SRC... LINK:EXPORT[/PATH]\n"
+    "       longreach copy [OPTION]... LINK:EXPORT[/SRC]... DST\n"
+    "       longreach help\n"
+    "\n"
+    "  status      the links: state, traffic, buffers, losses\n"
+    "    --flows   show every flow as well\n"
+    "    --json    print JSON; longreach(1) describes the fields\n"
+    "    --watch   print again every second\n"
+    "    --check   exit code 0 if there is a link, every link (or LINK) is up and every buffer has a link\n"
+    "              that will drain it; else 1, with the reason\n"
+    "  doctor      finds faults and names remedies: longreach doctor --help\n"
+    "  explain     says why a queue pair is dead, failed or slow (\"error 12\"): longreach explain --help\n"
+    "  top         links, paths and flows on a terminal, live: key h explains the keys\n"
+    "  failed      every flow whose acknowledged bytes could not be delivered, the oldest first\n"
+    "  trace       samples of a link's paths over time, or the packets of one flow: longreach trace --help\n"
+    "  flow        all that this edge knows of a flow: longreach flow --help\n"
+    "  reload      reads the link files again\n"
+    "  start, stop, restart\n"
+    "              one link, others go on; a stopped link stays stopped, with RoCE between its prefixes closed\n"
+    "  version     versions of this program and of the daemon; --version: of this program only\n"
+    "  keygen      makes the certificates of a new link: longreach keygen --help\n"
+    "  put, get, export, regions, rate\n"
+    "              use the relay: longreach put --help\n"
+    "  copy        copies files and directories to or from the other site: longreach copy --help\n"
+    "  headroom    computes PFC headroom and buffers: longreach headroom --help\n"
+    "  plan        computes what training across a line costs: longreach plan --help\n"
+    "\n"
+    "  --control PATH   the daemon's socket. Default: " CONTROL_PATH "\n";
 
 struct request {
 	const char *control_path;
@@ -98,7 +99,8 @@ static int ask(const char *path, const char *request, struct j_answer *a)
 	if (a->text == NULL)
 		return EXIT_NO_DAEMON;
 	if (parsed < 0) {
-		fprintf(stderr, "longreach: the daemon's answer makes no sense: is it of another version?\n");
+		fprintf(stderr, "longreach: cannot read the daemon's answer: run `longreach version` to see whether "
+		                "the daemon is of another version\n");
 		j_answer_free(a);
 		return EXIT_NO_DAEMON;
 	}
@@ -280,7 +282,8 @@ static int do_verb(const struct request *r)
 	int code;
 
 	if (r->link == NULL) {
-		fprintf(stderr, "longreach: %s: which link? `longreach status` lists them\n", r->command);
+		fprintf(stderr, "longreach: %s: expected a link's name: `longreach status` lists the links\n",
+		        r->command);
 		return EXIT_USAGE;
 	}
 	snprintf(request, sizeof(request), "%s %s", r->command, r->link);
@@ -338,7 +341,7 @@ static const struct {
 
 static int bad_usage(const char *what, const char *about)
 {
-	fprintf(stderr, "longreach: %s%s\nlongreach: `longreach help` lists what can be said\n", what, about);
+	fprintf(stderr, "longreach: %s%s\nlongreach: `longreach help` lists the commands\n", what, about);
 	return EXIT_USAGE;
 }
 
@@ -351,9 +354,10 @@ static int run_command(const struct request *r)
 		if (strcmp(r->command, commands[i].name) != 0)
 			continue;
 		if (r->link != NULL && !commands[i].takes_link)
-			return bad_usage("too many words: ", r->link);
+			return bad_usage("expected no link after this command, not ", r->link);
 		if (status_options && commands[i].run != do_status && !(json_alone && commands[i].run == do_failed))
-			return bad_usage("only status takes options, not ", r->command);
+			return bad_usage("--flows, --json, --watch and --check are options of status, not of ",
+			                 r->command);
 		return commands[i].run(r);
 	}
 	return bad_usage("there is no command ", r->command);
@@ -444,12 +448,12 @@ int main(int argc, char **argv)
 	if (r.command == NULL && optind < argc)
 		r.command = argv[optind++];
 	if (r.command == NULL)
-		return bad_usage("a command is missing, like status, doctor, explain or top", "");
+		return bad_usage("expected a command, such as status, doctor, explain or top", "");
 	if (optind < argc)
 		r.link = argv[optind++];
 	if (optind < argc)
-		return bad_usage("too many words: ", argv[optind]);
+		return bad_usage("expected one link at most, not also ", argv[optind]);
 	if (r.link != NULL && strpbrk(r.link, " \t\r\n") != NULL)
-		return bad_usage("a link's name has no blanks: ", r.link);
+		return bad_usage("expected a link's name without blanks, not ", r.link);
 	return run_command(&r);
 }

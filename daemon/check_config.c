@@ -53,10 +53,10 @@ static bool check_keys(const struct link_config *c, struct config_reading *r)
 	if (!ok)
 		fprintf(stderr, "%s: %s\n", c->path, err);
 	else if (tls_is_named(tls, c->peer_name))
-		config_blame(r, c, "PeerName", 0,
-		             "is this edge's own name, that of Certificate=%s: expected the name in the other edge's "
-		             "certificate",
-		             c->certificate_file);
+		config_blame(
+		    r, c, "PeerName", 0,
+		    "is this edge's own name, in Certificate=%s: expected the name in the other edge's certificate",
+		    c->certificate_file);
 	tls_close(tls);
 	return ok;
 }

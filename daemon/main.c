@@ -108,7 +108,7 @@ static int reload(void *arg, char *report)
 	r = sites_reload(&d->sites, report);
 	if (r < 0) { /* else each link has logged its own result */
 		log_report(LOG_LEVEL_ERR, report);
-		log_err("nothing was changed");
+		log_err("the link files are not taken up: all links go on as they were");
 		note_refused(d, report);
 	} else {
 		d->sites.refused[0] = '\0';
@@ -155,10 +155,10 @@ static void keep_all_closed(const struct daemon *d)
 	if (r == 0 || !log_limit_pass(&said, clock_now_ns(), NULL))
 		return;
 	if (r < 0)
-		log_err("a link file cannot be understood, and %s", err);
+		log_err("a link file has an error, and longreachd %s", err);
 	else
-		log_warn("somebody removed the nft table inet longreach or the rules of `ip rule` at 89, which close all RoCE "
-		         "while a link file cannot be understood: they are put back [rules_changed]");
+		log_warn("another program removed the nft table inet longreach or the rules of `ip rule` at 89, which close "
+		         "all RoCE while a link file has an error: longreachd has put them back [rules_changed]");
 }
 
 static void on_rules(void *arg)
@@ -215,7 +215,7 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 	}
 	if (control_start(&d->looks, control_status_path(o->control_path, path), CONTROL_LOOKS, d->base, &d->sites, &user,
 	                  err) < 0)
-		log_warn("only root can ask for the status: %s", err);
+		log_warn("only root can read the status: %s", err);
 	if (o->metrics != NULL && exporter_start(&d->exporter, o->metrics, d->base, &d->sites, err) < 0) {
 		log_err("%s", err);
 		return -EINVAL;
@@ -271,7 +271,7 @@ static int turn(const struct daemon *d)
 
 	if (r == 0 && event_base_got_break(d->base))
 		return 0;
-	log_err("the event loop has ended by itself (%d): stopping with an error", r);
+	log_err("the event loop has ended without a signal (%d): stopping with an error", r);
 	return -EIO;
 }
 

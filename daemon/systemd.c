@@ -56,10 +56,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 			continue;
 		alive = false;
 		if (log_limit_pass(&w->said, clock_now_ns(), NULL))
-			log_err(
-			    "link %s: a worker has not made a turn since it was asked to: systemd's watchdog is not "
-			    "told that all is well",
-			    site_config(w->sites->list[i])->name);
+			log_err("link %s: a worker hangs: it has made no turn since the last check, so longreachd does "
+			        "not reset systemd's watchdog",
+			        site_config(w->sites->list[i])->name);
 	}
 	if (alive)
 		sd_notify(0, "WATCHDOG=1");

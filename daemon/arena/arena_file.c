@@ -236,21 +236,22 @@ int arena_file_set_aside(struct arena_file *f, const char *why, char *err, size_
 	int r;
 
 	if (count_set_aside(f) >= SET_ASIDE_MAX) {
-		snprintf(err, errlen,
-		         "%s: %s. %d files with that name and " ARENA_SET_ASIDE
-		         "* behind it were set aside already: keep what is wanted of them elsewhere, and remove them",
-		         f->path, why, SET_ASIDE_MAX);
+		snprintf(
+		    err, errlen,
+		    "%s: %s. %d files with that name and " ARENA_SET_ASIDE
+		    "* behind it were set aside already: move those that you need elsewhere, and remove the others",
+		    f->path, why, SET_ASIDE_MAX);
 		return -EMLINK;
 	}
 	r = rename_aside(f);
 	if (r < 0) {
-		snprintf(err, errlen, "%s: %s, and it cannot be renamed to be set aside: %s", f->path, why,
-		         strerror(-r));
+		snprintf(err, errlen, "%s: %s; longreachd cannot set the file aside, as it cannot rename it: %s",
+		         f->path, why, strerror(-r));
 		f->set_aside[0] = '\0';
 		return r;
 	}
-	log_err("%s: %s: packets that hosts believe delivered may be lost in it. It was set aside as %s, and the link "
-	        "begins with an empty buffer; remove that file when it is not wanted any more",
+	log_err("%s: %s: packets that hosts believe delivered may be lost. The file was set aside as %s, and the link "
+	        "begins with an empty buffer; remove the set-aside file when you no longer need it",
 	        f->path, why, f->set_aside);
 	arena_file_close(f, false);
 	return 0;
@@ -304,14 +305,15 @@ static int await_owner(const struct arena_file *f, const struct trailer *t, char
 	if (dead.fd < 0) /* no such process; or this kernel has no pidfd, and the lock alone counts */
 		return 0;
 	if (process_start(t->owner_pid) == t->owner_start && poll(&dead, 1, 0) == 0) {
-		log_notice("%s: waiting for process %u to end, which had it before", f->path, t->owner_pid);
+		log_notice("%s: waiting until process %u ends, which used this buffer before", f->path, t->owner_pid);
 		r = poll(&dead, 1, owner_wait_ms) == 1 ? 0 : -EBUSY;
 	}
 	close(dead.fd);
 	if (r < 0)
 		snprintf(err, errlen,
-		         "%s: process %u, which had it before, does not end, and its network cards may still write into it: look at "
-		         "/proc/%u/stack for what it waits for, and start this link again when it is gone",
+		         "%s: process %u, which used this buffer before, does not end, and its network cards may still "
+		         "write into the buffer: /proc/%u/stack shows what it waits for; start this link again when "
+		         "the process has ended",
 		         f->path, t->owner_pid, t->owner_pid);
 	return r;
 }
@@ -333,14 +335,14 @@ static int check_shape(const struct arena_file *f, const struct arena_file_param
 		return 0;
 	if (t->lanes != p->lanes && t->lanes != 0) {
 		snprintf(err, errlen,
-		         "%s: holds packets of a link with another Lanes= or other groups in [Host]; start with the "
-		         "configuration it was made with until it has drained, or remove the file and lose them",
+		         "%s: holds packets of a link with another Lanes= or other groups in [Host]: put the former "
+		         "values back until the buffer has drained, or remove the file and lose the packets",
 		         f->path);
 		return -EEXIST;
 	}
 	snprintf(err, errlen,
-	         "%s: holds packets of a link with Workers=%u, %llu bytes and MaxFlows %u per worker; start with the "
-	         "configuration it was made with until it has drained, or remove the file and lose them",
+	         "%s: holds packets of a link with Workers=%u, %llu bytes and MaxFlows %u per worker: put the former "
+	         "values back until the buffer has drained, or remove the file and lose the packets",
 	         f->path, t->nshards, (unsigned long long)t->len, t->max_flows);
 	return -EEXIST;
 }
@@ -362,7 +364,8 @@ static int take_room(struct arena_file *f, char *err, size_t errlen)
 		         (unsigned long long)((uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize >> 20));
 		return -ENOSPC;
 	}
-	return complain(f, err, errlen, "cannot take room (Directory= must be on tmpfs or hugetlbfs)");
+	return complain(f, err, errlen,
+	                "cannot allocate the buffer's memory (Directory= must be on tmpfs or hugetlbfs)");
 }
 
 /* Maps at a multiple of unit: chunks are naturally aligned and huge pages possible. */
@@ -474,13 +477,14 @@ static int look_at_existing(struct arena_file *f, const struct arena_file_params
 			r = await_owner(f, t, err, errlen);
 		return r < 0 ? r : 1;
 	case CONTENT_UNKNOWN:
-		return arena_file_set_aside(f, "its last page is none of a buffer, or was damaged", err, errlen);
+		return arena_file_set_aside(f, "its last page is not the last page of a buffer, or is damaged", err,
+		                            errlen);
 	case CONTENT_EMPTY:
 		break;
 	}
 	f->drained = t->magic == TRAILER_MAGIC;
 	if (unlink(f->path) < 0)
-		return complain(f, err, errlen, "cannot remove the empty buffer before it");
+		return complain(f, err, errlen, "cannot remove the empty buffer of an earlier start");
 	close_fd(f);
 	return 0;
 }
@@ -495,14 +499,14 @@ static int check_memory(const struct arena_file_params *p, char *err, size_t err
 	if (fs.f_type == HUGETLBFS_MAGIC || fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)
 		return 0;
 	if (p->on_disk) {
-		log_warn("%s: is on a file system that writes to a disk, and OnDisk=yes allows it: every packet of the "
-		         "hosts is written there, not encrypted",
+		log_warn("%s: is on a file system that writes to a disk, which OnDisk=yes allows: longreachd writes "
+		         "every packet of the hosts there, not encrypted",
 		         p->dir);
 		return 0;
 	}
 	snprintf(err, errlen,
-	         "%s: is not on hugetlbfs or tmpfs, and what hosts send would be written to a disk: is a mount missing? "
-	         "Mount one there, or name another Directory= in [Buffer] (OnDisk=yes allows it all the same)",
+	         "%s: is not on hugetlbfs or tmpfs: the hosts' packets would be written to a disk. Mount one of the "
+	         "two there, or name another Directory= in [Buffer] (OnDisk=yes allows a disk)",
 	         p->dir);
 	return -EMEDIUMTYPE;
 }
@@ -591,8 +595,8 @@ static int check_other(const char *path, char *err, size_t errlen)
 	close(fd);
 	if (full) {
 		snprintf(err, errlen,
-		         "%s: holds packets of a start with more Workers=; start with that number until it has "
-		         "drained, or remove the file and lose them",
+		         "%s: holds packets of a start with more Workers=: set the former Workers= until the buffer "
+		         "has drained, or remove the file and lose the packets",
 		         path);
 		return -EBUSY;
 	}

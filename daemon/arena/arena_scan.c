@@ -110,13 +110,13 @@ const char *stray_text(const struct arena_stray *s, char text[STRAY_TEXT_MAX])
 	if (s->kind == STRAY_SET_ASIDE)
 		snprintf(text, STRAY_TEXT_MAX,
 		         "%s: a damaged buffer of link %s that was set aside: packets that hosts believe delivered may "
-		         "have been lost with it; remove it when it is not wanted any more",
+		         "have been lost with it; remove the file when you no longer need it",
 		         s->path, s->link);
 	else
 		snprintf(text, STRAY_TEXT_MAX,
 		         "%s: holds packets that hosts believe delivered, of a link %s that has no link file with this "
-		         "Directory=: give the file %s.conf its name back until it has drained, or remove the buffer "
-		         "and lose them",
+		         "Directory=: put the link file %s.conf back until the buffer has drained, or remove the "
+		         "buffer and lose the packets",
 		         s->path, s->link, s->link);
 	return text;
 }

@@ -62,7 +62,7 @@ void page_lock_bind_node(void *at, size_t len, const char *ifname, const char *w
 	nodes = numa_allocate_nodemask();
 	numa_bitmask_setbit(nodes, (unsigned)node);
 	if (mbind(at, len, MPOL_PREFERRED, nodes->maskp, nodes->size + 1, 0) < 0)
-		log_warn("%s: cannot be placed on NUMA node %d: %s", what, node, strerror(errno));
+		log_warn("%s: the kernel does not place it on NUMA node %d: %s", what, node, strerror(errno));
 	numa_free_nodemask(nodes);
 }
 
@@ -95,7 +95,9 @@ static void take(struct page_lock *r, const struct page_lock_piece *p)
 		if (madvise(p->at + i, n, MADV_POPULATE_WRITE) < 0 && errno == EINVAL)
 			touch(p->at + i, n);
 		if (r->locks && mlock(p->at + i, n) < 0) {
-			log_warn("%s: its memory can be swapped out: %s (LimitMEMLOCK=)", r->what, strerror(errno));
+			log_warn("%s: its memory can be swapped out, as the kernel does not lock it: %s (raise "
+			         "LimitMEMLOCK= of the service)",
+			         r->what, strerror(errno));
 			r->locks = false;
 		}
 	}

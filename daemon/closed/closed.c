@@ -79,8 +79,8 @@ int closed_rest(const struct link_config *c, char *err, size_t errlen)
 	enum arena_debt debt = arena_file_debt(c->arena_dir, c->name);
 
 	if (debt == ARENA_OWES && log_limit_pass(&said, clock_now_ns(), NULL))
-		log_warn("link %s: packets that hosts believe delivered are in %s: all that the link takes stays closed "
-		         "between the prefixes until it has been started and drained",
+		log_warn("link %s: packets that hosts believe delivered are in %s: all traffic that the link takes "
+		         "stays closed between the prefixes until the link has been started and its buffer has drained",
 		         c->name, c->arena_dir);
 	closed_note_owed(&as_owed);
 	return privileged_steer_install(&as_owed, debt == ARENA_CLEAR ? STEER_AT_REST : STEER_RUNNING, err, errlen);
@@ -166,8 +166,8 @@ static void sweep(struct closing *c)
 	uint32_t n = arena_scan(c->claims, c->n, c->strays, STRAYS_MAX, &all);
 
 	if (!all) {
-		log_warn("whether links without a file owe packets is not known: there are more than %d buffers of none, or a "
-		         "directory of buffers cannot be read: whatever such links had closed stays closed",
+		log_warn("cannot tell whether links without a link file owe packets: more than %d buffers have no "
+		         "link, or a directory of buffers cannot be read: the rules of such links stay",
 		         STRAYS_MAX);
 		return;
 	}
@@ -206,7 +206,7 @@ int closed_apply(const struct site_sources *src, const struct closed_links *link
 	if (privileged_steer_all(all_closed, err, sizeof(err)) < 0)
 		say_failed(c, err);
 	else if (all_closed)
-		say(c, "until that is put right, no RoCE at all is forwarded by this machine");
+		say(c, "until that is corrected, this machine forwards no RoCE at all");
 	if (src->nfiles == 0 && !c->unlisted)
 		sweep(c);
 	if (c->unread)

@@ -153,8 +153,9 @@ int steer_watch_open(struct steer_watch **out, struct event_base *base, void (*f
 	w->rules = rtnl_rules_socket();
 	deaf = w->tables < 0 ? w->tables : w->rules < 0 ? w->rules : 0;
 	if (deaf < 0) {
-		log_warn("cannot hear of changes to the kernel's rules (%s): they are looked at every %d s", strerror(-deaf),
-		         LOOK_S);
+		log_warn(
+		    "the kernel does not report changes to its rules (%s): longreachd examines the rules every %d s",
+		    strerror(-deaf), LOOK_S);
 		w->look = event_new(base, -1, EV_PERSIST, on_look, w);
 	}
 	if ((deaf < 0 && (w->look == NULL || event_add(w->look, &every) < 0)) ||

@@ -139,11 +139,11 @@ static char *next_line(char *str, int num, void *stream)
 		from++;
 	len = (size_t)(eol - from);
 	if (memchr(from, '\0', len) != NULL) {
-		fail_at(p, p->line, "a byte 0: expected text");
+		fail_at(p, p->line, "has a byte 0: expected text");
 		len = 0;
 	} else if (len + 3 > (size_t)num) {
 		fail_at(p, p->line,
-		        "longer than %d characters: a list may be given in several lines, each with its key", num - 3);
+		        "longer than %d characters: write a long list in several lines, each with its key", num - 3);
 		len = 0;
 	} else if (!line_is_sound(p, from, len)) {
 		fail_at(p, p->line, "%s: expected [Section] or Key=value", quote(q, from, len));
@@ -187,7 +187,7 @@ static void fail_unknown(struct parser *p, const char *section, const char *name
 		        near != NULL ? "[" : "[Link], [Host], [Path], [Buffer], [Relay], [Export NAME], [Security] or [Tuning",
 		        near != NULL ? near : "", "]");
 	} else if (k != NULL) {
-		fail_at(p, p->line, "%s= stands in [%s]: expected it in [%s]", q, section, k->section);
+		fail_at(p, p->line, "%s= is in section [%s]: expected it in [%s]", q, section, k->section);
 	} else {
 		k = config_key_nearest(name);
 		if (k != NULL)
@@ -238,7 +238,7 @@ static void take_value(struct parser *p, const struct config_key *k, const char 
 	char why[CONFIG_WHY_MAX];
 
 	if (*given != 0 && !(k->flags & KEY_LIST)) {
-		fail_at(p, p->line, "%s= was given before, in line %u: expected it once", k->name, *given);
+		fail_at(p, p->line, "%s= is given in line %u too: expected it once", k->name, *given);
 		return;
 	}
 	if (*given == 0) {
@@ -292,7 +292,8 @@ static bool enter_path(struct parser *p, const char *section)
 	} else if (c->npaths == PATHS_MAX) {
 		fail_at(p, p->line, "[%s]: more than %d paths", section, PATHS_MAX);
 	} else if (c->npaths > 0 && (*name == '\0' || c->paths[0].name[0] == '\0')) {
-		fail_at(p, p->line, "[Path] stands beside [Path %s]: expected a name for each of several paths",
+		fail_at(p, p->line,
+		        "[Path] has no name, and there is [Path %s] too: expected a name for each of several paths",
 		        *name != '\0' ? name : c->paths[0].name);
 	} else {
 		snprintf(c->paths[c->npaths++].name, PATH_NAME_MAX, "%s", name);
@@ -495,7 +496,7 @@ static int parse_file(struct parser *p, const char *text, size_t len)
 	if (set_name(p) < 0)
 		return -EINVAL;
 	if (len > CONFIG_FILE_MAX) {
-		fail_at(p, 0, "longer than %d bytes: is it a link file?", CONFIG_FILE_MAX);
+		fail_at(p, 0, "longer than %d bytes: expected a link file", CONFIG_FILE_MAX);
 		return -EINVAL;
 	}
 	set_defaults(p->c);
@@ -657,8 +658,9 @@ bool config_reloadable(const struct link_config *from, const struct link_config 
 
 	if (!same_paths(from, to)) {
 		snprintf(err, CONFIG_ERR_MAX,
-		         "%s: paths cannot come or go while the link runs: `longreach restart %s` takes the file up", to->path,
-		         to->name);
+		         "%s: paths cannot be added or removed while the link runs: `longreach restart %s` takes the "
+		         "file up",
+		         to->path, to->name);
 		return false;
 	}
 	for (uint32_t i = 0; i < config_nkeys; i++) {

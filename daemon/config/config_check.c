@@ -93,7 +93,7 @@ static void check_engine(struct check *ck)
 	if (c->workers != 1)
 		blame(ck, "Workers", "is %u: Engine=dpdk has one queue for each device: expected 1", c->workers);
 	if (c->pfc != 0)
-		blame(ck, "Pfc", "pauses hosts before a ring of Engine=packet runs over: expected off");
+		blame(ck, "Pfc", "is for the receive ring of Engine=packet: expected off with Engine=dpdk");
 }
 
 #define WAN_DRIVER        "net_af_packet"
@@ -139,8 +139,8 @@ static void check_wan_device(struct check *ck, uint32_t path)
 		blame(ck, "WanDevice", "%.60s: expected iface= and the interface that has LocalAddress=", device);
 	for (uint32_t i = 0; i < ck->c->nlan_devices; i++)
 		if (strcmp(device, ck->c->lan_devices[i]) == 0)
-			blame(ck, "WanDevice", "%.60s is that of LanDevice=: expected another number behind " WAN_DRIVER,
-			      device);
+			blame(ck, "WanDevice",
+			      "%.60s is a device of LanDevice= too: expected another number after " WAN_DRIVER, device);
 	check_ring_frame(ck, device, ck->c->paths[path].mtu);
 }
 
@@ -241,7 +241,7 @@ static void check_path(struct check *ck, const struct path_config *c)
 	if (c->path_mtu > c->mtu)
 		blame(ck, "PathMTU", "is more than MTU=%u: expected at most that", c->mtu);
 	if (c->port == ROCE_PORT_TAKEN)
-		blame(ck, "Port", "4791 is RoCEv2 itself: expected another port, such as 4790");
+		blame(ck, "Port", "4791 is the port of RoCEv2: expected another port, such as 4790");
 }
 
 static void check_paths(struct check *ck)
@@ -267,11 +267,13 @@ static void check_relay_clients(struct check *ck)
 	char t[ADDR_TEXT_MAX];
 
 	if (c->relay && c->nrelay_allow > 0 && !config_relay_listens(c))
-		blame(ck, "RelayAllow", "is there, and no RelayListen=: expected both or neither");
+		blame(ck, "RelayAllow", "is given without RelayListen=: expected both or neither");
 	if (!config_relay_listens(c))
 		return;
 	if (c->nrelay_allow == 0)
-		blame(ck, "RelayListen", "without RelayAllow= lets nobody in: expected who may use which regions");
+		blame(ck, "RelayListen",
+		      "is given without RelayAllow=, so that no client may connect: expected RelayAllow= with hosts "
+		      "and their regions");
 	for (uint32_t i = 0; i < c->nrelay_allow; i++) {
 		const struct ip_prefix *p = &c->relay_allow[i].prefix;
 		bool inside = false;
@@ -287,7 +289,7 @@ static void check_relay_clients(struct check *ck)
 static void check_exports(struct check *ck)
 {
 	if (ck->c->nexports > 0 && !ck->c->relay)
-		blame(ck, "Enable", "is no, and there are exports: expected yes, or no [Export NAME]");
+		blame(ck, "Enable", "is no, and the file has [Export NAME]: expected Enable=yes, or no [Export NAME]");
 }
 
 static void check_workers(struct check *ck)
@@ -295,13 +297,15 @@ static void check_workers(struct check *ck)
 	const struct link_config *c = ck->c;
 
 	if (c->workers > c->lanes)
-		blame(ck, "Workers", "is more than Lanes=%u: a worker without a lane would idle", c->lanes);
+		blame(ck, "Workers",
+		      "is more than Lanes=%u: expected at most that, as a worker without a lane does nothing",
+		      c->lanes);
 	if (c->ncpus != 0 && c->ncpus != c->workers)
 		blame(ck, "CPUs", "names %u CPUs for Workers=%u: expected one for each", c->ncpus, c->workers);
 	for (uint32_t i = 0; i < c->ncpus; i++)
 		for (uint32_t j = 0; j < i; j++)
 			if (c->cpus[i] == c->cpus[j])
-				blame(ck, "CPUs", "names %d twice: two workers on one CPU only wait for each other",
+				blame(ck, "CPUs", "names %d twice: expected a CPU of its own for each worker",
 				      c->cpus[i]);
 	if (c->max_flows / c->workers < 16)
 		blame(ck, "MaxFlows", "is too little for Workers=%u: expected at least %u", c->workers,
@@ -315,11 +319,15 @@ static void check_times(struct check *ck)
 
 	if (c->keepalive_ns > c->dead_peer_ns / 2) {
 		units_write_time(t, sizeof(t), c->dead_peer_ns);
-		blame(ck, "Keepalive", "is more than half of DeadPeer=%s: one lost keepalive would cut the link", t);
+		blame(
+		    ck, "Keepalive",
+		    "is more than half of DeadPeer=%s: expected at most half, or one lost keepalive would cut the link",
+		    t);
 	}
 	if (c->lan_timeout_ns >= c->stall_ns) {
 		units_write_time(t, sizeof(t), c->stall_ns);
-		blame(ck, "LanTimeout", "is not below StallAfter=%s: a host would be given up before the first retry",
+		blame(ck, "LanTimeout",
+		      "is not below StallAfter=%s: expected less, or a host would be given up before the first retry",
 		      t);
 	}
 }
@@ -343,11 +351,11 @@ static void check_security(struct check *ck)
 		if (ck->bad[config_key_find("Security", bad_too[i]) - config_keys])
 			return;
 	if (given > 0 && c->psk_file[0] != '\0')
-		blame(ck, "PSKFile", "stands beside certificates: expected one of the two");
+		blame(ck, "PSKFile", "is given together with certificates: expected one of the two");
 	if (given == 0 && c->psk_file[0] == '\0')
 		blame(ck, "Encryption",
-		      "is %s, but there are no keys: `longreach keygen %s` makes them and says what to write "
-		      "here; or write Encryption=none if whoever is on the line may read and forge everything",
+		      "is %s, but the file names no keys: `longreach keygen %s` makes them and prints the lines to "
+		      "write here; or write Encryption=none if anybody on the line may read and forge everything",
 		      seal_cipher_name(c->encryption), c->name);
 	for (unsigned i = 0; i < 4 && given > 0 && c->psk_file[0] == '\0'; i++)
 		if (needed[i].text[0] == '\0')
@@ -450,7 +458,7 @@ static int check_pairs(const struct link_config *a, const struct link_config *b,
 int config_compatible(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX])
 {
 	if (strcmp(a->name, b->name) == 0) {
-		snprintf(err, CONFIG_ERR_MAX, "%.200s: %.200s is a link of the same name: expected another file name",
+		snprintf(err, CONFIG_ERR_MAX, "%.200s: %.200s has the same link name: expected another file name",
 		         b->path, a->path);
 		return -EINVAL;
 	}

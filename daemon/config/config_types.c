@@ -420,7 +420,7 @@ static int read_group(const struct config_key *k, void *field, const char *text,
 		value = g->gr_gid;
 	}
 	if (value == 0 || value >= UINT32_MAX) {
-		snprintf(why, CONFIG_WHY_MAX, "root may use it in any case: expected another group");
+		snprintf(why, CONFIG_WHY_MAX, "root may use the relay in any case: expected another group");
 		return -EINVAL;
 	}
 	gid = (uint32_t)value;
@@ -522,7 +522,7 @@ static int read_device(const struct config_key *k, void *field, const char *text
 }
 
 const struct config_type type_device = {
-    .expected = "a PCI address, or a driver of DPDK and a number, with what it is told behind commas",
+    .expected = "a PCI address, or a driver of DPDK and a number, with its arguments after commas",
     .read = read_device,
     .write = write_text,
     .commas = true};
@@ -569,7 +569,7 @@ static int read_address(const struct config_key *k, void *field, const char *tex
 	}
 	if (addr_is_link_local(&a)) {
 		snprintf(why, CONFIG_WHY_MAX,
-		         "link-local addresses name no machine across a WAN: expected a routable one");
+		         "is link-local, and a WAN does not route such addresses: expected a routable one");
 		return -EINVAL;
 	}
 	memcpy(field, &a, sizeof(a));
@@ -613,7 +613,7 @@ static int read_prefix(const struct config_key *k, void *field, const char *text
 	addr_mask(&cut);
 	if (!ip_addr_eq(&cut.addr, &p.addr)) {
 		addr_write_prefix(&cut, meant, sizeof(meant));
-		snprintf(why, CONFIG_WHY_MAX, "bits behind the prefix are set: did you mean %s?", meant);
+		snprintf(why, CONFIG_WHY_MAX, "address bits after the prefix length are set: expected %s", meant);
 		return -EINVAL;
 	}
 	if (addr_prefix_swallows_ip4(&p)) {
@@ -646,7 +646,8 @@ static int read_host_group(const struct config_key *k, void *field, const char *
 		size_t len = strcspn(text, "+");
 
 		if (g.n == HOST_GROUP_ADDRESSES) {
-			snprintf(why, CONFIG_WHY_MAX, "at most %d addresses: name one of them again in another group",
+			snprintf(why, CONFIG_WHY_MAX,
+			         "more than %d addresses: split the group, with one address in both parts",
 			         HOST_GROUP_ADDRESSES);
 			return -EINVAL;
 		}
@@ -658,7 +659,7 @@ static int read_host_group(const struct config_key *k, void *field, const char *
 			return -EINVAL;
 		for (uint32_t i = 0; i < g.n; i++)
 			if (ip_addr_eq(&g.addr[i], &g.addr[g.n])) {
-				snprintf(why, CONFIG_WHY_MAX, "%s is there twice", one);
+				snprintf(why, CONFIG_WHY_MAX, "%s is given twice: expected it once", one);
 				return -EINVAL;
 			}
 		g.n++;
@@ -711,7 +712,8 @@ static int read_relay_allow(const struct config_key *k, void *field, const char 
 	if (a.access == 0)
 		return -EINVAL;
 	if (strcspn(colon + 1, "*") + 1 < len) {
-		snprintf(why, CONFIG_WHY_MAX, "a * stands at the end of a region's name");
+		snprintf(why, CONFIG_WHY_MAX,
+		         "* is not the last character: expected a region's name that may end in *");
 		return -EINVAL;
 	}
 	memcpy(a.name, colon + 1, len);
@@ -755,7 +757,7 @@ static int read_pair_mode(const struct config_key *k, void *field, const char *t
 	*mode++ = '\0';
 	memset(&pm, 0, sizeof(pm));
 	if (!mode_of(mode, &pm.mode)) {
-		snprintf(why, CONFIG_WHY_MAX, "the mode is %s", type_ack_mode.expected);
+		snprintf(why, CONFIG_WHY_MAX, "the mode is wrong: expected %s", type_ack_mode.expected);
 		return -EINVAL;
 	}
 	r = read_prefix(k, &pm.local, buf, why);

@@ -83,12 +83,14 @@ static bool check_directory(const struct link_config *c, struct config_reading *
 	int e = machine_fs_read(c->arena_dir, fs);
 
 	if (e == -ENOTDIR) {
-		config_blame(r, c, "Directory", 0, "is no directory: expected a mount of hugetlbfs or tmpfs");
+		config_blame(r, c, "Directory", 0,
+		             "is no directory: expected a directory on a mount of hugetlbfs or tmpfs");
 		return false;
 	}
 	if (e < 0) {
 		config_blame(r, c, "Directory", 0,
-		             "is not there, nor is the folder above it (%s): expected a mount of hugetlbfs or tmpfs",
+		             "cannot be opened, nor can its parent directory (%s): expected a directory on a mount of "
+		             "hugetlbfs or tmpfs",
 		             strerror(-e));
 		return false;
 	}
@@ -96,8 +98,8 @@ static bool check_directory(const struct link_config *c, struct config_reading *
 		return true;
 	if (!c->arena_on_disk)
 		config_blame(r, c, "Directory", 0,
-		             "is not on hugetlbfs or tmpfs, and what hosts send would be written to a disk: is a mount "
-		             "missing? Expected a mount of one of the two, or OnDisk=yes");
+		             "is not on hugetlbfs or tmpfs, so the hosts' packets would be written to a disk: expected "
+		             "a mount of one of the two there, or OnDisk=yes");
 	return true;
 }
 
@@ -111,8 +113,8 @@ static void check_size(const struct link_config *c, struct config_reading *r, co
 	units_show_bytes(t[3], (double)link_plan_arena_bytes(c, link_plan_rtt_ns(c)));
 	if (fs->kind != MACHINE_FS_DISK && memory != 0 && wanted > memory)
 		config_blame(r, c, "Size", 0,
-		             "the buffer takes %s, and this machine has %s of memory: expected less; `auto` is %s for "
-		             "Rate= and Distance=",
+		             "the buffer takes %s, and this machine has %s of memory: expected less; Size=auto is %s "
+		             "with this Rate= and Distance=",
 		             t[0], units_show_bytes(t[1], (double)memory), t[3]);
 	else if (fs->total_bytes != 0 && wanted > fs->total_bytes)
 		config_blame(r, c, "Size", 0,

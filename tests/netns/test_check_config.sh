@@ -96,7 +96,7 @@ check "a remote prefix that contains the WAN's addresses" refused 's|^RemotePref
 check "an MTU beyond that of the interface" refused_here_only 's|^MTU=.*|MTU=9216|' MTU 'is more than the MTU of wan0, 9000'
 check "a directory on a disk" refused_here_only 's|^Directory=.*|Directory=/var/tmp|' Directory 'is not on hugetlbfs or tmpfs'
 check "a directory that is not there" refused_here_only 's|^Directory=.*|Directory=/nowhere/at/all|' Directory \
-	'is not there, nor is the folder above it'
+	'cannot be opened, nor can its parent directory'
 check "a file as directory" refused_here_only 's|^Directory=.*|Directory=/etc/passwd|' Directory 'is no directory'
 check "more than the machine's memory" refused_here_only 's|^Size=.*|Size=4TiB|' Size 'of memory: expected less'
 mkdir -p "$LAB_SHM/b" && mount -t tmpfs -o size=16M none "$LAB_SHM/b"

@@ -350,7 +350,7 @@ all_flushed() {
 	all_is_closed || why "all RoCE is not closed" || return
 	sleep 0.3 # the daemon has heard of it
 	all_comes_back || return
-	grep -q 'table inet longreach.*put back' "$LAB_DIR/a/log" || why "the log says nothing" || return
+	grep -q 'table inet longreach.*put them back' "$LAB_DIR/a/log" || why "the log says nothing" || return
 	mv "$path.saved" "$path"
 	lab_close a || why "--close: $(tail -1 "$LAB_DIR/close.log")" || return
 	sleep 0.5

@@ -380,10 +380,10 @@ clock_is_set() {
 	finds a clock_set clocks_apart || return
 	[[ $NOTE = *"set back by 100 s"* ]] || why "$NOTE" || return
 	finds a clocks_apart clock_set || return
-	[[ $NOTE = *"this one is behind"* ]] || why "$NOTE" || return
+	[[ $NOTE = *"this edge's clock is behind"* ]] || why "$NOTE" || return
 	sleep 8
 	finds b clocks_apart || return
-	[[ $NOTE = *"this one is ahead"* ]] || why "$NOTE" || return
+	[[ $NOTE = *"this edge's clock is ahead"* ]] || why "$NOTE" || return
 	lab_clock a 0
 	lab_daemon_alone
 	relink

@@ -33,7 +33,7 @@ zero_bytes() { # file offset
 
 said_set_aside() {
 	[ "$(lab_status a '.links[0].events.arena_set_aside')" = 1 ] || why "no event arena_set_aside" || return
-	grep -q 'It was set aside as' "$LAB_DIR/a/log" || why "the log does not say it" || return
+	grep -q 'The file was set aside as' "$LAB_DIR/a/log" || why "the log does not say it" || return
 	[ "$(lab_status a '.stray_buffers | map(select(.kind == "set_aside")) | length')" = 1 ] ||
 		why "status does not name it" || return
 	lab_client a status | grep -q 'was set aside' || why "the table does not name it"
@@ -72,7 +72,7 @@ renamed() {
 	grep -q "$ARENA: holds packets that hosts believe delivered" "$LAB_DIR/a/log" || why "the log is silent" || return
 	[ "$(lab_status a '.stray_buffers[0].kind')" = unclaimed ] || why "status is silent" || return
 	! lab_client a status --check 2>"$LAB_DIR/check.err" || why "--check says that all is well" || return
-	grep -q "give the file link.conf its name back" "$LAB_DIR/check.err" || why "--check does not say what to do" || return
+	grep -q "put the link file link.conf back" "$LAB_DIR/check.err" || why "--check does not say what to do" || return
 	lab_client a reload | grep -q "$ARENA: holds packets" || why "reload is silent" || return
 	lab_edge_stop a
 	lab_edge_start a

@@ -60,7 +60,7 @@ worker_hangs() {
 	after=$(fed)
 	wait $holder
 	[ "$after" = "$before" ] || why "fed $((after - before)) times while a worker hung" || return
-	grep -q 'a worker has not made a turn' "$LAB_DIR/a/log" || why "the log says nothing" || return
+	grep -q 'a worker hangs' "$LAB_DIR/a/log" || why "the log says nothing" || return
 	sleep 1
 	before=$(fed)
 	sleep 2
@@ -91,7 +91,7 @@ loop_ends() {
 	unset "LAB_EDGE_PID[a]"
 	NOTE="status $status"
 	[ $status = 1 ] || why "$NOTE" || return
-	grep -q 'the event loop has ended by itself' "$LAB_DIR/a/log" || why "the log says: $(tail -1 "$LAB_DIR/a/log")"
+	grep -q 'the event loop has ended without a signal' "$LAB_DIR/a/log" || why "the log says: $(tail -1 "$LAB_DIR/a/log")"
 }
 
 lab_up

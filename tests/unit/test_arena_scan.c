@@ -89,11 +89,11 @@ static void scan__names_what_nobody_will_drain(void **state)
 	assert_string_equal(found[0].link, "a.left");
 	assert_int_equal(found[0].kind, STRAY_UNCLAIMED);
 	assert_true(found[0].bytes > 4 << 20);
-	assert_non_null(strstr(stray_text(&found[0], text), "give the file a.left.conf its name back"));
+	assert_non_null(strstr(stray_text(&found[0], text), "put the link file a.left.conf back"));
 	assert_string_equal(found[1].link, "garbage");
 	assert_string_equal(found[2].link, "mine");
 	assert_int_equal(found[2].kind, STRAY_SET_ASIDE);
-	assert_non_null(strstr(stray_text(&found[2], text), "remove it when it is not wanted"));
+	assert_non_null(strstr(stray_text(&found[2], text), "remove the file when you no longer need it"));
 	arena_file_close(&running, true);
 }
 

@@ -82,7 +82,7 @@ static void status__check_names_a_file_that_is_not_in_force(void **state)
 	assert_string_equal(text, "");
 	teardown(NULL);
 	assert_true(well("{\"links\":[{\"name\":\"tokyo\",\"state\":\"up\",\"restart_needed\":\"Size= was changed\"}]}"));
-	assert_string_equal(text, "longreach: link tokyo: its file is not in force: Size= was changed\n");
+	assert_string_equal(text, "longreach: link tokyo: its link file is not in force: Size= was changed\n");
 }
 
 #define TOKYO "\"name\":\"tokyo\",\"state\":\"up\",\"workers\":4"

@@ -196,7 +196,7 @@ static void config_parse__every_key_refuses_a_bad_value(void **state)
 	refuses_line("Link", "LocalPrefix=10.1/16",
 	             "LocalPrefix=10.1/16: expected prefixes such as 10.1.0.0/16 or 2001:db8:1::/48");
 	refuses_line("Link", "LocalPrefix=10.9.0.1/16",
-	             "LocalPrefix=10.9.0.1/16: bits behind the prefix are set: did you mean 10.9.0.0/16?");
+	             "LocalPrefix=10.9.0.1/16: address bits after the prefix length are set: expected 10.9.0.0/16");
 	refuses_line("Link", "RemotePrefix=10.9.0.0/33",
 	             "RemotePrefix=10.9.0.0/33: expected prefixes such as 10.1.0.0/16 or 2001:db8:1::/48");
 	refuses_line("Link", "RemotePrefix=::/0",
@@ -206,19 +206,19 @@ static void config_parse__every_key_refuses_a_bad_value(void **state)
 	             "PairAckMode=10.1.4.0/24=host: expected LOCAL~REMOTE=MODE such as "
 	             "10.1.4.0/24~10.2.4.0/24=host");
 	refuses_line("Link", "PairAckMode=10.1.4.0/24~10.2.4.0/24=fast",
-	             "PairAckMode=10.1.4.0/24~10.2.4.0/24=fast: the mode is near, far or host");
+	             "PairAckMode=10.1.4.0/24~10.2.4.0/24=fast: the mode is wrong: expected near, far or host");
 	refuses_line(
 	    "Link", "PairAckMode=10.1.4.1/24~10.2.4.0/24=host",
-	    "PairAckMode=10.1.4.1/24~10.2.4.0/24=host: bits behind the prefix are set: did you mean 10.1.4.0/24?");
+	    "PairAckMode=10.1.4.1/24~10.2.4.0/24=host: address bits after the prefix length are set: expected 10.1.4.0/24");
 	refuses_line("Link", "PairAckMode=10.7.4.0/24~10.2.4.0/24=host",
 	             "PairAckMode= 10.7.4.0/24 has no address of LocalPrefix=");
 	refuses_line("Host", "Group=10.1.0.2", "Group=10.1.0.2: expected ADDRESS+ADDRESS such as 10.1.0.2+10.1.8.2");
-	refuses_line("Host", "Group=10.1.0.2+10.1.0.2", "Group=10.1.0.2+10.1.0.2: 10.1.0.2 is there twice");
+	refuses_line("Host", "Group=10.1.0.2+10.1.0.2", "Group=10.1.0.2+10.1.0.2: 10.1.0.2 is given twice: expected it once");
 	refuses_line("Host", "Group=10.1.0.2+", "Group=10.1.0.2+: expected ADDRESS+ADDRESS such as 10.1.0.2+10.1.8.2");
 	refuses_line(
 	    "Host", "Group=10.1.0.1+10.1.0.2+10.1.0.3+10.1.0.4+10.1.0.5",
-	    "Group=10.1.0.1+10.1.0.2+10.1.0.3+10.1.0.4+10.1.0.5: at most 4 addresses: name one of them again in "
-	    "another group");
+	    "Group=10.1.0.1+10.1.0.2+10.1.0.3+10.1.0.4+10.1.0.5: more than 4 addresses: split the group, with "
+	    "one address in both parts");
 	refuses_line("Host", "Group=10.1.0.2+10.9.0.2",
 	             "Group= 10.9.0.2 is neither in LocalPrefix= nor in RemotePrefix=");
 	refuses_line("Host", "Group=10.1.0.2+10.2.0.2", "Group= 10.2.0.2 is not at the same site as the others");
@@ -257,8 +257,8 @@ static void config_parse__refuses_bad_path(void **state)
 	refuses_text(LINK_PART "[Path]\nRemoteAddress=224.0.0.1\n",
 	             "6: RemoteAddress=224.0.0.1: expected the address of one machine");
 	refuses_text(LINK_PART "[Path]\nRemoteAddress=fe80::1\n",
-	             "6: RemoteAddress=fe80::1: link-local addresses name no machine across a WAN: expected a routable "
-	             "one");
+	             "6: RemoteAddress=fe80::1: is link-local, and a WAN does not route such addresses: expected a "
+	             "routable one");
 }
 
 static void config_parse__missing_keys(void **state)
@@ -276,13 +276,13 @@ static void config_parse__unknown_and_duplicate_keys(void **state)
 	refuses_line("Link", "LocalPrefx=10.0.0.0/8", "LocalPrefx= is not a key: did you mean LocalPrefix= in [Link]?");
 	refuses_line("Link", "ackmode=near", "ackmode= is not a key: did you mean AckMode= in [Link]?");
 	refuses_line("Link", "Mtu=9000", "Mtu= is not a key: did you mean MTU= in [Path]?");
-	refuses_line("Link", "MTU=9000", "MTU= stands in [Link]: expected it in [Path]");
+	refuses_line("Link", "MTU=9000", "MTU= is in section [Link]: expected it in [Path]");
 	refuses_line("Link", "Colour=red", "Colour= is not a key of [Link]: longreach.conf(5) lists them");
 	refuses_line("Pth", "Rate=1G", "[Pth] is not a section: expected [Path]");
 	refuses_line("Nonsense", "Rate=1G",
 	             "[Nonsense] is not a section: expected [Link], [Host], [Path], [Buffer], [Relay], [Export NAME], "
 	        "[Security] or [Tuning]");
-	refuses_line("Path", "Rate=40G", "Rate= was given before, in line 8: expected it once");
+	refuses_line("Path", "Rate=40G", "Rate= is given in line 8 too: expected it once");
 	refuses_text("Rate=40G\n", "1: Rate=: expected a section such as [Link] before the first key");
 }
 
@@ -298,18 +298,19 @@ static void config_parse__rules_between_keys(void **state)
 	             "7: RemoteAddress= is LocalAddress= too: expected the address of the other edge");
 	refuses_text(LINK_PART "[Path]\nLocalAddress=192.0.2.1\nRemoteAddress=2001:db8::1\nRate=1G\n",
 	             "7: RemoteAddress= and LocalAddress= are of different families: expected both IPv4 or both IPv6");
-	refuses_line("Path", "Port=4791", "Port= 4791 is RoCEv2 itself: expected another port, such as 4790");
-	refuses_text(MINIMAL "[Link]\nWorkers=4\nLanes=2\n",
-	             "12: Workers= is more than Lanes=2: a worker without a lane would idle");
+	refuses_line("Path", "Port=4791", "Port= 4791 is the port of RoCEv2: expected another port, such as 4790");
+	refuses_text(
+	    MINIMAL "[Link]\nWorkers=4\nLanes=2\n",
+	    "12: Workers= is more than Lanes=2: expected at most that, as a worker without a lane does nothing");
 	refuses_line("Link", "CPUs=1 2", "CPUs= names 2 CPUs for Workers=1: expected one for each");
 	refuses_text(MINIMAL "[Link]\nWorkers=2\nCPUs=3 3\n",
-	             "13: CPUs= names 3 twice: two workers on one CPU only wait for each other");
+	             "13: CPUs= names 3 twice: expected a CPU of its own for each worker");
 	refuses_text(MINIMAL "[Link]\nWorkers=4\n[Buffer]\nMaxFlows=32\n",
 	             "14: MaxFlows= is too little for Workers=4: expected at least 64");
 	refuses_line("Tuning", "Keepalive=1500ms",
-	             "Keepalive= is more than half of DeadPeer=2s: one lost keepalive would cut the link");
+	             "Keepalive= is more than half of DeadPeer=2s: expected at most half, or one lost keepalive would cut the link");
 	refuses_line("Tuning", "LanTimeout=500ms",
-	             "LanTimeout= is not below StallAfter=500ms: a host would be given up before the first retry");
+	             "LanTimeout= is not below StallAfter=500ms: expected less, or a host would be given up before the first retry");
 }
 
 #define TWO_PATHS                                                                                                      \
@@ -353,9 +354,10 @@ static void config_parse__several_paths_refused(void **state)
 	char text[4096];
 
 	(void)state;
-	refuses_text(TWO_PATHS SECURITY "[Path]\nRate=1G\n",
-	             "16: [Path] stands beside [Path south]: expected a name for each of several paths");
-	refuses_text(TWO_PATHS "Rate=1G\n" SECURITY, "13: Rate= was given before, in line 12: expected it once");
+	refuses_text(
+	    TWO_PATHS SECURITY "[Path]\nRate=1G\n",
+	    "16: [Path] has no name, and there is [Path south] too: expected a name for each of several paths");
+	refuses_text(TWO_PATHS "Rate=1G\n" SECURITY, "13: Rate= is given in line 12 too: expected it once");
 	refuses_text(TWO_PATHS "[Path x]\nRate=1G\n" SECURITY,
 	             " [Path x] LocalAddress= is missing: expected an IPv4 or IPv6 address such as 192.0.2.1");
 	refuses_text(TWO_PATHS "[Path a/b]\nRate=1G\n" SECURITY,
@@ -406,9 +408,10 @@ static void config_parse__exports(void **state)
 	refuses_text(RELAYED "[Export a]\nPath=srv\n", "14: Path=srv: expected a path that begins with /");
 	refuses_text(RELAYED "[Export a]\nMode=rw\n", "14: Mode=rw: expected read or write");
 	refuses_text(RELAYED "[Export a]\nUser=nobody-of-that-name\n", "14: User=nobody-of-that-name: no such user on this machine");
-	refuses_text(RELAYED "[Export a]\nPath=/a\nPath=/b\n", "15: Path= was given before, in line 14: expected it once");
-	refuses_text(MINIMAL "[Export a]\nPath=/srv\nUser=root\n",
-	             " [Relay] Enable= is no, and there are exports: expected yes, or no [Export NAME]");
+	refuses_text(RELAYED "[Export a]\nPath=/a\nPath=/b\n", "15: Path= is given in line 14 too: expected it once");
+	refuses_text(
+	    MINIMAL "[Export a]\nPath=/srv\nUser=root\n",
+	    " [Relay] Enable= is no, and the file has [Export NAME]: expected Enable=yes, or no [Export NAME]");
 	for (int i = 0; i <= EXPORTS_MAX; i++)
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "[Export e%d]\nUser=root\n", i);
 	refuses_text(text, "46: [Export e16]: more than 16 exports");
@@ -430,7 +433,7 @@ static void config_reloadable__paths(void **state)
 	to = from;
 	to.npaths = 1;
 	assert_false(config_reloadable(&from, &to, err));
-	assert_non_null(strstr(err, "paths cannot come or go"));
+	assert_non_null(strstr(err, "paths cannot be added or removed"));
 }
 
 static void config_parse__syntax(void **state)
@@ -478,7 +481,7 @@ static void config_parse_all__tells_all(void **state)
 	    "12: Rate=fast: expected a bit rate such as 10G, 400G or 2.5Gbit/s",
 	    " [Path] RemoteAddress= is missing: expected an IPv4 or IPv6 address such as 192.0.2.1",
 	    "4: RemotePrefix= 10.1.2.0/24 overlaps LocalPrefix=10.1.0.0/16: a host is at one site only",
-	    "16: Keepalive= is more than half of DeadPeer=2s: one lost keepalive would cut the link",
+	    "16: Keepalive= is more than half of DeadPeer=2s: expected at most half, or one lost keepalive would cut the link",
 	};
 	struct link_config c;
 
@@ -529,14 +532,13 @@ static void config_parse__hostile_bytes(void **state)
 
 	(void)state;
 	assert_int_equal(config_parse("x.conf", with_nul, sizeof(with_nul) - 1, &c, err), -EINVAL);
-	assert_string_equal(err, "x.conf:" NEXT_LINE ": a byte 0: expected text");
+	assert_string_equal(err, "x.conf:" NEXT_LINE ": has a byte 0: expected text");
 	memset(text, 'a', sizeof(text));
 	assert_int_equal(config_parse("x.conf", text, 5000, &c, err), -EINVAL);
-	assert_string_equal(err,
-	                    "x.conf:1: longer than 197 characters: a list may be given in several lines, each with "
-	                    "its key");
+	assert_string_equal(
+	    err, "x.conf:1: longer than 197 characters: write a long list in several lines, each with its key");
 	assert_int_equal(config_parse("x.conf", text, sizeof(text), &c, err), -EINVAL);
-	assert_string_equal(err, "x.conf: longer than 65536 bytes: is it a link file?");
+	assert_string_equal(err, "x.conf: longer than 65536 bytes: expected a link file");
 	refuses_line("Link", "LanPort=eth\v3",
 	             "LanPort=eth?3: expected the name of a network interface, such as enp1s0f0");
 	refuses_line("Link", "LocalPrefix=\x01\x1b[2J",
@@ -809,17 +811,15 @@ static void security__keys_or_none(void **state)
 	assert_int_equal(c.encryption, SEAL_CHACHA20_POLY1305);
 	accepts(MINIMAL, &c);
 	assert_int_equal(c.encryption, SEAL_NONE);
-	refuses_text(LINK_PART PATH_PART,
-	             " [Security] Encryption= is aes-256-gcm, but there are no keys: `longreach keygen site-b` makes "
-	             "them and says "
-	             "what to write here; or write Encryption=none if whoever is on the line may read and forge "
-	             "everything");
+	refuses_text(LINK_PART PATH_PART, " [Security] Encryption= is aes-256-gcm, but the file names no keys: "
+	                                  "`longreach keygen site-b` makes them and prints the lines to write here; or "
+	                                  "write Encryption=none if anybody on the line may read and forge everything");
 	refuses_text(LINK_PART PATH_PART KEYS(HAS_CERTIFICATE, HAS_KEY, HAS_CA, ""),
 	             " [Security] PeerName= is missing: certificates need Certificate=, Key=, CA= and PeerName=");
 	refuses_text(LINK_PART PATH_PART KEYS(HAS_CERTIFICATE, "", HAS_CA, HAS_NAME),
 	             " [Security] Key= is missing: certificates need Certificate=, Key=, CA= and PeerName=");
 	refuses_text(LINK_PART PATH_PART KEYS(HAS_CERTIFICATE, HAS_KEY, HAS_CA, HAS_NAME) "PSKFile=/k/psk\n",
-	             "14: PSKFile= stands beside certificates: expected one of the two");
+	             "14: PSKFile= is given together with certificates: expected one of the two");
 }
 
 /* Part of the message, which is longer than what matters here. */
@@ -880,7 +880,7 @@ static void config_check__wan_device(void **state)
 	refuses_because("Engine=dpdk\nLanDevice=net_null0\nWanDevice=net_af_packet1,iface=eth3,framesz=1568",
 	                "expected framesz=1584 or more");
 	refuses_because("Engine=dpdk\nLanDevice=net_af_packet1,iface=eth3\nWanDevice=net_af_packet1,iface=eth3",
-	                "is that of LanDevice=");
+	                "is a device of LanDevice= too");
 	assert_true(config_device_word(device, "iface", value, sizeof(value)));
 	assert_string_equal(value, "eth3");
 	assert_true(config_device_word(device, "framesz", value, sizeof(value)));

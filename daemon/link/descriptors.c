@@ -39,10 +39,11 @@ int descriptors_take(const struct link_config *c, char err[CONFIG_ERR_MAX])
 	if (getrlimit(RLIMIT_NOFILE, &now) == 0 && now.rlim_cur < want) {
 		next = (struct rlimit){.rlim_cur = want, .rlim_max = now.rlim_max < want ? want : now.rlim_max};
 		if (setrlimit(RLIMIT_NOFILE, &next) < 0) {
-			snprintf(err, CONFIG_ERR_MAX,
-			         "the links need up to %" PRIu64 " open files, and the limit of %" PRIu64
-			         " cannot be raised: %s; LimitNOFILE= of the service, or fewer Lanes= or SourcePorts=",
-			         want, (uint64_t)now.rlim_max, strerror(errno));
+			snprintf(
+			    err, CONFIG_ERR_MAX,
+			    "the links need up to %" PRIu64 " open files, and the limit of %" PRIu64
+			    " cannot be raised: %s; raise LimitNOFILE= of the service, or lower Lanes= or SourcePorts=",
+			    want, (uint64_t)now.rlim_max, strerror(errno));
 			return -EMFILE;
 		}
 	}

@@ -69,7 +69,7 @@ static int keep_foreign(const char *path, int fd)
 	snprintf(old, sizeof(old), "%s.old", path);
 	if (rename(path, old) < 0)
 		return -1;
-	log_warn("%s: is no record of failed flows that this version knows: kept as %s", path, old);
+	log_warn("%s: is not a record of failed flows of this version: kept as %s", path, old);
 	return open_file(path);
 }
 
@@ -183,12 +183,12 @@ void failed_record_write(struct failed_record *r)
 	if (e == 0)
 		e = write_due(r);
 	if (e < 0 && !r->failing)
-		log_err("%s: cannot be written: %s: flows that fail are named by `longreach failed` from memory, the last %d "
-		        "of them; tried again every second",
+		log_err("%s: cannot be written: %s: `longreach failed` names the last %d failed flows from memory; "
+		        "longreachd tries to write again every second",
 		        r->path, strerror(-e), FAILED_RECORD_MAX);
 	if (e == 0 && r->failing)
-		log_notice("%s: can be written again: %" PRIu64 " failed flows that had waited are in it, %" PRIu64
-		           " others had to make room",
+		log_notice("%s: can be written again: longreachd has added %" PRIu64
+		           " waiting failed flows to it; %" PRIu64 " others are lost",
 		           r->path, n, r->unwritten);
 	r->failing = e < 0;
 	r->due = e < 0;
@@ -211,8 +211,8 @@ void failed_record_close(struct failed_record *r)
 		return;
 	failed_record_write(r);
 	if (failed_record_waiting(r) > 0)
-		log_err("%s: cannot be written: the names of %" PRIu64 " failed flows end with this process; %" PRIu64
-		        " more had to make room before",
+		log_err("%s: cannot be written: the names of %" PRIu64
+		        " failed flows are lost with this process; %" PRIu64 " more were lost before",
 		        r->path, failed_record_waiting(r), r->unwritten);
 	if (r->fd >= 0)
 		close(r->fd);

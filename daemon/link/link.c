@@ -91,10 +91,10 @@ static void hint_forwarding(const struct link_config *c)
 	int on = 1;
 
 	if (f && fscanf(f, "%d", &on) == 1 && !on)
-		log_at(
-		    config_barrier(c) != BARRIER_OFF ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
-		    "link %s: net.ipv4.ip_forward is 0: RoCE is carried, other traffic of the hosts is not forwarded",
-		    c->name);
+		log_at(config_barrier(c) != BARRIER_OFF ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
+		       "link %s: net.ipv4.ip_forward is 0: the link carries RoCE, and the kernel forwards no other "
+		       "traffic of the hosts",
+		       c->name);
 	if (f)
 		fclose(f);
 }

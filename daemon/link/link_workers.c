@@ -241,7 +241,7 @@ static void say_lost_events(struct link *l)
 		lost += worker_events_lost(l->worker[i]);
 	if (lost == l->events_lost_said)
 		return;
-	log_warn("link %s: %llu events came too fast to be reported", l->config.name,
+	log_warn("link %s: %llu events are not in the log: they came faster than longreachd reads them", l->config.name,
 	         (unsigned long long)(lost - l->events_lost_said));
 	l->events_lost_said = lost;
 }
@@ -324,8 +324,8 @@ void link_tell_workers(struct link *l)
 		}
 		l->untold++;
 		if (!said)
-			log_err("link %s: worker %u of %u does not take the new configuration and keeps the old one: it is given it "
-			        "again every second",
+			log_err("link %s: worker %u of %u does not take the new configuration and keeps the old one: "
+			        "longreachd hands the new one over again every second",
 			        l->config.name, i + 1, l->nworkers);
 	}
 	if (said && l->untold == 0)
@@ -377,7 +377,7 @@ int link_session(struct link *l, const struct proxy_session *s, const struct sea
 			cmd.keys = make_keys(l, tx, SEAL_TX, i);
 		if ((!tx || cmd.keys) && worker_command(l->worker[i], &cmd))
 			continue;
-		snprintf(err, CONFIG_ERR_MAX, "worker %u of %u is left without a session: %s", i + 1, l->nworkers,
+		snprintf(err, CONFIG_ERR_MAX, "worker %u of %u has no session: %s", i + 1, l->nworkers,
 		         tx && !cmd.keys ? "no memory for its keys" : "it takes no commands");
 		seal_keys_free(cmd.keys);
 		r = -EAGAIN;
@@ -400,7 +400,7 @@ int link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial, 
 
 		if (cmd.keys && worker_command(l->worker[i], &cmd))
 			continue;
-		snprintf(err, CONFIG_ERR_MAX, "worker %u of %u cannot open what the other edge is about to send: %s", i + 1,
+		snprintf(err, CONFIG_ERR_MAX, "worker %u of %u cannot open the other edge's next datagrams: %s", i + 1,
 		         l->nworkers, cmd.keys ? "it takes no commands" : "no memory for the keys");
 		seal_keys_free(cmd.keys);
 		r = -EAGAIN;
@@ -472,8 +472,8 @@ static int follow_port(struct link *l, uint32_t port, char err[CONFIG_ERR_MAX])
 	l->rebind_error = 0;
 	if (!rebind(l, port, ifindex))
 		return 0;
-	snprintf(err, CONFIG_ERR_MAX, "LAN port %s: is made anew and not taken up yet%s%s", ifname, error ? ": " : "",
-	         error ? strerror(-error) : "");
+	snprintf(err, CONFIG_ERR_MAX, "LAN port %s: is a new interface, and not all workers use it yet%s%s", ifname,
+	         error ? ": " : "", error ? strerror(-error) : "");
 	return -EAGAIN;
 }
 

@@ -12,42 +12,43 @@
 	X(tx_dgrams, SUM, "tx_datagrams", "path_tx_datagrams", "Datagrams sent.")                                      \
 	X(tx_bytes, SUM, "tx_bytes", "path_tx_bytes", "UDP payload sent.")                                             \
 	X(rx_dgrams, SUM, "rx_datagrams", "path_rx_datagrams",                                                         \
-	  "Datagrams received. None while the other edge sends: look for a firewall.")                                 \
+	  "Datagrams received. If this stays 0 while the other edge sends, look for a firewall.")                      \
 	X(rx_bytes, SUM, "rx_bytes", "path_rx_bytes", "UDP payload received.")                                         \
 	X(tx_control, SUM, "tx_control_datagrams", "path_tx_control_datagrams",                                        \
 	  "Datagrams sent without packets of hosts in them.")                                                          \
-	X(tx_control_bytes, SUM, "tx_control_bytes", "path_tx_control_bytes", "UDP payload of these.")                 \
-	X(acked_bytes, SUM, "acked_bytes", "path_acked_bytes", "UDP payload that the other edge said to have.")        \
+	X(tx_control_bytes, SUM, "tx_control_bytes", "path_tx_control_bytes",                                          \
+	  "UDP payload of path_tx_control_datagrams.")                                                                 \
+	X(acked_bytes, SUM, "acked_bytes", "path_acked_bytes",                                                         \
+	  "UDP payload that the other edge has reported as received.")                                                 \
 	X(lost, SUM, "lost", "path_lost",                                                                              \
-	  "Datagrams found lost and repaired. Rises on every shared line; see path_loss_ratio.")                       \
+	  "Datagrams found lost and repaired. Every shared line loses some; see path_loss_ratio.")                     \
 	X(spurious, SUM, "lost_spuriously", "path_lost_spuriously",                                                    \
-	  "Of these, datagrams that had arrived after all: the line reorders by more than is waited for.")             \
+	  "Datagrams of path_lost that had arrived after all: the line reorders by more than the edge waits for.")     \
 	X(moved, SUM, "moved", "path_moved",                                                                           \
-	  "Datagrams whose contents were sent again on another path when this path died.")                             \
+	  "Datagrams whose contents were sent again on another path because this path died.")                          \
 	X(repairs, SUM, "repaired_by_retransmission", "path_repairs", "Packets or pieces of packets sent again.")      \
 	X(spared, SUM, "repaired_by_fec", "path_repaired_by_fec",                                                      \
 	  "Lost datagrams that the other edge rebuilt by FEC.")                                                        \
 	X(probes, SUM, "probe_timeouts", "path_probe_timeouts",                                                        \
-	  "Probes sent since no report had come: the line is silent or its round trip grew.")                          \
+	  "Probes sent because no report had come: the line is silent or its round trip grew.")                        \
 	X(rebuilt, SUM, "rebuilt_by_fec", "path_rebuilt",                                                              \
-	  "Lost datagrams of the other edge that were rebuilt here by FEC.")                                           \
+	  "Lost datagrams of the other edge that this edge rebuilt by FEC.")                                           \
 	X(reordered, SUM, "reordered", "path_reordered",                                                               \
-	  "Datagrams of the other edge that arrived behind a later one.")                                              \
+	  "Datagrams of the other edge that arrived after a later one.")                                               \
 	X(reorder_most, MOST, "reordered_by_most", "path_reordered_by_most_datagrams",                                 \
-	  "By how many datagrams the line reordered at most.")                                                         \
+	  "Largest number of datagrams by which the line reordered.")                                                  \
 	X(marked, SUM, "marked", "path_marked",                                                                        \
-	  "Datagrams marked CE by a router: a queue on the way is filling, and the rate goes down.")                   \
-	X(deaths, SUM, "deaths", "path_deaths",                                                                        \
-	  "Times that the path did not answer and traffic moved to the others.")
+	  "Datagrams that a router marked CE: a queue on the path is filling, and the edge lowers its rate.")          \
+	X(deaths, SUM, "deaths", "path_deaths", "Times that the path died and its traffic moved to other paths.")
 
 /* proxy_path_status.loss_runs */
 #define PATH_LOSS_BURSTS_TEXT "Runs of datagrams found lost: against path_lost, how bursty the line is."
 
 /* X(enumerator, printed name, what it means) */
 #define PATH_STATES(X)                                                                                                 \
-	X(NEW, "new", "nothing has been answered on it yet")                                                           \
+	X(NEW, "new", "no datagram has been answered on it yet")                                                       \
 	X(UP, "up", "it answers")                                                                                      \
-	X(DEAD, "dead", "it does not answer any more: its traffic takes the others, or waits")
+	X(DEAD, "dead", "it does not answer any more: its traffic takes other paths, or waits")
 
 static inline const char *path_state_name(enum path_state state)
 {

@@ -116,15 +116,15 @@ static bool lan_trouble(const struct port_view *v, uint32_t i, uint32_t mtu, con
                         char text[CONFIG_ERR_MAX])
 {
 	if (v->lan[i].ifindex == 0)
-		snprintf(text, CONFIG_ERR_MAX, "LAN port %s: gone: there is no interface of that name", name);
+		snprintf(text, CONFIG_ERR_MAX, "LAN port %s: gone: this machine has no interface of that name", name);
 	else if (!v->lan[i].up)
 		snprintf(text, CONFIG_ERR_MAX, "LAN port %s: is down: `ip link set %s up`", name, name);
 	else if (!v->lan[i].carrier)
 		snprintf(text, CONFIG_ERR_MAX, "LAN port %s: no carrier", name);
 	else if (v->lan[i].mtu < mtu)
 		snprintf(text, CONFIG_ERR_MAX,
-		         "LAN port %s: MTU %u, was %u when the link began: longer packets do not reach hosts; "
-		         "`longreach reload` takes it as it is",
+		         "LAN port %s: MTU %u, was %u when the link started: longer packets do not reach hosts; set "
+		         "the MTU back, or accept it with `longreach reload`",
 		         name, v->lan[i].mtu, mtu);
 	else
 		return false;
@@ -139,9 +139,11 @@ static bool path_trouble(const struct port_view *v, uint32_t i, const struct pat
 		snprintf(text, CONFIG_ERR_MAX, "LocalAddress=%s: this machine does not have that address",
 		         addr_write(&p->local, t, sizeof(t)));
 	else if (!v->wan[i].route)
-		snprintf(text, CONFIG_ERR_MAX, "RemoteAddress=%s: no route", addr_write(&p->remote, t, sizeof(t)));
+		snprintf(text, CONFIG_ERR_MAX, "RemoteAddress=%s: no route leads there",
+		         addr_write(&p->remote, t, sizeof(t)));
 	else if (v->wan[i].mtu != 0 && v->wan[i].mtu < p->mtu)
-		snprintf(text, CONFIG_ERR_MAX, "LocalAddress=%s: the interface has MTU %u, the path MTU=%u",
+		snprintf(text, CONFIG_ERR_MAX,
+		         "LocalAddress=%s: its interface has MTU %u, less than MTU=%u of the path",
 		         addr_write(&p->local, t, sizeof(t)), v->wan[i].mtu, p->mtu);
 	else
 		return false;

@@ -189,7 +189,7 @@ static void on_link_event(void *arg, struct link *l, const struct proxy_event *e
 	if (!log_limit_pass(&s->events[ev->type], clock_now_ns(), &missed))
 		return;
 	if (missed > 0 && s->events[ev->type].burst > 1)
-		snprintf(more, sizeof(more), " (and %u times more before that%s)", missed,
+		snprintf(more, sizeof(more), " (%u more of these before%s)", missed,
 		         ev->type == EV_FLOW_FAILED || ev->type == EV_FLOW_IN_DOUBT ? ": `longreach failed` names them" : "");
 	describe_flow(ev, flow, sizeof(flow));
 	describe_extent(ev, extent, sizeof(extent));
@@ -228,8 +228,8 @@ static void describe_buffer(const struct site *s, const struct link_snapshot *sn
 	units_write_bytes(size, sizeof(size), (link_plan_arena_bytes(&s->config, rtt_ns) + MIB - 1) / MIB * MIB);
 	n = snprintf(text, cap, "; the buffer wants %s per direction and has %s", want, is);
 	if (!d.stands_loss && n > 0 && (size_t)n < cap)
-		snprintf(text + n, cap - (size_t)n, ": %s; a restart with [Buffer] Size=%s mends that",
-		         d.fills_the_line ? "losses will slow it down" : "too little to fill the line", size);
+		snprintf(text + n, cap - (size_t)n, ": %s; set [Buffer] Size=%s and restart the link",
+		         d.fills_the_line ? "losses will slow the link down" : "too little to fill the line", size);
 }
 
 static void say_distance(const struct site *s, const struct link_snapshot *snap, enum distance_news what,
@@ -248,11 +248,12 @@ static void say_distance(const struct site *s, const struct link_snapshot *snap,
 	if (what == DISTANCE_MEASURED)
 		log_info("link %s: round trip %s, at most %s of fibre%s", s->config.name, rtt, measured, buffer);
 	else
-		log_notice("link %s: the way has become %s: round trip %s instead of %s, at most %s of fibre%s",
+		log_notice("link %s: the path has become %s: round trip %s instead of %s, at most %s of fibre%s",
 		           s->config.name, what == DISTANCE_LONGER ? "longer" : "shorter", rtt, before, measured,
 		           buffer);
 	if (distance_differs(d))
-		log_warn("link %s: Distance=%s, but the round trip of %s is that of %s: reckons with %s, the larger",
+		log_warn("link %s: Distance=%s, but the round trip of %s is that of %s of fibre: buffers are sized for "
+		         "%s, the larger",
 		         s->config.name, configured, rtt, measured, rules);
 }
 
@@ -268,8 +269,8 @@ static void say_buffer(struct site *s, const struct link_snapshot *snap)
 		return;
 	s->buffer_said = true;
 	log_info("link %s: a buffer of %s per direction serves %" PRIu64 " busy queue pairs at once, and %" PRIu64
-	         " in turns; of more, hosts that ignore CNPs send packets in vain; those beyond MaxFlows=%u are carried "
-	         "end to end",
+	         " in turns; beyond that, packets of hosts that ignore CNPs find no room; queue pairs beyond "
+	         "MaxFlows=%u are carried end to end",
 	         s->config.name, units_show_bytes(is, (double)cap), d.qps_at_once, d.qps_in_turns, s->config.max_flows);
 }
 
@@ -292,8 +293,8 @@ static void watch_truncated(struct site *s, const struct link_snapshot *snap)
 	s->truncated = snap->lan_truncated;
 	if (s->truncated > before && log_limit_pass(&s->truncated_said, clock_now_ns(), NULL))
 		log_warn("link %s: %" PRIu64
-		         " frames larger than any packet of a wire came in at a LAN port and were lost: "
-		         "a host on this machine joins its packets, which an edge cannot undo; on its interface run "
+		         " frames larger than any packet on a wire arrived at a LAN port and were lost: a host on this "
+		         "machine joins its packets, and an edge cannot split them; on the host's interface run "
 		         "`ethtool -K NAME tso off gso off tx-udp-segmentation off` [lan_ring_truncated]",
 		         s->config.name, s->truncated - before);
 }
@@ -359,7 +360,7 @@ static void say_session(struct site *s, enum trouble t, const char *err, const c
 	if (err[0] != '\0')
 		log_err("link %s: %s: %s [session_incomplete]", s->config.name, err, until);
 	else if (!has_trouble(s, TROUBLE_SESSION) && !has_trouble(s, TROUBLE_KEYS))
-		log_notice("link %s: all workers have what the session needs again", s->config.name);
+		log_notice("link %s: all workers have the session and its keys again", s->config.name);
 }
 
 static void on_session(void *arg, const struct proxy_session *session, const struct seal_secret *tx)
@@ -368,7 +369,7 @@ static void on_session(void *arg, const struct proxy_session *session, const str
 	char err[CONFIG_ERR_MAX];
 
 	link_session(s->link, session, tx, err);
-	say_session(s, TROUBLE_SESSION, err, "another session is begun every second until all workers have it");
+	say_session(s, TROUBLE_SESSION, err, "the edge begins another session every second until all workers have it");
 }
 
 static void on_keys(void *arg, const struct seal_secret *rx, uint32_t serial)
@@ -377,7 +378,8 @@ static void on_keys(void *arg, const struct seal_secret *rx, uint32_t serial)
 	char err[CONFIG_ERR_MAX];
 
 	link_rx_keys(s->link, rx, serial, err);
-	say_session(s, TROUBLE_KEYS, err, "the keys are made again every second, and the other edge waits for that");
+	say_session(s, TROUBLE_KEYS, err,
+	            "the edge makes the keys again every second, and the other edge waits for them");
 }
 
 /* Runs every second: repairs a session that some worker is not in, as the next control connection may be weeks away. */
@@ -394,10 +396,12 @@ static void look_at_session(struct site *s)
 		set_trouble(s, TROUBLE_KEYS, ""); /* the keys were for a connection that has ended */
 	site_peer_status(s, &peer);
 	if (peer.offer_age_ns >= OFFER_SLOW_S * NS_PER_S)
-		snprintf(err, sizeof(err), "the other edge has not taken the keys of a session that were offered to it, and may hear nothing "
-		         "from here until it has: its own status and log say why");
+		snprintf(err, sizeof(err),
+		         "the other edge has not taken the keys that this edge offered for a session, and may open no "
+		         "datagram of this edge until then: status and log of the other edge say why");
 	if (set_trouble(s, TROUBLE_OFFER, err) && err[0] != '\0')
-		log_err("link %s: %s; they are offered again every few seconds [session_incomplete]", s->config.name, err);
+		log_err("link %s: %s; this edge offers the keys again every few seconds [session_incomplete]",
+		        s->config.name, err);
 }
 
 static void on_keys_taken(void *arg, struct link *l, uint32_t serial)
@@ -450,7 +454,7 @@ static void on_follow(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (s->link == NULL || s->halted)
 		return;
-	log_notice("link %s: %s: it is restarted to turn its barrier %s, as Barrier=auto asks for", c.name,
+	log_notice("link %s: %s: the link is restarted to turn its barrier %s, by Barrier=auto", c.name,
 	           s->barrier_follows ? "the other edge's buffer owes packets that were acknowledged early"
 	                              : "neither edge owes packets that were acknowledged early",
 	           s->barrier_follows ? "on" : "off");
@@ -491,12 +495,12 @@ static void log_started(const struct site *s)
 
 	log_notice("link %s: started, ack mode %s", c->name, ack_mode_name(c->ack_mode));
 	if (c->barrier_owed)
-		log_notice("link %s: its buffer owes packets that were acknowledged early in a life before: Barrier=auto is pair "
-		           "until nothing is owed and the link is started again",
+		log_notice("link %s: its buffer owes packets that an earlier start acknowledged early: Barrier=auto "
+		           "means pair until the buffer owes nothing and the link is started again",
 		           c->name);
 	if (c->encryption != SEAL_NONE)
-		log_notice("link %s: sealed with %s, computed by %s", c->name, seal_cipher_name(c->encryption),
-		           seal_provider(c->encryption));
+		log_notice("link %s: datagrams are sealed with %s, computed by %s", c->name,
+		           seal_cipher_name(c->encryption), seal_provider(c->encryption));
 	else
 		log_warn("link %s: the WAN is not sealed: packets cross it as plain UDP, unencrypted and "
 		         "unauthenticated; use it on a line you trust only",
@@ -517,7 +521,8 @@ static void try_start(struct site *s)
 		return;
 	}
 	if (strcmp(err, s->error) != 0 && log_limit_pass(&s->start_said, clock_now_ns(), NULL))
-		log_err("link %s: does not start: %s; trying again every %d s, and as soon as something changes",
+		log_err("link %s: does not start: %s; longreachd tries again every %d s, and at once when ports, "
+		        "addresses or files change",
 		        s->config.name, err, RETRY_MS / 1000);
 	snprintf(s->error, sizeof(s->error), "%s", err);
 	s->tried_ns = clock_now_ns();
@@ -573,11 +578,11 @@ void site_look_at_rules(struct site *s)
 	}
 	r = link_keep_rules(s->link, err);
 	if (r != 0 && log_limit_pass(&s->rules_said, clock_now_ns(), NULL))
-		log_warn("link %s: somebody changed or removed the nft rules that keep the kernel from forwarding what this "
-		         "link takes, as `nft flush ruleset` does%s [rules_changed]",
-		         s->config.name, r > 0 ? ": they are put back" : "");
+		log_warn("link %s: another program changed or removed the nft rules that keep the kernel from "
+		         "forwarding this link's packets, as `nft flush ruleset` does%s [rules_changed]",
+		         s->config.name, r > 0 ? ": longreachd has put the rules back" : "");
 	if (set_trouble(s, TROUBLE_RULES, err) && err[0] != '\0')
-		log_err("link %s: %s; nothing is acknowledged early until that works", s->config.name, err);
+		log_err("link %s: %s; no packet is acknowledged early until the rules are set", s->config.name, err);
 }
 
 static void arm(struct site *s)
@@ -685,8 +690,8 @@ void site_reconfigure(struct site *s, const struct link_config *c)
 	}
 	log_notice("link %s: takes up its changed file", c->name);
 	if (kept)
-		log_notice("link %s: no ACKs are early any longer; Barrier=auto stays pair, as it was at the start, "
-		           "until `longreach restart %s` at both edges",
+		log_notice("link %s: there are no early ACKs any more; Barrier=auto stays pair, as at the start, until "
+		           "`longreach restart %s` at both edges",
 		           c->name, c->name);
 	take_ports(s);
 	/* The peer comes first: if the edges now disagree, early ACKs end before the mode changes. */
@@ -750,10 +755,14 @@ void site_halt(struct site *s)
 	owes = arena_file_debt(s->config.arena_dir, s->config.name) != ARENA_CLEAR;
 	s->halted = true;
 	s->waits[0] = '\0'; /* the next start reads the file */
-	snprintf(s->error, sizeof(s->error), "stopped by `longreach stop`; RoCE between its prefixes stays closed%s; `longreach "
-	         "start %s` starts it again",
-	         owes ? ", and so does what a barrier holds, as packets that hosts believe delivered are in its buffer" : "",
-	         s->config.name);
+	snprintf(
+	    s->error, sizeof(s->error),
+	    "stopped by `longreach stop`; RoCE between its prefixes stays closed%s; `longreach start %s` starts the "
+	    "link again",
+	    owes
+	        ? ", and so does all IP that a barrier holds, as packets that hosts believe delivered are in its buffer"
+	        : "",
+	    s->config.name);
 }
 
 bool site_halted(const struct site *s)

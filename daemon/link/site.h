@@ -38,14 +38,14 @@ void site_remove(struct site *s);
 #define SITE_STATES(X)                                                                                                 \
 	X(STOPPED, "stopped", "by `longreach stop`: RoCE stays closed until `longreach start`")                        \
 	X(FAILED, "failed", "could not be started; tried again every few seconds")                                     \
-	X(WAITING, "waiting", "the other edge has not said hello yet")                                                 \
-	X(REFUSED, "refused", "the edges cannot work together: nothing is carried")                                    \
-	X(OPEN, "open", "rules that keep the kernel from forwarding cannot be set: nothing is acknowledged early")              \
+	X(WAITING, "waiting", "the other edge has sent no hello yet")                                                  \
+	X(REFUSED, "refused", "the edges cannot work together: no packet is carried")                                  \
+	X(OPEN, "open", "rules that keep the kernel from forwarding cannot be set: no packet is acknowledged early")   \
 	X(PORT, "port", "a LAN port or the WAN address does not work")                                                 \
-	X(PEER_STOPPED, "peer_stopped", "by an operator at the other edge, which said so and is not heard since")      \
-	X(DEAD, "dead", "nothing is heard from the other edge, or the session is not whole")                          \
-	X(MISMATCH, "mismatch", "the edges disagree: carried, never acknowledged early")                               \
-	X(STUCK, "stuck", "a buffer is full, and nothing of it has gone for seconds")                                  \
+	X(PEER_STOPPED, "peer_stopped", "by an operator at the other edge, which said so and has been silent since")   \
+	X(DEAD, "dead", "no datagram arrives from the other edge, or a worker lacks the session")                      \
+	X(MISMATCH, "mismatch", "the edges disagree: packets are carried, none is acknowledged early")                 \
+	X(STUCK, "stuck", "a buffer is full, and no packet has left it for seconds")                                  \
 	X(UP, "up", "carries")
 
 #define X(e, name, text) SITE_##e,

@@ -182,7 +182,7 @@ static void stop_removed(struct sites *s, struct site_configs *next, char *repor
 			i++;
 			continue;
 		}
-		site_report(report, "link %s: stopped, its file is gone", name);
+		site_report(report, "link %s: stopped, as its link file is gone", name);
 		site_remove(take_out(s, i));
 	}
 }
@@ -196,8 +196,9 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 		bool keys = site_reread_keys(site); /* the keys that it was started with may be revoked */
 
 		log_warn("link %s: goes on as it was started: %s", c->name, site_waits(site));
-		site_report(report, "link %s: goes on as it was started, nothing of its file is taken up: %s%s", c->name,
-		            site_waits(site),
+		site_report(report,
+		            "link %s: goes on as it was started, and takes up none of its changed link file: %s%s",
+		            c->name, site_waits(site),
 		            keys ? "; its keys have changed: the other edge has to prove itself again" : "");
 		return;
 	}
@@ -242,7 +243,7 @@ static int check_keys_of(const struct link_config *c, char *report)
 	int r = tls_open(c, &tls, err);
 
 	if (r < 0)
-		site_report(report, "%s: %s; the keys in force stay", c->path, err);
+		site_report(report, "%s: %s; the link keeps the keys in force", c->path, err);
 	tls_close(tls);
 	return r;
 }
@@ -371,7 +372,7 @@ static int stop_one(struct sites *s, const char *name, char *report)
 		return -ENOENT;
 	}
 	if (!site_halted(site)) {
-		log_notice("link %s: an operator stops it", name);
+		log_notice("link %s: an operator stops the link", name);
 		site_halt(site);
 	}
 	site_report(report, "link %s: %s", name, site_error(site));
@@ -385,7 +386,7 @@ static int begin_one(struct sites *s, enum sites_verb verb, const char *name, ch
 	int r;
 
 	if (verb == SITES_START && site != NULL && site_link(site) != NULL) {
-		site_report(report, "link %s: runs already%s%s", name, site_waits(site)[0] != '\0' ? "; " : "",
+		site_report(report, "link %s: is running already%s%s", name, site_waits(site)[0] != '\0' ? "; " : "",
 		            site_waits(site));
 		return 0;
 	}
@@ -396,7 +397,7 @@ static int begin_one(struct sites *s, enum sites_verb verb, const char *name, ch
 	}
 	if (r < 0)
 		return r;
-	log_notice("link %s: an operator %ss it", name, verb == SITES_START ? "start" : "restart");
+	log_notice("link %s: an operator %ss the link", name, verb == SITES_START ? "start" : "restart");
 	if (site == NULL && add_site(s, &c) < 0) {
 		site_report(report, "not enough memory");
 		return -ENOMEM;

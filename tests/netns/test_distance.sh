@@ -47,7 +47,7 @@ step_from_300_to_340() {
 	lab_line_set 340
 	lab_wait 20 noticed "$steps" || why "not noticed: $(distance measured_m) m" || return
 	NOTE="noticed after $(awk "BEGIN { printf \"%.1f\", $EPOCHREALTIME - $start }") s: $(distance measured_m) m"
-	grep -q 'the way has become longer' "$LAB_DIR/a/log" || why "the log does not say it"
+	grep -q 'the path has become longer' "$LAB_DIR/a/log" || why "the log does not say it"
 }
 
 noticed() { # steps before
@@ -101,7 +101,7 @@ too_small() {
 	lab_client a status >"$LAB_DIR/status.txt"
 	grep -q '^  plan .*TOO SMALL; Size=auto would be' "$LAB_DIR/status.txt" ||
 		why "$(grep '^  plan' "$LAB_DIR/status.txt")" || return
-	size=$(sed -n 's/.*too little to fill the line; a restart with \[Buffer\] Size=\([0-9]*\)MiB mends that.*/\1/p' \
+	size=$(sed -n 's/.*too little to fill the line; set \[Buffer\] Size=\([0-9]*\)MiB and restart the link.*/\1/p' \
 		"$LAB_DIR/a/log" | head -1)
 	NOTE="64 MiB at 100G: Size=${size}MiB is asked for"
 	# 8 bandwidth-delay products of 3 ms are 286 MiB

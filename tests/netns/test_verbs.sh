@@ -155,7 +155,7 @@ stop_and_start() {
 	client start two || why "$(head -1 "$LAB_DIR/said")" || return
 	lab_wait 12 state_is two up || why "state $(state_of two)" || return
 	wait $pid || why "the second link's traffic: $(tail -1 "$LAB_DIR/rcperf.err")" || return
-	client start two && said 'runs already'
+	client start two && said 'is running already'
 }
 
 # An invalid file stops nothing, and neither does an invalid file of another link.

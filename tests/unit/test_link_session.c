@@ -224,7 +224,7 @@ static void link_session__no_memory_for_the_keys_of_one(void **state)
 	(void)state;
 	assert_int_equal(session(15, 13, &tx, err), -EAGAIN);
 	assert_int_equal(ncommands, 3); /* all others have it */
-	assert_string_equal(err, "worker 2 of 4 is left without a session: no memory for its keys");
+	assert_string_equal(err, "worker 2 of 4 has no session: no memory for its keys");
 }
 
 static void link_session__one_takes_no_commands(void **state)
@@ -234,7 +234,7 @@ static void link_session__one_takes_no_commands(void **state)
 	(void)state;
 	assert_int_equal(session(7, 0, NULL, err), -EAGAIN);
 	assert_int_equal(ncommands, 3);
-	assert_string_equal(err, "worker 4 of 4 is left without a session: it takes no commands");
+	assert_string_equal(err, "worker 4 of 4 has no session: it takes no commands");
 }
 
 /* --- keys of what the other edge is about to send --- */
@@ -279,7 +279,7 @@ static void link_rx_keys__no_memory_for_those_of_one(void **state)
 	(void)state;
 	assert_int_equal(keys(15, 11, 7, err), -EAGAIN);
 	assert_int_equal(ncommands, 3); /* all others have them */
-	assert_string_equal(err, "worker 3 of 4 cannot open what the other edge is about to send: no memory for the keys");
+	assert_string_equal(err, "worker 3 of 4 cannot open the other edge's next datagrams: no memory for the keys");
 	for (unsigned i = 0; i < 4; i++)
 		if (i != 2)
 			answer(&last[i]);
@@ -292,7 +292,7 @@ static void link_rx_keys__one_takes_no_commands(void **state)
 
 	(void)state;
 	assert_int_equal(keys(14, 15, 7, err), -EAGAIN);
-	assert_string_equal(err, "worker 1 of 4 cannot open what the other edge is about to send: it takes no commands");
+	assert_string_equal(err, "worker 1 of 4 cannot open the other edge's next datagrams: it takes no commands");
 }
 
 /* Answers to a call that failed come late, and say nothing of the call that repeats it. */

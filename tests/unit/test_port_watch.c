@@ -93,7 +93,7 @@ static void trouble__of_all_paths(void **state)
 	expect("RemoteAddress=198.51.100.2: no route");
 	view.wan[1].route = true;
 	view.wan[1].mtu = 1500;
-	expect("LocalAddress=198.51.100.1: the interface has MTU 1500, the path MTU=9000");
+	expect("LocalAddress=198.51.100.1: its interface has MTU 1500, less than MTU=9000 of the path");
 	view.wan[1].mtu = 0; /* an address that no interface has */
 	expect("");
 }

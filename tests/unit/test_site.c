@@ -364,8 +364,8 @@ static enum site_state state_of(const struct site *s)
 	return site_state_now(s, &up);
 }
 
-static const char left_out[] = "worker 2 of 4 is left without a session: no memory for its keys";
-static const char no_keys[] = "worker 2 of 4 cannot open what the other edge is about to send: no memory for the keys";
+static const char left_out[] = "worker 2 of 4 has no session: no memory for its keys";
+static const char no_keys[] = "worker 2 of 4 cannot open the other edge's next datagrams: no memory for the keys";
 
 /* --- a worker that is left without a session --- */
 
@@ -508,7 +508,7 @@ static void site_error__newest_first_and_nothing_that_is_over(void **state)
 	assert_int_equal(state_of(s), SITE_PORT);
 	played.session_error = left_out;
 	begin_session();
-	assert_string_equal(site_error(s), "worker 2 of 4 is left without a session: no memory for its keys; LAN port lan0: no carrier");
+	assert_string_equal(site_error(s), "worker 2 of 4 has no session: no memory for its keys; LAN port lan0: no carrier");
 	played.rules_error = "cannot keep the kernel from forwarding";
 	site_look_at_rules(s);
 	assert_int_equal(strncmp(site_error(s), "cannot keep", 11), 0);
@@ -534,13 +534,13 @@ static void site_error__ports_that_are_being_taken_up(void **state)
 	struct site *s = *state;
 
 	played.port_trouble = "WAN address 192.0.2.1: is gone";
-	played.follow_error = "LAN port lan0: is made anew and not taken up yet";
+	played.follow_error = "LAN port lan0: is a new interface, and not all workers use it yet";
 	on_ports(s);
 	assert_string_equal(site_error(s), "WAN address 192.0.2.1: is gone");
 	played.port_trouble = NULL;
 	played.following = true;
 	on_ports(s);
-	assert_string_equal(site_error(s), "LAN port lan0: is made anew and not taken up yet");
+	assert_string_equal(site_error(s), "LAN port lan0: is a new interface, and not all workers use it yet");
 	played.following = false;
 	played.follow_error = NULL;
 	on_ports(s);

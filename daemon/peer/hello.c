@@ -360,7 +360,8 @@ static bool same_paths(const struct hello *here, const struct hello *there, char
 	if (there->npaths == 0 || here->npaths == 0) { /* an older version: one path without a name */
 		if (here->npaths <= 1 && there->npaths <= 1)
 			return true;
-		say(text, "there are several paths, and one edge is of a version that knows one only");
+		say(text,
+		    "the link has several paths, and one edge has a version of longreach that knows only one path");
 		return false;
 	}
 	if (say_lacking(here, there, "here", "there", text))
@@ -373,11 +374,11 @@ static bool can_carry(const struct hello *here, const struct hello *there, char 
 	bool ok = true;
 
 	if (here->boot_id == there->boot_id && here->arena_epoch == there->arena_epoch) {
-		say(text, "RemoteAddress= leads back to this very link");
+		say(text, "RemoteAddress= leads back to this link itself: expected the other edge's address");
 		return false;
 	}
 	if (there->version < here->version_min || here->version < there->version_min) {
-		say(text, "this edge speaks protocol %u to %u, the other one %u to %u: update the older one",
+		say(text, "this edge speaks protocol versions %u to %u, the other edge %u to %u: update the older one",
 		    here->version_min, here->version, there->version_min, there->version);
 		ok = false;
 	}
@@ -386,7 +387,7 @@ static bool can_carry(const struct hello *here, const struct hello *there, char 
 		ok = false;
 	}
 	if (here->host_groups != there->host_groups) { /* the groups decide the lanes */
-		say(text, "Group= in [Host] names other machines here than there");
+		say(text, "Group= in [Host] names other groups here than there: both edges must name the same");
 		ok = false;
 	}
 	if (!same_paths(here, there, text))
@@ -409,8 +410,8 @@ void hello_rates(const struct hello *here, const struct hello *there, char text[
 	if (least == 0 || most / least < RATES_APART)
 		return;
 	say(text,
-	    "Rate= is %s here and %s there: reports of what comes the wide way take up to a quarter of the thin one, and "
-	    "queue pairs that begin together may wait there for longer than their retries last",
+	    "Rate= is %s here and %s there: reports for the faster direction take up to a quarter of the slower one, "
+	    "where queue pairs that begin together may wait longer than their retries last",
 	    units_show_rate(t[0], (double)here->rate_bps), units_show_rate(t[1], (double)there->rate_bps));
 }
 
@@ -427,7 +428,7 @@ enum hello_verdict hello_compare(const struct hello *here, const struct hello *t
 		ok = false;
 	}
 	if (!same_pair_modes(here, there)) {
-		say(text, "PairAckMode= here and there are not mirror images, in the same order");
+		say(text, "PairAckMode= here and there differ: expected mirror images in the same order");
 		ok = false;
 	}
 	if (here->barrier != there->barrier) {
@@ -435,7 +436,9 @@ enum hello_verdict hello_compare(const struct hello *here, const struct hello *t
 
 		say(text, "Barrier= is %s here and %s there%s", barrier_mode_name(here->barrier),
 		    barrier_mode_name(there->barrier),
-		    one_way ? " (rp_filter=1 at an edge drops other IP one way: turn the barrier on at both)" : "");
+		    one_way ? " (with rp_filter=1 an edge drops other IP in one direction: set the same Barrier= at "
+		              "both edges)"
+		            : "");
 		ok = false;
 	}
 	ok &= same_prefixes("LocalPrefix", here->local, here->nlocal, "RemotePrefix", there->remote, there->nremote,

@@ -126,7 +126,8 @@ void peer_take_reauth(struct peer *p)
 	if (!asked && p->reauth_since_ns == 0)
 		p->status.reauth_trouble[0] = '\0';
 	if (!asked && log_limit_pass(&p->news, p->reauth_asked_ns, NULL))
-		log_notice("link %s: the other edge has changed its keys and asks for a new proof: the session goes on meanwhile",
+		log_notice("link %s: the other edge has changed its keys and asks this edge to prove itself again: the "
+		           "session goes on meanwhile",
 		           p->name);
 	if (p->connects && p->pending[0] == NULL && !evtimer_pending(p->retry, NULL))
 		peer_retry_later(p);
@@ -135,12 +136,12 @@ void peer_take_reauth(struct peer *p)
 static void log_keys_in_force(const struct peer *p, double after_s)
 {
 	if (p->status.in_session)
-		log_notice("link %s: the session is one that was proven under the keys in force, %.1f s after they changed", p->name,
-		           after_s);
-	else if (p->conn != NULL)
-		log_notice("link %s: the control connection is one that was proven under the keys in force, %.1f s after they "
-		           "changed",
+		log_notice("link %s: the session has been proven under the new keys, %.1f s after the keys changed",
 		           p->name, after_s);
+	else if (p->conn != NULL)
+		log_notice(
+		    "link %s: the control connection has been proven under the new keys, %.1f s after the keys changed",
+		    p->name, after_s);
 }
 
 /* Compares the keys of session and connection with those in force, whenever one of the three is new. A connection
@@ -153,8 +154,8 @@ static void look_at_keys(struct peer *p)
 	if (other && p->reauth_since_ns == 0) {
 		p->reauth_since_ns = now_ns;
 		p->status.reauth_trouble[0] = '\0';
-		log_notice("link %s: the keys have changed: the %s goes on, the other edge has %.0f s to prove "
-		           "itself under the new ones",
+		log_notice("link %s: the keys have changed: the %s goes on, the other edge has %.0f s to prove itself "
+		           "under the new keys",
 		           p->name, p->status.in_session ? "session" : "control connection",
 		           (double)p->reauth_within_ns / 1e9);
 	} else if (!other && p->reauth_since_ns != 0) {
@@ -189,10 +190,10 @@ static void end_unproven_session(struct peer *p)
 	bool begun = p->status.in_session;
 
 	snprintf(p->status.trouble, sizeof(p->status.trouble),
-	         "the other edge did not prove itself under the changed keys in time%s%.160s", why[0] != '\0' ? ": " : "",
-	         why);
-	log_err("link %s: the %s is ended, and nothing is carried: %s", p->name, begun ? "session" : "control connection",
-	        p->status.trouble);
+	         "the other edge did not prove itself under the changed keys within ReauthWithin=%s%.160s",
+	         why[0] != '\0' ? ": " : "", why);
+	log_err("link %s: this edge has ended the %s, and carries no packets: %s", p->name,
+	        begun ? "session" : "control connection", p->status.trouble);
 	p->status.reauth = REAUTH_FAILED;
 	p->status.in_session = p->status.met = p->session_due = false;
 	p->due_since_ns = 0;
@@ -209,8 +210,8 @@ static void end_unproven(struct peer *p)
 	if (session_is_unproven(p) || !p->status.in_session)
 		end_unproven_session(p);
 	else
-		log_notice("link %s: the control connection was not proven under the keys in force: it is closed, the session "
-		           "goes on",
+		log_notice("link %s: the control connection was not proven under the new keys: this edge closes it, "
+		           "the session goes on",
 		           p->name);
 	if (p->conn != NULL)
 		peer_conn_close(p->conn);
@@ -255,7 +256,7 @@ static void offer_key(struct peer *p)
 	p->offer_serial++;
 	if (!export_secret(p->conn, p->connects ? KEY_FROM_CONNECTING : KEY_FROM_LISTENING, p->offer_serial,
 	                   &p->offer)) {
-		log_err("link %s: TLS gives no key to begin a session with: it is asked again every %d s", p->name,
+		log_err("link %s: TLS exports no key for a session: this edge tries again every %d s", p->name,
 		        OFFER_WITHIN_MS / 1000);
 		return;
 	}
@@ -289,7 +290,7 @@ bool peer_take_key(struct conn *c, const uint8_t *body)
 	struct peer *p = c->peer;
 
 	if (p->tls == NULL || p->conn != c) {
-		peer_conn_fail(c, "the other end sent a key out of turn");
+		peer_conn_fail(c, "the other end sent a key that this connection does not expect");
 		return false;
 	}
 	p->taking_serial = get_be32(body);
@@ -297,7 +298,7 @@ bool peer_take_key(struct conn *c, const uint8_t *body)
 	p->taking = true; /* set before the call, whose answer may come at once */
 	if (take_keys(p))
 		return true;
-	peer_conn_fail(c, "TLS gives no key for what the other end sends");
+	peer_conn_fail(c, "TLS exports no key for the other end's datagrams");
 	return false;
 }
 
@@ -416,11 +417,11 @@ static void log_verdict(struct peer *p)
 		           ack_mode_name(p->here.ack_mode));
 		break;
 	case HELLO_MISMATCH:
-		log_warn("link %s: the edges disagree, nothing is acknowledged early until they agree: %s", p->name,
+		log_warn("link %s: the edges disagree, no packet is acknowledged early until they agree: %s", p->name,
 		         s->text);
 		break;
 	case HELLO_REFUSED:
-		log_err("link %s: nothing can be carried: %s", p->name, s->text);
+		log_err("link %s: no packet can be carried: %s", p->name, s->text);
 		break;
 	}
 }
@@ -439,7 +440,7 @@ static void look_at_rates(struct peer *p)
 static void log_oddities(const struct peer *p)
 {
 	if (p->here.wan_mtu != p->there.wan_mtu)
-		log_warn("link %s: MTU= is %u here and %u there: packets larger than the path takes would be lost",
+		log_warn("link %s: MTU= is %u here and %u there: packets larger than the path carries would be lost",
 		         p->name, p->here.wan_mtu, p->there.wan_mtu);
 }
 
@@ -488,8 +489,8 @@ bool peer_take_hello(struct peer *p, struct conn *c, const struct hello *h)
 	bool was_lost = p->conn != c, is_second = was_lost && p->conn != NULL;
 
 	if (is_second && c->rank < p->conn->rank) {
-		peer_conn_fail(c, "it proves less than the one in use does: of a link that is not sealed, an edge connects from a "
-		                  "port below 1024");
+		peer_conn_fail(c, "the connection in use is better proven: on a link that is not sealed, an edge "
+		                  "connects from a port below 1024");
 		return false;
 	}
 	if (was_lost)
@@ -517,8 +518,9 @@ bool peer_take_hello(struct peer *p, struct conn *c, const struct hello *h)
 void peer_take_stopped(struct peer *p)
 {
 	if (!p->status.stopped_there && log_limit_pass(&p->news, clock_now_ns(), NULL))
-		log_notice("link %s: an operator has stopped it at the other edge, by `longreach stop` or by taking its file "
-		           "away: RoCE stays closed here until it is started there, or this link is taken away, too",
+		log_notice("link %s: an operator has stopped the link at the other edge, by `longreach stop` or by "
+		           "removing its link file: RoCE stays closed here until the link is started there, or its "
+		           "link file here is removed, too",
 		           p->name);
 	p->status.stopped_there = true;
 }
@@ -536,9 +538,9 @@ void peer_say_stopped(struct peer *p)
 static void check_conn(struct conn *c, uint64_t now_ns)
 {
 	if (now_ns - c->heard_ns >= SILENCE_MAX_MS * NS_PER_MS)
-		peer_conn_fail(c, "nothing was heard over it for 3 s");
+		peer_conn_fail(c, "no message arrived on it for 3 s");
 	else if (evbuffer_get_length(bufferevent_get_output(c->bev)) > OUTPUT_MAX)
-		peer_conn_fail(c, "the other edge does not read");
+		peer_conn_fail(c, "the other edge does not read its messages");
 	else
 		peer_conn_ping(c);
 }
@@ -581,8 +583,8 @@ static void look_at_clock(struct peer *p, uint64_t now_ns)
 	int64_t set_ns = peer_clock_look(&p->clock, clock_wall_ns(), now_ns);
 
 	if (set_ns != 0 && log_limit_pass(&p->news, now_ns, NULL))
-		log_warn("link %s: this machine's clock was set %s by %.1f s: times before in this log are of the clock as it "
-		         "was",
+		log_warn("link %s: this machine's clock was set %s by %.1f s: earlier lines of this log carry times of "
+		         "the clock before the step",
 		         p->name, set_ns < 0 ? "back" : "forward", (double)(set_ns < 0 ? -set_ns : set_ns) / 1e9);
 }
 
@@ -676,8 +678,8 @@ void peer_run(struct peer *p, const struct link_config *c, const struct arena_li
 	p->here.arena_epoch = life->epoch;
 	p->here.arena_former = (uint8_t)life->former;
 	if (p->tls != NULL && tls_proof_is_public(p->tls))
-		log_info("link %s: CA=%s: may be read by others than its owner: with mode 600, no user of this "
-		         "machine can pass for an edge before TLS finds out",
+		log_info("link %s: CA=%s: others than its owner may read it: set mode 600, or a user of this machine "
+		         "can pass for an edge until the TLS handshake fails",
 		         p->name, c->ca_file);
 	take_expiry(p);
 	look_at_days(p);
@@ -695,7 +697,7 @@ bool peer_reread_keys(struct peer *p, const struct link_config *c)
 	if (p->tls == NULL)
 		return false;
 	if (tls_open(c, &t, err) < 0) {
-		log_err("link %s: the old keys stay in use: %s", p->name, err);
+		log_err("link %s: cannot take up the new keys, the old keys stay in use: %s", p->name, err);
 		return false;
 	}
 	changed = !keys_in_force(p, tls_fingerprint(t));

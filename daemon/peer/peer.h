@@ -57,9 +57,9 @@ void peer_stop(struct peer *p);
 /* Whether the session in force was proven under the keys in force: X(enumerator, printed name, what it means) */
 #define REAUTH_STATES(X)                                                                                               \
 	X(NONE, "none", "it was")                                                                                      \
-	X(ASKED, "asked", "it was, but the other edge's keys have changed and it wants a new proof")                   \
+	X(ASKED, "asked", "it was, but the other edge's keys have changed: this edge has to prove itself again")       \
 	X(DUE, "due", "the keys here have changed: session and connection go on for ReauthWithin=")                    \
-	X(FAILED, "failed", "there is no session, as the other edge did not prove itself in time")
+	X(FAILED, "failed", "there is no session: the other edge did not prove itself within ReauthWithin=")
 
 #define X(e, name, text) REAUTH_##e,
 enum peer_reauth { REAUTH_STATES(X) };

@@ -71,8 +71,8 @@ static bool may_come_in(struct peer *p, const struct sockaddr *from)
 			known |= ip_addr_eq(&a, &p->paths[i].remote);
 	if (!known) {
 		if (log_limit_pass(&p->strangers, clock_now_ns(), NULL))
-			log_warn("link %s: control connection from %s refused: RemoteAddress= is another", p->name,
-			         addr_write(&a, t, sizeof(t)));
+			log_warn("link %s: control connection from %s refused: no RemoteAddress= is that address",
+			         p->name, addr_write(&a, t, sizeof(t)));
 		return false;
 	}
 	return true;
@@ -132,8 +132,9 @@ static enum accept_verdict judge(void *arg, int fd, const uint8_t *data, size_t 
 	if (rank == -EAGAIN)
 		return ACCEPT_WAIT;
 	if (rank < 0)
-		return refuse(p,
-		              p->tls != NULL ? "the other end does not speak TLS: has it Encryption=none?" : peer_not_ours);
+		return refuse(p, p->tls != NULL
+		                     ? "the other end does not speak TLS: check that Encryption= there is not none"
+		                     : peer_not_ours);
 	if (!log_limit_pass(limit, clock_now_ns(), NULL))
 		return refuse(p, NULL);
 	p->status.unproven_connections += rank == CONN_UNPROVEN;

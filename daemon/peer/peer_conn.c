@@ -57,14 +57,14 @@ static void fail_beside(struct peer *p, const char *why)
 	bool is_said = log_limit_pass(&p->troubles, clock_now_ns(), NULL) || is_new;
 
 	if (is_said && (p->connects || peer_wants_proof(p)))
-		log_warn("link %s: the second control connection, by which the edges prove themselves under the changed keys, "
-		         "failed: %s; the first one goes on until ReauthWithin= is over: give both edges keys of one set, and run "
-		         "`longreach reload` at both",
+		log_warn("link %s: the second control connection, by which the edges prove themselves under the "
+		         "changed keys, failed: %s; the first one goes on until ReauthWithin= has passed: give both "
+		         "edges keys of one set, and run `longreach reload` at both",
 		         p->name, why);
 	else if (is_said)
 		log_at(p->tls != NULL ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
-		       "link %s: somebody opened a control connection beside the one in use, and it failed: %s; the one in use "
-		       "goes on: look for what connects to Port= from the other edge's address if this comes again",
+		       "link %s: a second control connection from the other edge's address failed: %s; the connection "
+		       "in use goes on: if this repeats, find out which program there connects to Port=",
 		       p->name, why);
 	snprintf(p->status.reauth_trouble, sizeof(p->status.reauth_trouble), "%s", why);
 }
@@ -153,7 +153,7 @@ static bool take_message(struct conn *c, const struct peer_msg *m)
 	switch (m->type) {
 	case MSG_HELLO:
 		if (hello_decode(m->body, m->len, &h) < 0) {
-			peer_conn_fail(c, "the other end sent a hello that makes no sense");
+			peer_conn_fail(c, "the other end sent a hello that this edge cannot read");
 			return false;
 		}
 		return peer_take_hello(c->peer, c, &h);
@@ -233,8 +233,8 @@ static void conn_fail_for_eof(struct conn *c)
 
 	if (ssl != NULL && !tls_was_answered(ssl))
 		snprintf(why, sizeof(why),
-		         "closed by the other edge without a word: has it Encryption=none? "
-		         "Its log tells");
+		         "closed by the other edge before it answered: read the other edge's log, and check that "
+		         "Encryption= there is not none");
 	if (alert != 0)
 		tls_why(c->peer->tls, alert, why);
 	peer_conn_fail(c, why);
@@ -250,7 +250,7 @@ void peer_conn_connected(struct conn *c)
 		if (!conn_secure(c))
 			peer_conn_fail(c, "out of memory");
 	} else if (c->secure && !tls_proven(c->peer->tls, bufferevent_openssl_get_ssl(c->bev))) {
-		peer_conn_fail(c, "the other end did not prove who it is");
+		peer_conn_fail(c, "the other end did not prove its identity");
 	} else {
 		if (c->secure)
 			c->rank = CONN_AUTHENTICATED;

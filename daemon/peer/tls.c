@@ -114,7 +114,7 @@ static void say_refused(const struct tls *t, X509_STORE_CTX *store, char why[TLS
 	case X509_V_ERR_CERT_NOT_YET_VALID:
 		date_of(X509_get0_notBefore(cert), text, sizeof(text));
 		snprintf(why, TLS_WHY_MAX,
-		         "the other edge's certificate is not valid before %s: are both clocks right?", text);
+		         "the other edge's certificate is not valid before %s: check the clocks of both edges", text);
 		break;
 	case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
 	case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
@@ -123,7 +123,9 @@ static void say_refused(const struct tls *t, X509_STORE_CTX *store, char why[TLS
 	case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
 	case X509_V_ERR_CERT_SIGNATURE_FAILURE:
 		if (t->psk_len > 0)
-			snprintf(why, TLS_WHY_MAX, "the other end shows a certificate: this one has a PSKFile=");
+			snprintf(why, TLS_WHY_MAX,
+			         "the other end shows a certificate, and this edge has a PSKFile=: expected the same "
+			         "at both edges");
 		else
 			snprintf(why, TLS_WHY_MAX, "the other edge's certificate is not signed by CA=%s", t->ca_path);
 		break;
@@ -209,7 +211,7 @@ static int check_dates(const char *path, SSL_CTX *ctx, char err[CONFIG_ERR_MAX])
 	if (X509_cmp_current_time(X509_get0_notAfter(cert)) < 0)
 		return complain(err, "Certificate=%s: has expired: `longreach keygen` makes new ones", path);
 	if (X509_cmp_current_time(X509_get0_notBefore(cert)) > 0)
-		return complain(err, "Certificate=%s: is not valid yet: is this machine's clock right?", path);
+		return complain(err, "Certificate=%s: is not valid yet: check this machine's clock", path);
 	return 0;
 }
 
@@ -526,7 +528,7 @@ static int prepare(struct tls *t, const struct link_config *c, char err[CONFIG_E
 
 	t->ctx = SSL_CTX_new(TLS_method());
 	if (t->ctx == NULL || SSL_CTX_set_min_proto_version(t->ctx, TLS1_3_VERSION) != 1)
-		return complain(err, "TLS 1.3 is not to be had: %s", last_reason());
+		return complain(err, "OpenSSL offers no TLS 1.3: %s", last_reason());
 	SSL_CTX_set_app_data(t->ctx, t);
 	/* also with a pre-shared key: no CA is trusted then, so that no certificate can replace the key */
 	SSL_CTX_set_verify(t->ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verify);
@@ -537,7 +539,8 @@ static int prepare(struct tls *t, const struct link_config *c, char err[CONFIG_E
 	SSL_CTX_set_max_cert_list(t->ctx, CERT_LIST_MAX);
 	if (SSL_CTX_add_custom_ext(t->ctx, TLS_PROOF_EXT, SSL_EXT_CLIENT_HELLO, add_proof, free_proof, t, NULL, NULL) !=
 	    1)
-		return complain(err, "TLS: no room for the proof: %s", last_reason());
+		return complain(err, "TLS: OpenSSL does not register the extension that proves this edge: %s",
+		                last_reason());
 	r = c->psk_file[0] != '\0' ? use_psk(t, c, err) : use_certificates(t, c, err);
 	if (r == 0 && t->psk_len > 0)
 		add_proof_key(t, t->psk, t->psk_len);
@@ -614,24 +617,26 @@ static const struct {
     {SSL_R_UNSUPPORTED_PROTOCOL, "the other end speaks an older TLS only: 1.3 is expected"},
     {SSL_R_TLSV1_ALERT_PROTOCOL_VERSION, "the other end does not speak TLS 1.3"},
     {SSL_R_WRONG_SSL_VERSION, "the other end speaks an older TLS only: 1.3 is expected"},
-    {SSL_R_WRONG_VERSION_NUMBER, "the other end does not speak TLS: has it Encryption=none?"},
+    {SSL_R_WRONG_VERSION_NUMBER, "the other end does not speak TLS: check that Encryption= there is not none"},
     {SSL_R_UNEXPECTED_EOF_WHILE_READING, "closed by the other edge"},
     {SSL_R_HTTP_REQUEST, "the other end speaks HTTP, not TLS"},
     {SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, "the other end shows no certificate"},
-    {SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED,
-     "the other edge expects a certificate: has it a PSKFile= and this one not?"},
-    {SSL_R_TLSV1_ALERT_UNKNOWN_CA, "the other edge refuses our certificate: its CA= did not sign it"},
-    {SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, "the other edge refuses our certificate: it has expired"},
-    {SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, "the other edge refuses our certificate: its PeerName= is another name"},
-    {SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN, "the other edge refuses our certificate"},
+    {SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, "the other edge expects a certificate, and this edge shows none: give "
+                                              "both edges certificates, or both a PSKFile="},
+    {SSL_R_TLSV1_ALERT_UNKNOWN_CA, "the other edge refuses this edge's certificate: its CA= did not sign it"},
+    {SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, "the other edge refuses this edge's certificate: it has expired"},
+    {SSL_R_SSLV3_ALERT_BAD_CERTIFICATE,
+     "the other edge refuses this edge's certificate: its PeerName= is another name"},
+    {SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN, "the other edge refuses this edge's certificate"},
     {SSL_R_TLSV1_ALERT_DECRYPT_ERROR,
-     "the other edge refuses our certificate or pre-shared key: it does not fit its own"},
-    {SSL_R_BINDER_DOES_NOT_VERIFY, "the other end has another PSKFile="},
-    {SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER, "the other end refuses our pre-shared key: its PSKFile= is another"},
+     "the other edge refuses this edge's certificate or pre-shared key: the keys there are of another set"},
+    {SSL_R_BINDER_DOES_NOT_VERIFY, "the other end has another pre-shared key in its PSKFile="},
+    {SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER, "the other end refuses this edge's pre-shared key: its PSKFile= has another"},
     {SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM, "the other end does not have the pre-shared key"},
-    {SSL_R_NO_SHARED_CIPHER, "the other end does not have the pre-shared key, or no cipher suite in common"},
+    {SSL_R_NO_SHARED_CIPHER,
+     "the other end does not have the pre-shared key, or has no cipher suite in common with this edge"},
     {SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE,
-     "the other end has no key in common with this one: a PSKFile= here or there only?"},
+     "the edges have no key in common: check that both have a PSKFile=, or both certificates"},
 };
 
 bool tls_was_answered(SSL *ssl)

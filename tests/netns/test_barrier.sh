@@ -143,7 +143,7 @@ groups_must_agree() {
 	NOTE=$(lab_status a '.links[0].peer.difference')
 	lab_edges_stop
 	LAB_EXTRA_A=
-	[ "$NOTE" = "Group= in [Host] names other machines here than there" ] || why "$NOTE"
+	[ "$NOTE" = "Group= in [Host] names other groups here than there: both edges must name the same" ] || why "$NOTE"
 }
 
 refused() {

@@ -156,7 +156,7 @@ disagree() {
 	lab_edges_stop
 	TWO_AT_B=three
 	lab_edges
-	lab_wait 10 grep -q 'nothing can be carried: .*\[Path two\] here is not there' "$LAB_DIR/a/log" ||
+	lab_wait 10 grep -q 'no packet can be carried: .*\[Path two\] here is not there' "$LAB_DIR/a/log" ||
 		why "edge A does not say what differs"
 }
 

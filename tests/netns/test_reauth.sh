@@ -152,7 +152,7 @@ never_proven() { # who has new keys, the other
 	ms=$(($(date +%s%3N) - ms))
 	[ $ms -lt 6000 ] || why "only after $ms ms" || return
 	is_reauth "$1" failed || why "edge $1: $(reauth "$1")" || return
-	grep -qE 'the session is ended, and nothing is carried: .*(signed by CA=|CA= did not sign)' "$LAB_DIR/$1/log" ||
+	grep -qE 'this edge has ended the session, and carries no packets: .*(signed by CA=|CA= did not sign)' "$LAB_DIR/$1/log" ||
 		why "the log does not say it" || return
 	! lab_client "$1" status --check >/dev/null 2>"$LAB_DIR/check" || why "--check is content" || return
 	grep -q 'CA=' "$LAB_DIR/check" || why "--check says $(cat "$LAB_DIR/check")" || return

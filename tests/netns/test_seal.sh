@@ -35,7 +35,7 @@ wrong_ca() {
 	"$LAB_BIN/longreach" keygen link --dir "$LAB_DIR/other" >/dev/null || return
 	keys_of "$LAB_DIR/other/a"
 	cp "$LAB_DIR/right/a/link.ca.crt" "$LAB_DIR/keys/a/"
-	refused "certificate is not signed by CA=" "refuses our certificate: its CA= did not sign it"
+	refused "certificate is not signed by CA=" "refuses this edge's certificate: its CA= did not sign it"
 }
 
 # A CA with a known key: both edges trust it, and the arguments describe A's certificate.
@@ -87,7 +87,7 @@ expired() {
 
 wrong_name() {
 	own_ca 9 c.link || why "openssl failed" || return
-	refused "certificate is for c.link: PeerName=a.link is expected" "refuses our certificate"
+	refused "certificate is for c.link: PeerName=a.link is expected" "refuses this edge's certificate"
 }
 
 older_tls() {

@@ -163,7 +163,8 @@ static void hello_compare__paths(void **state)
 	assert_int_equal(hello_compare(&a, &b, text), HELLO_AGREED);
 	a.npaths = 2;
 	assert_int_equal(hello_compare(&a, &b, text), HELLO_REFUSED);
-	assert_string_equal(text, "there are several paths, and one edge is of a version that knows one only");
+	assert_string_equal(
+	    text, "the link has several paths, and one edge has a version of longreach that knows only one path");
 }
 
 /* A line may be wider one way; a hundredfold is said. */
@@ -239,7 +240,8 @@ static void hello_compare__other_groups(void **state)
 
 	(void)state;
 	a.host_groups = 1;
-	expect_verdict(&a, &b, HELLO_REFUSED, "Group= in [Host] names other machines here than there");
+	expect_verdict(&a, &b, HELLO_REFUSED,
+	               "Group= in [Host] names other groups here than there: both edges must name the same");
 	b.host_groups = 1;
 	expect_verdict(&a, &b, HELLO_AGREED, "");
 }
@@ -334,8 +336,8 @@ static void hello_compare__mismatch_names_keys_and_values(void **state)
 	b.barrier = BARRIER_PAIR;
 	a.barrier = BARRIER_OFF;
 	expect_verdict(&a, &b, HELLO_MISMATCH,
-	               "Barrier= is off here and pair there (rp_filter=1 at an edge drops other IP one way: turn the "
-	               "barrier on at both)");
+	               "Barrier= is off here and pair there (with rp_filter=1 an edge drops other IP in one direction: "
+	               "set the same Barrier= at both edges)");
 	a = edge_a();
 	b = edge_b();
 	a.npair_modes = b.npair_modes = 1;
@@ -343,7 +345,8 @@ static void hello_compare__mismatch_names_keys_and_values(void **state)
 	b.pair_modes[0] = (struct pair_mode){a.remote[0], a.local[0], ACK_MODE_FAR};
 	expect_verdict(&a, &b, HELLO_AGREED, "");
 	b.pair_modes[0].mode = ACK_MODE_HOST;
-	expect_verdict(&a, &b, HELLO_MISMATCH, "PairAckMode= here and there are not mirror images, in the same order");
+	expect_verdict(&a, &b, HELLO_MISMATCH,
+	               "PairAckMode= here and there differ: expected mirror images in the same order");
 	a = edge_a();
 	b = edge_b();
 	b.local[0].len++;
@@ -367,10 +370,11 @@ static void hello_compare__refused(void **state)
 	b.version = 5;
 	b.version_min = 4;
 	expect_verdict(&a, &b, HELLO_REFUSED,
-	               "this edge speaks protocol 1 to 3, the other one 4 to 5: update the older one");
+	               "this edge speaks protocol versions 1 to 3, the other edge 4 to 5: update the older one");
 	b.version_min = 1; /* can still speak ours */
 	expect_verdict(&a, &b, HELLO_AGREED, "");
-	expect_verdict(&a, &a, HELLO_REFUSED, "RemoteAddress= leads back to this very link");
+	expect_verdict(&a, &a, HELLO_REFUSED,
+	               "RemoteAddress= leads back to this link itself: expected the other edge's address");
 }
 
 static void hello_epochs__crosswise_and_new_for_every_life(void **state)

@@ -954,8 +954,8 @@ static void sealed__wrong_ca(void **state)
 	struct lab *l = *state;
 
 	use_keys(&l->a.config, "wrong", 'a');
-	expect_trouble(l,
-	               "the other edge's certificate is not signed by CA=", "the other edge refuses our certificate");
+	expect_trouble(
+	    l, "the other edge's certificate is not signed by CA=", "the other edge refuses this edge's certificate");
 }
 
 /* Only the listening edge can see it: a's CA file is the right one, its certificate is not. */
@@ -965,7 +965,7 @@ static void sealed__wrong_ca_of_the_connecting_edge(void **state)
 
 	use_keys(&l->a.config, "wrong", 'a');
 	snprintf(l->a.config.ca_file, sizeof(l->a.config.ca_file), "%s/right/a/link1.ca.crt", keys_dir);
-	expect_trouble(l, "the other edge refuses our certificate: its CA= did not sign it",
+	expect_trouble(l, "the other edge refuses this edge's certificate: its CA= did not sign it",
 	               "the other edge's certificate is not signed by CA=");
 }
 
@@ -974,7 +974,7 @@ static void sealed__wrong_name(void **state)
 	struct lab *l = *state;
 
 	snprintf(l->b.config.peer_name, sizeof(l->b.config.peer_name), "c.link1");
-	expect_trouble(l, "the other edge refuses our certificate: its PeerName= is another name",
+	expect_trouble(l, "the other edge refuses this edge's certificate: its PeerName= is another name",
 	               "the other edge's certificate is for a.link1: PeerName=c.link1 is expected");
 }
 
@@ -992,7 +992,10 @@ static void sealed__unsealed_peer(void **state)
 	struct lab *l = *state;
 
 	l->b.config.encryption = SEAL_NONE;
-	expect_trouble(l, "closed by the other edge without a word: has it Encryption=none?", "control protocol");
+	expect_trouble(l,
+	               "closed by the other edge before it answered: read the other edge's log, and check that "
+	               "Encryption= there is not none",
+	               "control protocol");
 }
 
 static void sealed__encryption_differs(void **state)
@@ -1041,7 +1044,7 @@ static void sealed__pre_shared_keys_differ(void **state)
 
 	use_psk_file(&l->a.config, "psk-a", PSK_A "\n", 0600);
 	use_psk_file(&l->b.config, "psk-b", PSK_B "\n", 0600);
-	expect_trouble(l, "its PSKFile= is another", "the other end has another PSKFile=");
+	expect_trouble(l, "its PSKFile= has another", "the other end has another pre-shared key in its PSKFile=");
 }
 
 static void sealed__pre_shared_key_against_certificates(void **state)
@@ -1062,7 +1065,9 @@ static void sealed__pre_shared_key_is_not_replaced_by_a_certificate(void **state
 	SSL_CTX_set_verify(l->b.peer->tls->ctx, SSL_VERIFY_NONE, NULL); /* takes anybody */
 	assert_int_equal(start_edge(l, &l->a), 0);
 	run_until(l, a_in_trouble, 3000);
-	assert_string_equal(status_of(&l->a).trouble, "the other end shows a certificate: this one has a PSKFile=");
+	assert_string_equal(
+	    status_of(&l->a).trouble,
+	    "the other end shows a certificate, and this edge has a PSKFile=: expected the same at both edges");
 	assert_int_equal(l->a.sessions + l->b.sessions, 0);
 }
 
@@ -1128,15 +1133,17 @@ static void fail_beside__says_whether_keys_or_a_stranger_are_to_be_looked_at(voi
 	before = listen_to_log();
 	fail_beside(l->b.peer, "it is garbage");
 	said_since(before, text, sizeof(text));
-	assert_non_null(strstr(text, "somebody opened a control connection beside the one in use, and it failed: it is garbage; the "
-	                             "one in use goes on: look for what connects to Port="));
+	assert_non_null(
+	    strstr(text, "a second control connection from the other edge's address failed: it is garbage; the "
+	                 "connection in use goes on: if this repeats, find out which program there connects to Port="));
 	reload_keys(&l->b, "next", 'b');
 	before = listen_to_log();
 	fail_beside(l->b.peer, "its certificate is another one");
 	said_since(before, text, sizeof(text));
-	assert_non_null(strstr(text, "the second control connection, by which the edges prove themselves under the changed keys, "
-	                             "failed: its certificate is another one; the first one goes on until ReauthWithin= is over: "
-	                             "give both edges keys of one set, and run `longreach reload` at both"));
+	assert_non_null(
+	    strstr(text, "the second control connection, by which the edges prove themselves under the changed keys, "
+	                 "failed: its certificate is another one; the first one goes on until ReauthWithin= has "
+	                 "passed: give both edges keys of one set, and run `longreach reload` at both"));
 }
 
 static struct edge *edge_of(struct lab *l, char site)
@@ -1247,7 +1254,8 @@ static void give_up(struct lab *l, char site, bool (*gave_up)(const struct lab *
 	assert_false(s.met);
 	assert_false(s.connected);
 	assert_false(s.in_session);
-	assert_non_null(strstr(s.trouble, "did not prove itself under the changed keys in time: the other edge"));
+	assert_non_null(
+	    strstr(s.trouble, "did not prove itself under the changed keys within ReauthWithin=: the other edge"));
 	/* what runs in the workers is a session of nobody */
 	assert_int_equal(e->sessions, 2);
 	assert_true(e->last.mismatch);
@@ -1329,7 +1337,8 @@ static void offer_is_answered_late(struct lab *l)
 	assert_false(status_of(&l->a).connected);
 	assert_false(status_of(&l->a).met);
 	assert_int_equal(status_of(&l->a).reauth, REAUTH_FAILED);
-	assert_non_null(strstr(status_of(&l->a).trouble, "did not prove itself under the changed keys in time"));
+	assert_non_null(
+	    strstr(status_of(&l->a).trouble, "did not prove itself under the changed keys within ReauthWithin="));
 }
 
 static void connect_without_a_session_at_a(struct lab *l)

@@ -360,10 +360,11 @@ static void show_barrier(FILE *out, const struct json_object *l)
 static void show_silent_file(FILE *out, const struct json_object *l)
 {
 	if (j_text(l, "relay_silent_file")[0] != '\0')
-		fprintf(out,
-		        "  relay     file %s does not answer: operations on files of its mount fail until it answers; "
-		        "%" PRIu64 " descriptors wait to be closed\n",
-		        j_text(l, "relay_silent_file"), j_uint(l, "relay_unclosed_descriptors"));
+		fprintf(
+		    out,
+		    "  relay     %s does not answer: operations on files of its mount fail until it answers; %" PRIu64
+		    " descriptors wait to be closed\n",
+		    j_text(l, "relay_silent_file"), j_uint(l, "relay_unclosed_descriptors"));
 }
 
 struct drop_list {

@@ -501,8 +501,8 @@ int fib_rule_sweep(const struct link_config *links, uint32_t n)
 	if (r == 0)
 		r = sweep(sock, s, false);
 	if (r < 0)
-		log_warn("`ip rule` still has rules of links whose files are gone: %s; what they drop stays closed; `ip rule show` and "
-		         "`ip -6 rule show` list them, as those of protocol %d",
+		log_warn("cannot remove rules of `ip rule` whose link files are gone: %s; traffic that these rules "
+		         "drop stays closed; `ip rule show` and `ip -6 rule show` list them with protocol %d",
 		         strerror(-r), FIB_RULE_PROTOCOL);
 	if (sock)
 		mnl_socket_close(sock);

@@ -456,8 +456,8 @@ int ip_port_set(const struct link_config *c, bool routes, char *err, size_t errl
 
 	ip_port_name(ifname, c->name);
 	if (r == -EEXIST)
-		snprintf(err, errlen, "%s: an interface of that name is there, and not of this link: remove it",
-		         ifname);
+		snprintf(err, errlen,
+		         "%s: an interface with this name exists and is not this link's: remove the interface", ifname);
 	else if (r < 0)
 		snprintf(err, errlen, "%s: cannot make the interface for the hosts' other IP (veth): %s", ifname,
 		         strerror(-r));
@@ -515,7 +515,7 @@ void ip_port_sweep(const char *const *links, uint32_t n)
 			continue;
 		e = find_end(s, i->if_name);
 		if (e.ours && delete_link(s, e.ifindex) == 0)
-			log_notice("%s: removed: its link's file is gone, and nothing is owed", i->if_name);
+			log_notice("%s: removed: the link file is gone, and its buffer owes no packets", i->if_name);
 	}
 	if (s) {
 		remove_routes(s, &k);

@@ -68,7 +68,7 @@ static void read_complaint(FILE *out, char why[NFT_OUTPUT_MAX])
 {
 	rewind(out);
 	if (!fgets(why, NFT_OUTPUT_MAX, out))
-		snprintf(why, NFT_OUTPUT_MAX, "nft failed and says nothing");
+		snprintf(why, NFT_OUTPUT_MAX, "nft failed without a message");
 	why[strcspn(why, "\n")] = 0;
 }
 
@@ -101,7 +101,7 @@ int nft_run(const char *script, char why[NFT_OUTPUT_MAX])
 	if (out && in)
 		r = run(args, fileno(in), out, why);
 	else
-		snprintf(why, NFT_OUTPUT_MAX, "no memory for what nft is to read and write: %s", strerror(errno));
+		snprintf(why, NFT_OUTPUT_MAX, "no memory for nft's input and output: %s", strerror(errno));
 	if (in)
 		fclose(in);
 	if (out)
@@ -128,7 +128,7 @@ char *nft_ask(const char *const *args, char why[NFT_OUTPUT_MAX])
 	char *text = NULL;
 
 	if (!out)
-		snprintf(why, NFT_OUTPUT_MAX, "no memory for what nft writes: %s", strerror(errno));
+		snprintf(why, NFT_OUTPUT_MAX, "no memory for nft's output: %s", strerror(errno));
 	else if (run(args, -1, out, why) == 0)
 		text = read_all(out);
 	if (out)

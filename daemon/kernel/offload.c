@@ -159,12 +159,13 @@ static void switch_off(int fd, struct port *p, bool known)
 	int r;
 
 	if (n == 0 || !read_features(fd, p->ifname, &f)) {
-		log_warn("LAN port %s: cannot read its offloads; GRO and LRO must be off", p->ifname);
+		log_warn("LAN port %s: cannot read its offloads: make sure that GRO and LRO are off", p->ifname);
 		return;
 	}
 	on = unwanted_on(p, &f);
 	if (known)
-		say_each(p, on & ~p->stays_on, "was switched on by somebody: it is switched off again");
+		say_each(p, on & ~p->stays_on,
+		         "was switched on by another program: longreachd has switched it off again");
 	p->switched_off |= on;
 	r = on ? write_features(fd, p, n, on, false) : 0;
 	if (r < 0)
@@ -172,7 +173,7 @@ static void switch_off(int fd, struct port *p, bool known)
 	if (!read_features(fd, p->ifname, &f))
 		return;
 	stays_on = unwanted_on(p, &f);
-	say_each(p, stays_on & ~p->stays_on, "stays on: joined packets will be dropped");
+	say_each(p, stays_on & ~p->stays_on, "stays on: the edge will drop joined packets");
 	p->stays_on = stays_on;
 }
 

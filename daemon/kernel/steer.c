@@ -373,8 +373,8 @@ static void set_fib_rules(const struct link_config *c, bool all_ip)
 	int r = fib_rule_set(c, true, all_ip);
 
 	if (r < 0)
-		log_warn("link %s: `ip rule` for what it takes not set: %s; the nft tables alone keep the kernel from "
-		         "forwarding it",
+		log_warn("link %s: cannot set `ip rule` for the packets that the link takes: %s; only the nft tables "
+		         "keep the kernel from forwarding them",
 		         c->name, strerror(-r));
 }
 
@@ -406,7 +406,7 @@ int steer_install(const struct link_config *c, enum steer_extent extent, char *e
 	if (r == -ENOMEM)
 		snprintf(err, errlen, "out of memory");
 	else if (r < 0)
-		snprintf(err, errlen, "cannot keep the kernel from forwarding what this link takes: %s", text);
+		snprintf(err, errlen, "cannot keep the kernel from forwarding this link's packets: %s", text);
 	free(script);
 	if (r == 0 && extent != STEER_RUNNING)
 		ip_port_remove(c->name);
@@ -431,7 +431,7 @@ void steer_remove(const struct link_config *c)
 	fib_rule_set(c, false, false);
 	ip_port_remove(c->name);
 	if (script && nft_run(script, text) < 0)
-		log_warn("link %s: nft tables not removed: %s", c->name, text);
+		log_warn("link %s: cannot remove its nft tables: %s", c->name, text);
 	free(script);
 }
 
@@ -472,8 +472,8 @@ int steer_all(bool closed, char *err, size_t errlen)
 	if (r < 0)
 		snprintf(err, errlen, "cannot keep the kernel from forwarding RoCE: %s", why);
 	if (rule < 0 && closed)
-		log_warn("`ip rule` for all RoCE not set: the nft table alone keeps the kernel from forwarding it, until "
-		         "somebody flushes that");
+		log_warn("cannot set `ip rule` for all RoCE: only the nft table keeps the kernel from forwarding RoCE, "
+		         "and `nft flush ruleset` would remove it");
 	return r < 0 ? r : !stands || rule > 0;
 }
 
@@ -539,9 +539,9 @@ static void delete_table(char *line)
 
 	snprintf(script, sizeof(script), "delete %s\n", line);
 	if (nft_run(script, why) < 0)
-		log_warn("nft %s: not removed: %s", line, why);
+		log_warn("nft %s: cannot remove it: %s", line, why);
 	else
-		log_notice("nft %s: removed: its link's file is gone, and nothing is owed", line);
+		log_notice("nft %s: removed: the link file is gone, and its buffer owes no packets", line);
 }
 
 void steer_sweep(const char *const *links, uint32_t n)

@@ -186,10 +186,11 @@ static void after_child(struct parent *p, int status)
 	if (p->stopping)
 		exit(EXIT_FAILURE);
 	if (!may_restart(p)) {
-		log_err("that was %d times within a minute: stopping", RESTARTS_MAX + 1);
+		log_err("the process that carries packets has ended %d times within a minute: stopping",
+		        RESTARTS_MAX + 1);
 		exit(EXIT_FAILURE);
 	}
-	log_notice("it is started again; what was acknowledged is in the buffers");
+	log_notice("starting the process that carries packets again; acknowledged packets are in the buffers");
 }
 
 static int hear_signals(struct parent *p)

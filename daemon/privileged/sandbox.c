@@ -462,7 +462,7 @@ int sandbox_enter(const struct sandbox_user *user, char *err, size_t errlen)
 		return r;
 	}
 	if (SANITIZED) {
-		log_warn("built with a sanitizer, which needs system calls of its own: none is refused");
+		log_warn("built with a sanitizer, which needs system calls of its own: the seccomp filter is off");
 		return 0;
 	}
 	r = limit_calls();

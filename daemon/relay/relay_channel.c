@@ -23,7 +23,8 @@ void relay_channel_init(struct relay_thread *r, uint32_t idx)
 void relay_tell_worker(struct relay_thread *r, uint32_t worker, const struct relay_command *c)
 {
 	if (!relay_port_command(r->port[worker], c))
-		log_err("link %s: the relay's ring to worker %u is full: a slot is lost until the next start",
+		log_err("link %s: the relay's ring to worker %u is full: a slot of the buffer is lost until the link "
+		        "starts again",
 		        r->config.name, worker);
 	r->wake[worker] = true;
 }

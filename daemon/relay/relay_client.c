@@ -35,8 +35,8 @@ int relay_client_listen(struct relay_thread *r, char err[CONFIG_ERR_MAX])
 	}
 	memcpy(sun.sun_path, r->path, strlen(r->path));
 	if (lstat(r->path, &st) == 0 && !S_ISSOCK(st.st_mode)) {
-		snprintf(err, CONFIG_ERR_MAX, "[Relay] Socket=%s: is there and is no socket: remove it, or name another",
-		         r->path);
+		snprintf(err, CONFIG_ERR_MAX,
+		         "[Relay] Socket=%s: exists and is no socket: remove the file, or name another path", r->path);
 		return -EEXIST;
 	}
 	unlink(r->path);
@@ -44,7 +44,7 @@ int relay_client_listen(struct relay_thread *r, char err[CONFIG_ERR_MAX])
 	if (fd >= 0 && bind(fd, (struct sockaddr *)&sun, sizeof(sun)) == 0 && chmod(r->path, 0666) == 0 &&
 	    listen(fd, BACKLOG) == 0)
 		return fd;
-	snprintf(err, CONFIG_ERR_MAX, "[Relay] Socket=%s: cannot make it: %s", r->path, strerror(errno));
+	snprintf(err, CONFIG_ERR_MAX, "[Relay] Socket=%s: cannot make the socket: %s", r->path, strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return -EIO;
@@ -150,7 +150,8 @@ static void send_later(struct relay_thread *r, struct relay_client *cl, const st
 	struct relay_unsent *u = cl->unsent_bytes < RELAY_UNSENT ? malloc(sizeof(*u) + sizeof(*m) + len) : NULL;
 
 	if (!u) {
-		log_warn("link %s: a program does not read what the relay tells it: it is let go", r->config.name);
+		log_warn("link %s: a program does not read the relay's events: the relay closes its connection",
+		         r->config.name);
 		shutdown(cl->fd, SHUT_RDWR); /* its end of file comes as an event */
 		return;
 	}

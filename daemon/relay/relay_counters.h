@@ -14,20 +14,22 @@
 	X(relay_operations, "puts, gets and calls that programs and RDMA clients of this site began")                  \
 	X(relay_operations_failed, "puts, gets and calls of this site that ended with an error, at once or late")      \
 	X(relay_copied_bytes,                                                                                          \
-	  "bytes of regions, files and GPU memory that a processor of this edge copied into the buffer or out of it")  \
-	X(relay_files_silent,                                                                                          \
-	  "times that a mount with files of this edge's programs did not answer for 10 s: operations on them failed")     \
+	  "bytes of regions, files and GPU memory that this edge's processors copied into or out of the buffer")       \
+	X(relay_files_silent, "times that a mount with files of this edge's programs did not answer for 10 s: "        \
+	                      "operations on these files failed")                                                      \
 	X(relay_descriptors_refused,                                                                                   \
-	  "descriptors of programs that were refused: too many of their mount or of the link wait to be closed")        \
+	  "descriptors of programs that were refused, as too many of their mount or of the link wait to be closed")    \
 	X(relay_rdma_connections, "RDMA clients that connected to RelayListen=")                                       \
 	X(relay_rdma_refused_address, "RDMA clients that were refused: RelayAllow= does not name their address")       \
 	X(relay_rdma_refused_version, "RDMA clients that were refused: their library speaks another version")          \
 	X(relay_rdma_refused_no_reads, "RDMA clients that were refused: their device answers no READs")                \
 	X(relay_rdma_refused_too_many, "RDMA clients that were refused: too many at once, of one host or of all")      \
-	X(relay_rdma_refused_device, "RDMA clients that were refused: this edge's device has gone or has no queue pair left") \
-	X(relay_rdma_broken, "connections of RDMA clients that ended by an error, which the log names")                \
+	X(relay_rdma_refused_device,                                                                                   \
+	  "RDMA clients that were refused: this edge's device has gone or has no queue pair left")                     \
+	X(relay_rdma_broken, "connections of RDMA clients that ended by an error; the log names the error")            \
 	X(relay_rdma_requests, "puts, gets and cancels that RDMA clients asked for")                                   \
-	X(relay_rdma_requests_refused_region, "requests of RDMA clients for a region that RelayAllow= does not give them") \
+	X(relay_rdma_requests_refused_region,                                                                          \
+	  "requests of RDMA clients for a region that RelayAllow= does not give them")                                 \
 	X(relay_rdma_requests_refused_too_many, "requests of RDMA clients that had too many under way")                \
 	X(relay_rdma_requests_refused, "requests of RDMA clients that were refused for another reason")                \
 	X(relay_rdma_read_bytes, "bytes that the RDMA device read from clients' memory into the buffer")               \

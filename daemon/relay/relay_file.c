@@ -254,8 +254,8 @@ static void say_refused(struct relay_thread *r, uint64_t device)
 	char name[RELAY_SILENT_FILE_MAX - sizeof("a file of ") + 1];
 
 	name_mount(device, name, sizeof(name));
-	log_err("link %s: %s does not answer, and descriptors of %u files wait to be closed there: programs that send more are "
-	        "refused (EIO) until it does",
+	log_err("link %s: %s does not answer, and descriptors of %u of its files wait to be closed: the relay refuses "
+	        "more (EIO) until it answers",
 	        r->config.name, name, RELAY_UNCLOSED_SILENT);
 	pthread_mutex_lock(&mounts_lock);
 	r->files.refused = device;
@@ -716,15 +716,15 @@ static void say_silent(struct relay_thread *r, struct relay_mount *m, const stru
 
 	snprintf(text, sizeof(text), "%s %.*s", what, LR_NAME_MAX, f->name);
 	name_mount(m->mount->device, mount, sizeof(mount));
-	log_err("link %s: a file does not answer: %s: operations on files of its mount, %s, fail until it does", r->config.name,
-	        text, mount);
+	log_err("link %s: %s does not answer: operations on files of its mount, %s, fail until it answers",
+	        r->config.name, text, mount);
 	relay_count(&r->count.relay_files_silent, 1);
 	set_silent_file(m, text);
 }
 
 static void say_answers(struct relay_thread *r, struct relay_mount *m)
 {
-	log_notice("link %s: a mount whose files did not answer does so again", r->config.name);
+	log_notice("link %s: files of a mount that did not answer do so again", r->config.name);
 	set_silent_file(m, "");
 }
 
@@ -777,7 +777,8 @@ static void look_at_refused(struct relay_thread *r)
 		r->files.refused = 0;
 	pthread_mutex_unlock(&mounts_lock);
 	if (answers)
-		log_notice("link %s: %s answers again: descriptors are taken as before", r->config.name, r->files.refused_name);
+		log_notice("link %s: %s answers again: the relay takes descriptors as before", r->config.name,
+		           r->files.refused_name);
 }
 
 bool relay_files_turn(struct relay_thread *r)

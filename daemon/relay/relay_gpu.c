@@ -482,7 +482,7 @@ static void on_broken(struct relay_thread *r, struct relay_memory *mem, enum gpu
 {
 	struct lr_msg m = {.type = LRM_EVENT, .flags = LR_EV_LOST, .status = status_of(end)};
 
-	log_err("link %s: GPU memory %s is given up: %s", r->config.name, mem->name, mem->gpu.why);
+	log_err("link %s: the relay gives GPU memory %s up: %s", r->config.name, mem->name, mem->gpu.why);
 	if (mem->status == LR_OK)
 		mem->status = status_of(end);
 	for (struct dnode *n = r->copies.next; n != &r->copies; n = n->next) {
@@ -577,7 +577,7 @@ void relay_gpu_close(struct relay_thread *r)
 	if (!r->gpu)
 		return;
 	if (!gpu_stop(r->gpu)) {
-		log_err("link %s: a GPU's driver hangs: its memory is left until the daemon ends", r->config.name);
+		log_err("link %s: a GPU's driver hangs: its memory stays in use until the daemon ends", r->config.name);
 		return;
 	}
 	r->gpu = NULL;

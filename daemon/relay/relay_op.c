@@ -92,7 +92,7 @@ static void tell(struct relay_thread *r, struct relay_op *op, enum lr_event_type
 	if (op->client && !(op->told && type == LR_EV_DONE))
 		relay_client_event(r, op->client, &m, op->reply, status == LR_OK ? op->reply_len : 0);
 	else if (type == LR_EV_LATE)
-		log_warn("link %s: a put of %llu bytes into %s that was promised has failed: %s", r->config.name,
+		log_warn("link %s: a put of %llu bytes into %s has failed after its promise: %s", r->config.name,
 		         (unsigned long long)op->length, op->name, lr_strerror(status));
 	op->told = true;
 }

@@ -136,7 +136,8 @@ static void break_off(struct rdma_conn *c, enum lr_status why, uint64_t op, cons
 	if (why != LR_OK)
 		relay_count(&c->r->count.relay_rdma_broken, 1);
 	if (what && log_limit_pass(&c->r->rdma->ends, clock_now_ns(), NULL))
-		log_warn("link %s: RDMA client %s is let go: %s", c->r->config.name, c->from_text, what);
+		log_warn("link %s: the relay ends the connection of RDMA client %s: %s", c->r->config.name,
+		         c->from_text, what);
 }
 
 static void work_over(struct relay_rdma *d, struct rdma_work *w, enum lr_status status)
@@ -383,7 +384,7 @@ static void say(struct rdma_conn *c, const struct lr_rdma_event *e)
 		return;
 	u = c->nunsent < RDMA_UNSENT ? malloc(sizeof(*u)) : NULL;
 	if (!u) {
-		break_off(c, LR_RDMA_FAILED, 0, "it does not take what the relay tells it");
+		break_off(c, LR_RDMA_FAILED, 0, "it does not receive the relay's events");
 		return;
 	}
 	u->event = *e;
@@ -480,7 +481,7 @@ static void request(struct rdma_conn *c, const uint8_t *data, size_t len)
 
 	if (!lr_rdma_request_get(data, len, &q)) {
 		c->r->malformed++;
-		break_off(c, LR_RDMA_FAILED, 0, "it sent what is no request");
+		break_off(c, LR_RDMA_FAILED, 0, "it sent a message that is no request");
 		return;
 	}
 	relay_count(&c->r->count.relay_rdma_requests, 1);
@@ -525,7 +526,7 @@ static enum lr_status status_of(enum ibv_wc_status status)
 
 static const char *end_text(enum lr_status status)
 {
-	return status == LR_CLIENT_MEMORY ? "its memory may not be read or written with the key and address that it named"
+	return status == LR_CLIENT_MEMORY ? "the key and address that it named do not allow access to its memory"
 	       : status == LR_CLIENT_GONE ? "it does not answer"
 	                                  : "the RDMA device reports an error";
 }
@@ -738,7 +739,7 @@ static void on_request(struct relay_thread *r, struct rdma_cm_id *id, const stru
 		rc = rc < 0 ? rc : -ENOMEM;
 		count_refused(&r->count, rc);
 		if (log_limit_pass(&d->refusals, clock_now_ns(), NULL))
-			log_warn("link %s: RDMA client %s is refused: %s", r->config.name, text, strerror(-rc));
+			log_warn("link %s: the relay refuses RDMA client %s: %s", r->config.name, text, strerror(-rc));
 		refuse(d, id, -rc, LR_OK, 0);
 		return;
 	}
@@ -758,8 +759,8 @@ static void on_request(struct relay_thread *r, struct rdma_cm_id *id, const stru
 	if (equip(d, c) && accept_it(d, c, p->initiator_depth))
 		return;
 	if (log_limit_pass(&d->refusals, clock_now_ns(), NULL))
-		log_warn("link %s: RDMA client %s is refused: the device gives no queue pair: %s", r->config.name, text,
-		         strerror(errno));
+		log_warn("link %s: the relay refuses RDMA client %s: cannot make a queue pair: %s", r->config.name,
+		         text, strerror(errno));
 	count_refused(&r->count, -ENOMEM);
 	say_rejected(d, id, ENOMEM, LR_OK, 0);
 	conn_drop(r, place);
@@ -882,33 +883,33 @@ static const char *listen_on(struct relay_thread *r)
 	addr_to_sockaddr(&r->config.relay_listen, (uint16_t)r->config.relay_port, &at);
 	d->events = d->v.create_event_channel();
 	if (!d->events || watch_fd(r, d->events->fd) < 0)
-		return "no channel for events of rdma_cm (rdma_ucm not loaded?)";
+		return "cannot make an event channel of rdma_cm (`modprobe rdma_ucm` if it is not loaded)";
 	if (d->v.create_id(d->events, &d->listener, NULL, RDMA_PS_TCP) != 0) {
 		d->listener = NULL;
-		return "no rdma_cm id";
+		return "cannot make an rdma_cm id";
 	}
 	d->v.set_option(d->listener, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof(timeout));
 	if (d->v.bind_addr(d->listener, (struct sockaddr *)&at) != 0)
-		return "cannot bind to it";
+		return "cannot bind to this address";
 	d->device = d->listener->verbs;
 	if (!d->device) {
 		errno = ENODEV;
-		return "no RDMA device has that address";
+		return "no RDMA device has this address";
 	}
 	d->pd = d->v.alloc_pd(d->device);
 	if (!d->pd)
-		return "no protection domain";
+		return "cannot make a protection domain";
 	for (uint32_t i = 0; i < r->nworkers; i++) {
 		size_t len;
 		void *at_arena = worker_relay_arena(r->worker[i], &len);
 
 		d->arena[i] = d->v.reg_mr(d->pd, at_arena, len, IBV_ACCESS_LOCAL_WRITE);
 		if (!d->arena[i])
-			return "the device cannot register the buffer (LimitMEMLOCK=?)";
+			return "the device cannot register the buffer (check LimitMEMLOCK= of the service)";
 	}
 	d->completions = d->v.create_comp_channel(d->device);
 	if (!d->completions || watch_fd(r, d->completions->fd) < 0)
-		return "no channel for completions";
+		return "cannot make a completion channel";
 	return d->v.listen(d->listener, BACKLOG) == 0 ? NULL : "cannot listen";
 }
 
@@ -928,7 +929,8 @@ static void try_listening(struct relay_thread *r)
 	}
 	let_go(r);
 	if (!d->said)
-		log_warn("link %s: RelayListen=%s: %s: %s; tried again every 2 s", r->config.name, text, what, strerror(why));
+		log_warn("link %s: RelayListen=%s: %s: %s; the relay tries again every 2 s", r->config.name, text, what,
+		         strerror(why));
 	d->said = true;
 }
 
@@ -943,7 +945,8 @@ void relay_rdma_open(struct relay_thread *r, const struct lr_verbs *verbs)
 	if (!config_relay_listens(&r->config))
 		return;
 	if (!verbs && lr_verbs_load(&v, why, sizeof(why)) < 0) {
-		log_err("link %s: RelayListen=: %s: there are no RDMA clients (Debian: librdmacm1, ibverbs-providers)",
+		log_err("link %s: RelayListen=: %s: no RDMA client can connect (Debian: install librdmacm1 and "
+		        "ibverbs-providers)",
 		        r->config.name, why);
 		return;
 	}
@@ -974,7 +977,7 @@ static void probe(struct rdma_conn *c)
 static void look_at(struct rdma_conn *c, uint64_t now_ns)
 {
 	if (!c->established && now_ns - c->since_ns > CONNECT_NS)
-		break_off(c, LR_CLIENT_GONE, 0, "it does not finish connecting");
+		break_off(c, LR_CLIENT_GONE, 0, "it did not finish connecting");
 	else if (c->posted > 0 && now_ns - c->progress_ns > WORK_NS)
 		break_off(c, LR_CLIENT_GONE, 0, "it does not answer");
 	else if (c->established && c->posted == 0 && now_ns - c->progress_ns > PROBE_NS)

@@ -436,10 +436,14 @@ static bool only_looks(const char *command)
 static void do_request(struct client *c, char **words, unsigned n)
 {
 	if (n >= 2 && c->control->rights == CONTROL_LOOKS && !only_looks(words[1]))
-		reply_short(c, "not allowed: who is of the daemon's group may look (status, flow, failed, version); run longreach as "
-		               "root", NULL);
+		reply_short(c,
+		            "not allowed: members of the daemon's group may run status, flow, failed and version only; "
+		            "run longreach as root",
+		            NULL);
 	else if (n < 2 || strcmp(words[0], CONTROL_PROTOCOL) != 0)
-		reply_short(c, "expected " CONTROL_PROTOCOL " and a command: is the client of another version?", NULL);
+		reply_short(c,
+		            "expected " CONTROL_PROTOCOL " and a command: use longreach and longreachd of one version",
+		            NULL);
 	else if (strcmp(words[1], "status") == 0)
 		do_status(c, words + 2, n - 2);
 	else if (strcmp(words[1], "flow") == 0)

@@ -265,7 +265,7 @@ static void begin_stream(struct client *c)
 	int size = STREAM_SNDBUF;
 
 	if (count_streams(e) >= STREAMS_MAX) {
-		reply_text(c, HTTP_NO_MEMORY, "as many pages as there may be are open already");
+		reply_text(c, HTTP_NO_MEMORY, "too many pages are open: close one");
 		return;
 	}
 	setsockopt(bufferevent_getfd(c->bev), SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
@@ -287,7 +287,7 @@ static void answer(struct client *c, const struct http_request *r)
 {
 	c->head_only = r->head_only;
 	if (is_for_browsers(r->path) && c->exporter->loopback && !http_host_is_local(r->host))
-		reply_text(c, HTTP_FORBIDDEN, "Host names another machine: say localhost");
+		reply_text(c, HTTP_FORBIDDEN, "the Host header names another machine: use localhost");
 	else if (strcmp(r->path, "/") == 0)
 		reply_page(c);
 	else if (strcmp(r->path, "/events") == 0 && !r->head_only)

@@ -33,13 +33,13 @@ struct flow_stream *flow_stream_open(const struct sites *sites, const char *link
 	int r;
 
 	if (l == NULL) {
-		snprintf(err, errlen, s != NULL ? "link %.64s does not run" : "there is no link %.64s", link);
+		snprintf(err, errlen, s != NULL ? "link %.64s is not running" : "there is no link %.64s", link);
 		return NULL;
 	}
 	t = calloc(1, sizeof(*t));
 	r = t != NULL ? link_watch_start(l, key) : -ENOMEM;
 	if (r < 0) {
-		snprintf(err, errlen, r == -EBUSY ? "a flow of link %.64s is traced already: one at a time"
+		snprintf(err, errlen, r == -EBUSY ? "link %.64s: another flow is being traced: end that trace first"
 		                                  : "link %.64s: the daemon is out of memory", link);
 		free(t);
 		return NULL;

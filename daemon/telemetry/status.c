@@ -552,8 +552,8 @@ void status_write_strays(struct json *j, const struct arena_stray *list, uint32_
 
 void status_write(struct json *j, const struct site *s, const struct link_snapshot *snap, enum status_detail detail)
 {
-	static const char peer_stopped_error[] = "an operator has stopped it at the other edge: RoCE between its prefixes stays "
-	                                         "closed until `longreach start` there";
+	static const char peer_stopped_error[] = "an operator has stopped the link at the other edge: RoCE between its "
+	                                         "prefixes stays closed until `longreach start` there";
 	enum site_state state = site_state_now(s, snap);
 	struct peer_status peer;
 

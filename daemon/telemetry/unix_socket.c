@@ -45,7 +45,7 @@ static int remove_stale(const char *path, const char *what, char err[CONFIG_ERR_
 	if (lstat(path, &st) < 0)
 		return 0;
 	if (!S_ISSOCK(st.st_mode)) {
-		snprintf(err, CONFIG_ERR_MAX, "%s: is there and is no socket: give %s another path, or remove the file",
+		snprintf(err, CONFIG_ERR_MAX, "%s: exists and is no socket: give %s another path, or remove the file",
 		         path, what);
 		return -EEXIST;
 	}

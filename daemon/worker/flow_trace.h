@@ -24,18 +24,18 @@
 
 /* X(enumerator, printed name, what happened since the row before) */
 #define FLOW_TRACE_MARKS(X)                                                                                            \
-	X(BEGINS, "begins", "the flow, or a new life of it, is here")                                                  \
+	X(BEGINS, "begins", "the flow, or a new life of the flow, begins")                                             \
 	X(PAIRED, "paired", "the requester's QPN is known: ACKs may begin")                                            \
-	X(CROSSED, "crossed", "the other edge has committed more")                                                     \
-	X(DELIVERED, "delivered", "the responder has acknowledged more, as the other edge reports")                    \
-	X(ARRIVED, "arrived", "more has come over the WAN")                                                            \
+	X(CROSSED, "crossed", "the other edge has committed more packets")                                             \
+	X(DELIVERED, "delivered", "the other edge reports that the responder has acknowledged more packets")           \
+	X(ARRIVED, "arrived", "more packets have come over the WAN")                                                   \
 	X(RNR, "rnr", "the other edge reports that the responder is in RNR")                                           \
 	X(STALLED, "stalled", "the responder makes no progress")                                                       \
-	X(RESUMED, "resumed", "it does again")                                                                         \
-	X(HELD_OFF, "held_off", "no room for the requester: it is sent away by RNR NAKs")                              \
-	X(LET_IN, "let_in", "there is room again")                                                                     \
-	X(CEILING, "ceiling", "what bounds the ACKs is another reason now")                                            \
-	X(FAILED, "failed", "the responder refused, or was given up")                                                  \
+	X(RESUMED, "resumed", "the responder makes progress again")                                                    \
+	X(HELD_OFF, "held_off", "the buffer has no room: RNR NAKs hold the requester off")                             \
+	X(LET_IN, "let_in", "the buffer has room again: the requester is let in")                                      \
+	X(CEILING, "ceiling", "another reason bounds the ACKs now")                                                    \
+	X(FAILED, "failed", "the responder refused, or the edge gave it up")                                           \
 	X(RESENT, "resent", "the packet was sent before")                                                              \
 	X(ENDED, "ended", "the flow is gone")
 

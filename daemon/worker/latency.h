@@ -24,8 +24,10 @@
 #define LATENCIES(X)                                                                                                   \
 	X(ACKED, "acked", "the ACK of a request from a host leaves for that host")                                     \
 	X(DELIVERED, "delivered",                                                                                      \
-	  "the other edge has reported that the responder has a request from a host, which was in the outward buffer until then") \
-	X(INWARD, "inward", "a responder here has a request that came over the WAN, which was in the inward buffer until then")
+	  "the other edge has reported that the responder has a request from a host; the request leaves the outward "  \
+	  "buffer")                                                                                                    \
+	X(INWARD, "inward",                                                                                            \
+	  "a responder here has a request that came over the WAN; the request leaves the inward buffer")
 
 #define X(e, name, text) LATENCY_##e,
 enum latency { LATENCIES(X) LATENCY_COUNT };

@@ -30,13 +30,13 @@
 #define TRACE_MARKS(X)                                                                                                 \
 	X(LOST, "lost", "datagrams were found lost")                                                                   \
 	X(RESENT, "resent", "packets or pieces were sent again")                                                       \
-	X(SPARED, "spared", "the other edge rebuilt lost ones by FEC")                                                 \
-	X(REBUILT, "rebuilt", "FEC rebuilt lost ones of the other edge here")                                          \
-	X(PROBE, "pto", "a probe timeout: nothing was heard of what was sent last")                                    \
-	X(RATE, "rate", "the rate that may be sent at changed by an eighth or more")                                   \
+	X(SPARED, "spared", "the other edge rebuilt lost datagrams by FEC")                                            \
+	X(REBUILT, "rebuilt", "this edge rebuilt lost datagrams of the other edge by FEC")                             \
+	X(PROBE, "pto", "a probe timeout: the other edge has not reported the last datagrams")                         \
+	X(RATE, "rate", "the rate at which the edge may send changed by an eighth or more")                            \
 	X(MTU, "mtu", "datagrams may be larger, or must be smaller")                                                   \
 	X(REKEY, "rekey", "the worker sealed or opened with a new key")                                                \
-	X(SESSION, "session", "the edges have said hello again: numbers and keys begin anew")                          \
+	X(SESSION, "session", "a new session began, with new datagram numbers and keys")                          \
 	X(UP, "up", "the path answers")                                                                                \
 	X(DEAD, "dead", "the path does not answer")
 

@@ -12,7 +12,7 @@ keeps_the_file() { # option
 		"$1" "$file" >"$LAB_DIR/alone.log" 2>&1
 	[ $? = 1 ] || why "it started, or ended otherwise: $(tail -1 "$LAB_DIR/alone.log")" || return
 	[ "$(cat "$file" 2>/dev/null)" = precious ] || why "the file is gone" || return
-	NOTE=$(grep -o 'is there and is no socket.*' "$LAB_DIR/alone.log")
+	NOTE=$(grep -o 'exists and is no socket.*' "$LAB_DIR/alone.log")
 	[ -n "$NOTE" ] || why "it says: $(tail -1 "$LAB_DIR/alone.log")"
 }
 

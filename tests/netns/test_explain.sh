@@ -341,7 +341,7 @@ time_line() {
 	sleep 0.5
 	lab_rcperf --iters 20 --depth 2 --size 8192 >/dev/null || why "the program failed" || return
 	lab_client a trace link "$A>$B:0x4242" --seconds 1 >/dev/null 2>"$LAB_DIR/trace.second"
-	grep -q "traced already" "$LAB_DIR/trace.second" || why "a second trace at once: $(head -1 "$LAB_DIR/trace.second")" || return
+	grep -q "is being traced" "$LAB_DIR/trace.second" || why "a second trace at once: $(head -1 "$LAB_DIR/trace.second")" || return
 	sleep 4
 	n=$(grep -c '"what":"in","side":"near"' "$LAB_DIR/trace.a")
 	[ "$n" -ge 40 ] || why "edge a: $n requests came, of 40: $(head -1 "$LAB_DIR/trace.a.err")" || return

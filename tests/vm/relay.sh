@@ -274,7 +274,7 @@ relay_errors() {
 	relay_check nobody-listens 'no relay here' c "longreach put --socket rdma:10.1.0.1:4999 /tmp/src link:target"
 	relay_check wrong-key-put 'cannot be reached by RDMA' c "wrongkey 10.1.0.1 put target"
 	relay_check wrong-key-get 'cannot be reached by RDMA' c "wrongkey 10.1.0.1 get target"
-	relay_check wrong-key-is-logged 'may not be read or written' ea "tail -n 3 /run/log"
+	relay_check wrong-key-is-logged 'do not allow access to its memory' ea "tail -n 3 /run/log"
 	relay_none_left after-wrong-keys
 	relay_check killed-client 'killed' c "$relay_put /tmp/src link:target --promise done & sleep 0.7; kill -9 \$! && wait \$!; echo killed"
 	relay_none_left after-killed-client

@@ -137,7 +137,7 @@ static int dpdk_start(const char *arguments, unsigned npci, char *err, size_t er
 	snprintf(words, sizeof(words), "%s", arguments);
 	argc = add_words(argv, argc, words);
 	if (argc < 0) {
-		snprintf(err, errlen, "--eal: too many words: at most %d", EAL_ARGS_MAX - 8);
+		snprintf(err, errlen, "--eal: too many arguments: expected at most %d", EAL_ARGS_MAX - 8);
 		return argc;
 	}
 	argv[argc] = NULL;
@@ -145,7 +145,7 @@ static int dpdk_start(const char *arguments, unsigned npci, char *err, size_t er
 	if (CPU_COUNT(&before) > 0)
 		sched_setaffinity(0, sizeof(before), &before);
 	if (r < 0) {
-		snprintf(err, errlen, "%s does not start: %s (the lines with EAL: above say more)", rte_version(),
+		snprintf(err, errlen, "%s does not start: %s (read the log lines with EAL: above)", rte_version(),
 		         rte_strerror(rte_errno));
 		return -EIO;
 	}
@@ -239,8 +239,9 @@ static int find_port(const char *devargs, uint16_t *port, char *err, size_t errl
 		r = rte_eth_dev_get_port_by_name(name, port);
 	if (r < 0)
 		snprintf(err, errlen,
-		         "%s: DPDK cannot open this device: its lines above say more; expected a PCI address such as 0000:3b:00.0, "
-		         "or a driver of DPDK with a number such as net_af_packet0, and what it is told behind commas",
+		         "%s: DPDK cannot open this device (read its log lines above): expected a PCI address such as "
+		         "0000:3b:00.0, or a driver of DPDK with a number such as net_af_packet0, with its arguments "
+		         "after commas",
 		         devargs);
 	return r;
 }

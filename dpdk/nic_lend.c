@@ -230,20 +230,19 @@ int nic_lend_begin(struct nic_lend *l, const struct nic_lender *lender, char *er
 	int r = rte_eth_dev_info_get(l->port, &info);
 
 	if (r < 0 || !info.driver_name) {
-		snprintf(err, errlen, "the device says nothing of itself");
+		snprintf(err, errlen, "DPDK tells nothing about the device");
 		return r < 0 ? r : -ENODEV;
 	}
 	if (!copies_by_cpu(info.driver_name)) {
 		snprintf(err, errlen,
-		         "%s would have to write into the link's buffer by itself, which was not tried yet",
+		         "driver %s would write into the link's buffer by DMA, which is untested",
 		         info.driver_name);
 		return -EOPNOTSUPP;
 	}
 	if (!l->landing) {
 		snprintf(err, errlen,
-		         "%s wants more than %d bytes for a frame (with net_af_packet, framesz=4288,blocksz=274432 in "
-		         "LanDevice= "
-		         "asks for less)",
+		         "%s needs more than %d bytes for a frame (with net_af_packet, set framesz=4288,blocksz=274432 "
+		         "in LanDevice=)",
 		         info.driver_name, NIC_PLACE_BYTES - NIC_PLACE_HEADROOM);
 		return -EMSGSIZE;
 	}
@@ -305,8 +304,8 @@ int nic_lend_end(struct nic_lend *l, char *err, size_t errlen)
 	rte_eth_dev_close(l->port);
 	rte_mempool_obj_iter(l->landing, take_home, l);
 	rte_mempool_obj_iter(l->parts, take_part, NULL);
-	snprintf(
-	    err, errlen,
-	    "a device of DPDK kept memory of the link's buffer and was closed: restart longreachd to use it again");
+	snprintf(err, errlen,
+	         "a device of DPDK kept memory of the link's buffer, and longreachd closed the device: restart "
+	         "longreachd to use it again");
 	return -EBUSY;
 }

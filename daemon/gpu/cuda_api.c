@@ -15,7 +15,7 @@ static int resolve(void *library, const char *symbol, void *member, char *err, s
 	void *address = dlsym(library, symbol);
 
 	if (!address) {
-		snprintf(err, cap, LIBRARY " has no %s: CUDA 11.0 or newer is needed", symbol);
+		snprintf(err, cap, LIBRARY " has no %s: expected CUDA 11.0 or newer", symbol);
 		return -ENOSYS;
 	}
 	memcpy(member, &address, sizeof(address));

@@ -52,9 +52,8 @@ static int check_pci(const char *root, const char *key, const char *address, cha
 	read_link(link, driver, sizeof(driver));
 	if (!leaves_device_to_dpdk(driver)) {
 		snprintf(err, errlen,
-		         "%s=%s: %s%s has it: expected vfio-pci (`dpdk-devbind.py --bind=vfio-pci %s`; its "
-		         "interface then "
-		         "leaves the kernel), or mlx5_core",
+		         "%s=%s: %s%s is bound to it: expected vfio-pci (`dpdk-devbind.py --bind=vfio-pci %s`; its "
+		         "interface then leaves the kernel), or mlx5_core",
 		         key, address, driver[0] ? "the kernel's driver " : "no driver", driver, address);
 		return -ENOENT;
 	}

@@ -57,7 +57,7 @@ static struct {
 	char err[LAN_ENGINE_ERR_MAX];
 	struct device device[DEVICES_MAX];
 	uint32_t ndevices;
-} engine = {.err = "no link asked for Engine=dpdk when longreachd started: restart it"};
+} engine = {.err = "no link had Engine=dpdk when longreachd started: restart longreachd"};
 
 /* --- the plugin --- */
 
@@ -77,7 +77,9 @@ static const struct nic_engine *load_plugin(const struct lan_engine_options *o, 
 	nic = table ? table() : NULL;
 	if (nic && nic->abi == NIC_ENGINE_ABI)
 		return nic;
-	snprintf(err, errlen, "Engine=dpdk: %.300s is of another version of longreach: its interface has number %u, expected %u",
+	snprintf(err, errlen,
+	         "Engine=dpdk: %.300s is of another version of longreach (plugin interface %u, expected %u): install "
+	         "longreach-dpdk of this version",
 	         path, nic ? nic->abi : 0, NIC_ENGINE_ABI);
 	dlclose(handle);
 	return NULL;
@@ -118,8 +120,9 @@ static int check_memory(const struct lan_engine_options *o, uint32_t devices, ch
 	if (mib >= (uint64_t)DEVICE_MIB * devices)
 		return 0;
 	if (mib == 0)
-		snprintf(err, errlen, "Engine=dpdk: no huge page is free: expected vm.nr_hugepages= of 64 or more (sysctl), or "
-		         "longreachd --eal='--no-huge -m 512' to do without at a cost");
+		snprintf(err, errlen,
+		         "Engine=dpdk: no huge page is free: expected vm.nr_hugepages= of 64 or more (sysctl), or "
+		         "longreachd --eal='--no-huge -m 512', which is slower");
 	else
 		snprintf(err, errlen, "Engine=dpdk: %llu MiB of huge pages are free: expected %llu, %d for each device "
 		         "(sysctl vm.nr_hugepages)",
@@ -260,8 +263,9 @@ int lan_engine_take(const char *key, const char *device, const struct nic_engine
 		return -ENODEV;
 	}
 	if (!d) {
-		snprintf(err, errlen, "%s=%s was in no link file when longreachd started, and it has no right to open it any "
-		         "more: restart it",
+		snprintf(err, errlen,
+		         "%s=%s was in no link file when longreachd started, and longreachd has no right any more to "
+		         "open a device: restart longreachd",
 		         key, device);
 		return -ENODEV;
 	}
@@ -270,7 +274,7 @@ int lan_engine_take(const char *key, const char *device, const struct nic_engine
 		return -ENODEV;
 	}
 	if (d->taken) {
-		snprintf(err, errlen, "its %s= is that of another link", key);
+		snprintf(err, errlen, "its device in %s= is in use by another link: expected another device", key);
 		return -EBUSY;
 	}
 	d->taken = true;

@@ -232,8 +232,9 @@ static void move_lane(struct engine_way *w, uint8_t lane, uint8_t moves)
 		close_fd(&w->sport_fd[lane][i]);
 	w->moves[lane] = moves;
 	if (before && open_sport(w, lane, 0) == 0)
-		log_warn("WAN port %u: lane %u is not answered while others are: source port %u instead of %u", w->params.port,
-		         lane, w->sport[lane][0], before);
+		log_warn("WAN port %u: the other edge does not answer lane %u and answers other lanes: source port %u "
+		         "instead of %u",
+		         w->params.port, lane, w->sport[lane][0], before);
 	close_fd(&old);
 }
 
@@ -249,7 +250,8 @@ static uint16_t take_sport(struct engine_way *w, const struct wan_tx *tx)
 	if (r == 0)
 		return w->sport[tx->lane][turn];
 	if (log_limit_pass(&w->no_socket_said, clock_now_ns(), NULL))
-		log_err("WAN port %u: no socket to hold a source port: %s", w->params.port, strerror(-r));
+		log_err("WAN port %u: cannot open a socket that reserves a source port: %s", w->params.port,
+		        strerror(-r));
 	return 0;
 }
 
@@ -342,8 +344,8 @@ static void give_up(struct wan_port *p, struct device *d)
 		w++;
 	p->nic->tx_drop(d->nic);
 	if (log_limit_pass(&w->stuck_said, clock_now_ns(), NULL))
-		log_err("WAN port %u: WanDevice=%s takes no datagrams, those that wait are dropped: if that lasts, restart "
-		        "longreachd",
+		log_err("WAN port %u: WanDevice=%s takes no datagrams, and longreachd drops those that wait: if this "
+		        "goes on, restart longreachd",
 		        w->params.port, d->name);
 }
 
@@ -502,7 +504,7 @@ static int check_room(struct wan_port *p, char *err, size_t errlen)
 		p->payload_max = max > p->payload_max ? max : p->payload_max;
 	}
 	if (!p->nic->own(p->device[0].nic, &p->room)) {
-		snprintf(err, errlen, "WAN port %u: WanDevice=%s has no memory for a datagram", p->way[0].params.port,
+		snprintf(err, errlen, "WAN port %u: no memory for a datagram of WanDevice=%s", p->way[0].params.port,
 		         p->device[0].name);
 		return -ENOMEM;
 	}

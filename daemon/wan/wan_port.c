@@ -198,7 +198,7 @@ static int open_rx(const struct wan_port *p, const struct way *w, enum receiver 
 		return -1;
 	privileged_receive_buffer(*fd, buffer);
 	if (set_int(*fd, SOL_UDP, UDP_GRO, 1) < 0)
-		log_warn("WAN port %u: this kernel has no UDP_GRO: receiving will be slow", w->params.port);
+		log_warn("WAN port %u: this kernel has no UDP_GRO: datagrams are received more slowly", w->params.port);
 	if (set_int(*fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, 1) < 0 ||
 	    set_int(*fd, SOL_SOCKET, SO_REUSEPORT, 1) < 0)
 		return -1;
@@ -231,7 +231,9 @@ void wan_port_session(struct wan_port *p, uint32_t epoch)
 {
 	for (uint8_t i = 0; i < p->params.npaths; i++)
 		if (attach_filter(&p->way[i], p->params.nshards, i, epoch) < 0)
-			log_warn("WAN port %u: receiving will be late: %s", p->way[i].params.port, strerror(errno));
+			log_warn("WAN port %u: cannot steer the session's datagrams to their workers, which receive "
+			         "them later: %s",
+			         p->way[i].params.port, strerror(errno));
 }
 
 static void prepare_rx(struct way *w)
@@ -457,7 +459,8 @@ static void move_lane(struct way *w, uint8_t lane, uint8_t moves)
 	}
 	w->lane_moves[lane] = moves;
 	if (before && open_lane(w, lane, 0) == 0)
-		log_warn("WAN port %u: lane %u is not answered while others are: source port %u instead of %u",
+		log_warn("WAN port %u: the other edge does not answer lane %u and answers other lanes: source port %u "
+		         "instead of %u",
 		         w->params.port, lane, w->lane_sport[lane], before);
 }
 
@@ -475,7 +478,7 @@ static int send_batch(struct wan_port *p, struct wan_batch *b)
 	if (r < 0) {
 		p->stats.tx_no_socket += b->segs;
 		if (log_limit_pass(&w->no_socket_said, clock_now_ns(), NULL))
-			log_err("WAN port %u: no socket to send from: %s", w->params.port, strerror(-r));
+			log_err("WAN port %u: cannot open a socket to send from: %s", w->params.port, strerror(-r));
 		return 0;
 	}
 	if (w->lane_ect[b->lane][turn] != b->ect) {
@@ -489,8 +492,8 @@ static int send_batch(struct wan_port *p, struct wan_batch *b)
 		return -EAGAIN;
 	w->turn[b->lane]++;
 	if ((r == -EIO || r == -EINVAL || r == -ENOPROTOOPT) && b->segs > 1) {
-		log_warn("WAN port %u: no UDP segmentation here (%s): sending will be slow", w->params.port,
-		         strerror(-r));
+		log_warn("WAN port %u: the kernel does no UDP segmentation (%s): datagrams are sent more slowly",
+		         w->params.port, strerror(-r));
 		w->gso = false;
 		return send_singly(p, fd, b);
 	}

@@ -68,7 +68,8 @@ int wan_socket_check_mtu(const struct wan_port_path *path, char *err, size_t err
 	if (fd >= 0)
 		close(fd);
 	if (r == 0 && mtu > 0 && mtu < path->mtu) {
-		snprintf(err, errlen, "WAN port %u: the route to the other edge has MTU %d, the path is configured with %u",
+		snprintf(err, errlen,
+		         "WAN port %u: the route to the other edge has MTU %d, less than MTU=%u of the path",
 		         path->port, mtu, path->mtu);
 		return -EMSGSIZE;
 	}

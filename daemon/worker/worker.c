@@ -275,7 +275,7 @@ static void pin_thread(const struct worker *w)
 	CPU_ZERO(&set);
 	CPU_SET((size_t)w->params.cpu, &set);
 	if (sched_setaffinity(0, sizeof(set), &set) != 0) /* 0: this thread, all that the sandbox lets through */
-		log_warn("link %s: cannot run on CPU %d", w->label, w->params.cpu);
+		log_warn("link %s: cannot run a worker on CPU %d of CPUs=", w->label, w->params.cpu);
 }
 
 void *worker_main(void *arg)

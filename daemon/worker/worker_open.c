@@ -61,10 +61,10 @@ static int map_heap(struct worker *w, const struct proxy_config *pc, const struc
 static void say_core_refused(const struct worker *w, int r, char *err, size_t errlen)
 {
 	if (r == -EPROTO)
-		snprintf(
-		    err, errlen,
-		    "%s: was written by another version of longreach; that version can drain it, or remove the file",
-		    w->arena.path);
+		snprintf(err, errlen,
+		         "%s: was written by another version of longreach: start that version until the buffer has "
+		         "drained, or remove the file and lose its packets",
+		         w->arena.path);
 	else
 		snprintf(err, errlen, "%s: the core does not start: %s", w->label, strerror(-r));
 }
@@ -211,12 +211,14 @@ static int plan_pause(struct worker *w, const char *ifname, struct pfc_plan *pla
 	if (!w->pause)
 		return 0;
 	if (lan_pause_plan(plan, ifname, w->config.pfc_watchdog_ns) < 0) {
-		snprintf(err, errlen, "LAN port %s: no thresholds for Pfc= at its rate", ifname);
+		snprintf(err, errlen, "LAN port %s: Pfc= has no valid thresholds at its rate: expected Pfc=off",
+		         ifname);
 		return -EINVAL;
 	}
 	if (plan->tight)
-		log_warn("link %s: LAN port %s: too fast for Pfc= to keep its receive ring from running over always",
-		         w->label, ifname);
+		log_warn(
+		    "link %s: LAN port %s: at its rate Pfc= does not always keep the receive ring from overflowing",
+		    w->label, ifname);
 	return 0;
 }
 
@@ -254,7 +256,9 @@ static void lend_arena(struct worker *w, uint32_t port, const char *ifname)
 	char err[LAN_ENGINE_ERR_MAX];
 
 	if (w->lan_ops[port]->lend && w->lan_ops[port]->lend(w->lan[port], &lend, err, sizeof(err)) < 0)
-		log_notice("link %s: LAN port %s: packets are copied: %s", w->label, ifname, err);
+		log_notice(
+		    "link %s: LAN port %s: longreachd copies packets instead of receiving them into the buffer: %s",
+		    w->label, ifname, err);
 }
 
 static int open_lan_port(struct worker *w, struct lan_port_params *lp, char *err, size_t errlen)

@@ -23,7 +23,7 @@ capacity() { # a|b
 places_lent() {
 	local e whole=$1 now lent=
 	for e in a b; do
-		! grep -q 'packets are copied' "$LAB_DIR/$e/log" || why "edge $e: $(grep -m 1 'packets are copied' "$LAB_DIR/$e/log")" || return
+		! grep -q 'longreachd copies packets' "$LAB_DIR/$e/log" || why "edge $e: $(grep -m 1 'longreachd copies packets' "$LAB_DIR/$e/log")" || return
 		now=$(capacity $e)
 		[ $(((whole - now) % 4352)) = 0 ] && [ "$now" -lt "$whole" ] ||
 			why "edge $e: of a pool of $whole bytes $now are for packets" || return
@@ -38,7 +38,7 @@ nothing_lent() {
 	link near || return
 	across -- --secs 0.7 --depth 32 || return
 	for e in a b; do
-		grep -q "LAN port lan0: packets are copied: net_af_packet wants more than" "$LAB_DIR/$e/log" ||
+		grep -q "LAN port lan0: longreachd copies packets .*: net_af_packet needs more than" "$LAB_DIR/$e/log" ||
 			why "edge $e does not say that it copies" || return
 		WHOLE=$(capacity $e)
 	done

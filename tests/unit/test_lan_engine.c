@@ -617,7 +617,7 @@ static void engine__devices_of_paths(void **state)
 	assert_ptr_equal(d, &nic);
 	assert_int_equal(nic.waiting, 0);
 	assert_int_equal(lan_engine_take("WanDevice", "net_af_packet1,iface=lo", &e, &d, err, sizeof(err)), -EBUSY);
-	assert_string_equal(err, "its WanDevice= is that of another link");
+	assert_string_equal(err, "its device in WanDevice= is in use by another link");
 	lan_engine_give_back("net_af_packet1,iface=lo");
 	assert_int_equal(lan_engine_take("WanDevice", "net_af_packet1,iface=lo", &e, &d, err, sizeof(err)), 0);
 	assert_int_equal(lan_engine_take("WanDevice", "net_af_packet2,iface=lo", &e, &d, err, sizeof(err)), -ENODEV);
@@ -700,7 +700,7 @@ static void device__says_what_it_lacks(void **state)
 	make(PCI, NULL);
 	says("0000:3b:00.0", "LanDevice=0000:3b:00.0: no driver has it: expected vfio-pci");
 	make(PCI "/driver", "../../../bus/pci/drivers/ice");
-	says("0000:3b:00.0", "the kernel's driver ice has it: expected vfio-pci");
+	says("0000:3b:00.0", "the kernel's driver ice is bound to it: expected vfio-pci");
 	make(PCI "/driver", "../../../bus/pci/drivers/vfio-pci");
 	says("0000:3b:00.0", "it has no IOMMU group");
 	make(PCI "/iommu_group", "../../../kernel/iommu_groups/7");

@@ -24,68 +24,70 @@
 
 const struct config_key config_keys[] = {
     {"Link", "LanPort", &type_port, MANY(lan_ports, nlan_ports, LAN_PORTS_MAX), .flags = KEY_REQUIRED | KEY_LIST,
-     .help = "Interfaces on which the hosts of this site are reached. RoCEv2 between the prefixes below is taken\n"
-             "there, and with Barrier=pair all other IP between them; everything else stays with the kernel.\n"},
+     .help = "Interfaces towards the hosts of this site. The link takes RoCEv2 between the prefixes below there, and\n"
+             "with Barrier=pair all other IP between these prefixes; all other traffic stays with the kernel.\n"},
     {"Link", "LocalPrefix", &type_prefix, MANY(local, nlocal, PREFIXES_MAX), .flags = KEY_REQUIRED | KEY_LIST,
-     .help = "Addresses of the RDMA hosts at this site. The other edge names the same as its RemotePrefix=.\n"},
+     .help = "Addresses of the RDMA hosts at this site. RemotePrefix= of the other edge names the same.\n"},
     {"Link", "RemotePrefix", &type_prefix, MANY(remote, nremote, PREFIXES_MAX), .flags = KEY_REQUIRED | KEY_LIST,
      .help = "Addresses of the RDMA hosts at the other site.\n"},
     {"Link", "Engine", &type_engine, ONE(engine), .fallback = "packet",
-     .help = "How packets of hosts are taken and sent. packet: packet sockets of the kernel. dpdk: devices of DPDK, by\n"
-             "longreach-dpdk.so, while the kernel keeps the interfaces of LanPort= for addresses and next hops. Needs\n"
-             "LanDevice=, Workers=1, and processor time even when nothing comes. See WanDevice= for the WAN.\n"},
+     .help = "How the link receives and sends packets of hosts. packet: packet sockets of the kernel. dpdk: devices\n"
+             "of DPDK, by longreach-dpdk.so, while the kernel keeps the interfaces of LanPort= for addresses and next\n"
+             "hops. dpdk needs LanDevice=, Workers=1, and processor time even without traffic. See WanDevice= for the\n"
+             "WAN.\n"},
     {"Link", "LanDevice", &type_device, MANY(lan_devices, nlan_devices, LAN_PORTS_MAX), .flags = KEY_LIST,
      .help = "With Engine=dpdk: for each interface of LanPort=, in that order, the device of DPDK that leads to the same\n"
              "hosts. Such as 0000:3b:00.0, or net_af_packet0,iface=eth2,framesz=4288,blocksz=274432\n"},
     {"Link", "WanDevice", &type_device, MANY(wan_devices, nwan_devices, PATHS_MAX), .flags = KEY_LIST,
-     .help = "With Engine=dpdk: for each path, in the order of their names, the device of DPDK that its datagrams are\n"
-             "sent and taken by. Only net_af_packet, beside which the kernel still hears ARP and the control channel,\n"
-             "with iface= of the interface that has LocalAddress=. Such as\n"
+     .help = "With Engine=dpdk: for each path, in the order of their names, the device of DPDK that sends and\n"
+             "receives its datagrams. Only net_af_packet, beside which the kernel still receives ARP and the control\n"
+             "channel, with iface= of the interface that has LocalAddress=. Such as\n"
              "net_af_packet1,iface=eth3,framesz=9216,blocksz=36864,framecnt=1024\n"
-             "Not given: by UDP sockets of the kernel.\n"},
+             "Not given: UDP sockets of the kernel.\n"},
     {"Link", "AckMode", &type_ack_mode, ONE(ack_mode), .fallback = "host", .flags = KEY_RELOADABLE,
-     .help = "What an ACK to a requester promises. host: the responder itself has acknowledged; as RC promises.\n"
-             "far: the bytes are committed in the other edge's buffer, too; they survive the loss of one edge.\n"
-             "near: the bytes are committed in this edge's buffer, which survives loss on the WAN, cuts and crashes\n"
-             "of the daemons, not the loss of this machine's memory. Fast at any distance. Both edges must agree.\n"},
+     .help = "What an ACK to a requester promises. host: the responder itself has acknowledged, as RC promises. far:\n"
+             "the bytes are committed in the other edge's buffer, too; they survive the loss of one edge. near: the\n"
+             "bytes are committed in this edge's buffer, which survives loss on the WAN, cuts and crashes of the\n"
+             "daemons, not the loss of this machine's memory; fast at any distance. Both edges must agree.\n"},
     {"Link", "PairAckMode", &type_pair_mode, MANY(pair_modes, npair_modes, PAIR_MODES_MAX),
      .flags = KEY_LIST | KEY_RELOADABLE,
-     .help = "Another mode than AckMode= between some hosts, whichever of them sends: LOCAL~REMOTE=MODE. The first\n"
-             "that fits counts. The other edge names the same, the prefixes swapped, in the same order.\n"},
+     .help = "Another mode than AckMode= between some hosts, in both directions: LOCAL~REMOTE=MODE. The first that\n"
+             "fits counts. The other edge names the same with the prefixes swapped, in the same order.\n"},
     {"Link", "Barrier", &type_barrier, ONE(barrier), .fallback = "auto", .flags = KEY_RELOADABLE,
-     .help = "What does not overtake RC bytes that were acknowledged early between the same two hosts. pair:\n"
-             "everything that is not RC, so that \"done\" said over TCP does not arrive before the data; the port\n"
-             "then takes all IP between the prefixes and carries it through this link. causal: RC messages on other queue\n"
-             "pairs of the two hosts, too. off: disconnects (DREQ, DREP) only. auto: pair, in AckMode=host off. Both\n"
-             "edges must agree.\n"},
+     .help = "Packets that do not overtake RC bytes that were acknowledged early between the same two hosts. pair:\n"
+             "all packets that are not RC, so that a \"done\" over TCP does not arrive before the data; the link then\n"
+             "carries all IP between the prefixes. causal: RC messages on other queue pairs of the two hosts, too.\n"
+             "off: disconnects (DREQ, DREP) only. auto: pair; with AckMode=host off. Both edges must agree.\n"},
     {"Link", "BarrierSkip", &type_skip, MANY(barrier_skip, nbarrier_skip, BARRIER_SKIP_MAX), .fallback = "22",
      .min = 0, .max = 65535, .flags = KEY_LIST | KEY_RELOADABLE,
-     .help = "TCP and UDP ports, of either end, whose packets wait for nothing. Any in the file replace the 22.\n"},
+     .help = "TCP and UDP ports, of either end, whose packets do not wait at the barrier. Ports in the file replace\n"
+             "the default.\n"},
     {"Link", "BarrierMax", &type_time, ONE(barrier_max_ns), .fallback = "1s", .min = 0, .max = 60 * S,
      .flags = KEY_RELOADABLE,
-     .help = "Longest wait of a packet for the bytes that were acknowledged before it; then it goes, and is\n"
-             "counted.\n"},
+     .help = "Longest wait of a packet for bytes that were acknowledged before it. After that the edge sends the\n"
+             "packet and counts it.\n"},
     {"Link", "Distance", &type_distance, ONE(distance_m), .fallback = "auto", .min = 1, .max = 40000000,
      .help = "Length of the fibre. Sizes the buffer at the start. auto: as for 1000km. Once the round trip has been\n"
-             "measured the larger of the two counts, and more than 5% between them is reported.\n"},
+             "measured, the larger of measured and configured counts; the log reports a difference of more than 5%.\n"},
     {"Link", "Pfc", &type_pfc, ONE(pfc), .fallback = "off",
-     .help = "Priority on which hosts are paused (IEEE 802.1Qbb) before the receive ring of a LAN port runs over, for\n"
-             "what stops this machine for less than Tuning.PfcWatchdog=. The hosts, or the switch, must honour it.\n"},
+     .help = "Priority on which the edge pauses hosts (IEEE 802.1Qbb) before the receive ring of a LAN port\n"
+             "overflows. It covers stops of this machine of less than Tuning.PfcWatchdog=. The hosts, or the switch,\n"
+             "must honour it.\n"},
     {"Link", "FEC", &type_fec, ONE(fec), .fallback = "auto", .flags = KEY_RELOADABLE,
-     .help = "Repair datagrams, so that a loss costs no round trip: M for K others, as K+M; auto: as many as the\n"
-             "measured losses ask for and the line has room for, none on a clean or a full one. Takes memory at both\n"
-             "edges, which must both not say off. Not given where a path says RateControl=auto: off.\n"},
+     .help = "Repair datagrams, so that a loss costs no round trip: M for K others, as K+M. auto: as many as the\n"
+             "measured losses need and the line has room for, none on a clean or a full line. Needs memory at both\n"
+             "edges; off at either edge turns FEC off. Not given: off with RateControl=auto on a path.\n"},
     {"Link", "Lanes", &type_count, ONE(lanes), .fallback = "64", .min = 1, .max = LANES_MAX,
-     .help = "Independent streams that host pairs are spread over. Both edges must agree.\n"},
+     .help = "Independent streams among which the host pairs are divided. Both edges must agree.\n"},
     {"Link", "Workers", &type_count, ONE(workers), .fallback = "1", .min = 1, .max = WORKERS_MAX,
-     .help = "Threads that run the lanes. The edges may differ. One host pair is limited to one thread.\n"},
+     .help = "Threads that run the lanes. The edges may differ. A host pair uses one thread.\n"},
     {"Link", "CPUs", &type_cpu, MANY(cpus, ncpus, WORKERS_MAX), .max = 4095, .flags = KEY_LIST,
      .help = "CPU for each worker, in order. Not given: the kernel places them.\n"},
 
     {"Host", "Group", &type_host_group, MANY(host_groups, nhost_groups, HOST_GROUPS_MAX), .flags = KEY_LIST,
-     .help = "Addresses of one machine, ADDRESS+ADDRESS, up to 4: what it says over one waits for what was\n"
-             "acknowledged early over another. Groups that share an address are one. Machines whose programs speak\n"
-             "for each other may stand in one group. Both edges must name the same groups, of both sites.\n"},
+     .help = "Addresses of one machine, ADDRESS+ADDRESS, up to 4: its packets from one address wait for bytes that\n"
+             "were acknowledged early over another. Groups that share an address are one. Machines whose programs\n"
+             "speak for each other may be in one group. Both edges must name the same groups, of both sites.\n"},
 
     {"Path", "LocalAddress", &type_address, PATH(local), .flags = KEY_REQUIRED | KEY_PATH,
      .help = "This edge's address on the WAN.\n"},
@@ -95,78 +97,80 @@ const struct config_key config_keys[] = {
      .help = "UDP for data and TCP for control, the same number at both edges.\n"},
     {"Path", "Rate", &type_rate, PATH(rate_bps), .min = 1000000, .max = 3200000000000ull,
      .flags = KEY_REQUIRED | KEY_RELOADABLE | KEY_PATH,
-     .help = "What this edge may send into the WAN, in bits per second with all headers.\n"},
+     .help = "Rate at which this edge may send into the WAN, in bits per second with all headers.\n"},
     {"Path", "RateControl", &type_rate_control, PATH(rate_control), .fallback = "fixed",
      .flags = KEY_RELOADABLE | KEY_PATH,
-     .help = "fixed: Rate= whatever happens, for a line of one's own. auto: what the line is found to carry and\n"
-             "others leave, at most Rate=, for a line that is shared.\n"},
+     .help = "fixed: sends at Rate= in all cases, for a line of one's own. auto: sends at what the line is measured\n"
+             "to carry beside other traffic, at most Rate=, for a shared line.\n"},
     {"Path", "MTU", &type_packet_size, PATH(mtu), .fallback = "1500", .min = 1500, .max = WAN_MTU_MAX,
      .flags = KEY_PATH,
      .help = "Largest IP packet that the WAN carries whole. 9000 or more saves processor time.\n"},
     {"Path", "PathMTU", &type_path_mtu, PATH(path_mtu), .fallback = "auto", .min = 1280, .max = WAN_MTU_MAX,
      .flags = KEY_PATH,
-     .help = "auto: how large packets the path really carries, up to MTU=, is found out by probes (RFC 8899). Or a\n"
-             "size that is believed.\n"},
+     .help = "auto: probes find out how large packets the path carries, up to MTU= (RFC 8899). Or a size that is used\n"
+             "without probes.\n"},
     {"Path", "Weight", &type_count, PATH(weight), .fallback = "1", .min = 0, .max = PATH_WEIGHT_MAX, .flags = KEY_PATH,
-     .help = "How much this path is preferred while it is not full: the round trip counts divided by it. 0: standby,\n"
-             "used only if no path with a weight lives.\n"},
+     .help = "How much this path is preferred while it is not full: its round trip divided by Weight= counts. 0:\n"
+             "standby, used only if no path with a weight works.\n"},
     {"Path", "DSCP", &type_count, PATH(dscp), .fallback = "0", .min = 0, .max = 63, .flags = KEY_PATH,
-     .help = "Of the datagrams to the other edge.\n"},
+     .help = "DSCP of the datagrams to the other edge.\n"},
     {"Path", "SourcePorts", &type_count, PATH(source_ports), .fallback = "1", .min = 1, .max = SOURCE_PORTS_MAX,
      .flags = KEY_PATH,
-     .help = "UDP source ports that each lane's datagrams are spread over, for networks that share equal-cost paths\n"
-             "by ports. Each lane has one of its own in any case.\n"},
+     .help = "UDP source ports among which each lane's datagrams are divided, for networks that choose among\n"
+             "equal-cost paths by port. Each lane has at least one of its own.\n"},
 
     {"Buffer", "Directory", &type_directory, ONE(arena_dir), .fallback = ARENA_DIR_DEFAULT,
-     .help = "Where the buffer's file is kept: a hugetlbfs or tmpfs mount with room for Size=.\n"},
+     .help = "Directory of the buffer's file, on a hugetlbfs or tmpfs mount with room for Size=.\n"},
     {"Buffer", "OnDisk", &type_yes, ONE(arena_on_disk), .fallback = "no",
-     .help = "yes: Directory= may be on another file system. Every packet of the hosts is then written to a disk, not\n"
-             "encrypted by this program, and stays there when it was delivered.\n"},
+     .help = "yes: Directory= may be on another file system. The edge then writes every packet of the hosts to a\n"
+             "disk, not encrypted by longreach, and delivered packets stay there.\n"},
     {"Buffer", "Size", &type_size, ONE(arena_bytes), .fallback = "auto", .min = 16ull << 20, .max = 4ull << 40,
      .help = "Buffer of this link, both directions. auto: 4 x Rate= x round trip per direction, at least 64MiB.\n"},
     {"Buffer", "MaxFlows", &type_count, ONE(max_flows), .fallback = "16384", .min = 16, .max = FLOWS_MAX,
-     .help = "Directions of RC connections that the link can know at a time. One host may have a sixteenth of them\n"
-             "waiting for the first answer of their responder.\n"},
+     .help = "Largest number of flows, that is, directions of RC connections. At most a sixteenth may be flows of one\n"
+             "host that wait for the first answer of their responder.\n"},
 
     {"Relay", "Enable", &type_yes, ONE(relay), .fallback = "no",
-     .help = "Programs of this site put and get memory and files at the other one: longreach put, get, export, and\n"
+     .help = "Programs of this site put and get memory and files at the other site: longreach put, get, export, and\n"
              "liblongreach(3). Both edges must enable it.\n"},
     {"Relay", "Socket", &type_file, ONE(relay_socket),
-     .help = "Where programs find it. Not given: /run/longreach/LINK.relay\n"},
+     .help = "Path of the relay's socket. Not given: /run/longreach/LINK.relay\n"},
     {"Relay", "Group", &type_group, ONE(relay_group),
-     .help = "Whose members may use it, beside root: a name or a number. What a program reads and writes here, it has\n"
-             "opened itself.\n"},
+     .help = "Group whose members may use the relay, beside root: a name or a number. The edge reads and writes only\n"
+             "files that a program has opened itself.\n"},
     {"Relay", "GPU", &type_yes, ONE(relay_gpu), .fallback = "no",
-     .help = "Programs may export memory of NVIDIA GPUs: the daemon loads libcuda.so.1 when one does.\n"},
+     .help = "Programs may export memory of NVIDIA GPUs: the daemon loads libcuda.so.1 at the first such export.\n"},
     {"Relay", "RelayListen", &type_own_address, ONE(relay_listen),
-     .help = "Programs on RDMA hosts of this site may connect here by rdma_cm: the edge reads and writes their memory\n"
-             "itself. An address of this machine whose interface has an RDMA device. Needs RelayAllow=.\n"},
+     .help = "Address where programs on RDMA hosts of this site connect by rdma_cm: the edge reads and writes their\n"
+             "memory itself. An address of this machine whose interface has an RDMA device. Needs RelayAllow=.\n"},
     {"Relay", "RelayPort", &type_count, ONE(relay_port), .fallback = "4792", .min = 1, .max = 65535,
-     .help = "The port of RelayListen=, of rdma_cm.\n"},
+     .help = "Port of RelayListen=, for rdma_cm.\n"},
     {"Relay", "RelayAllow", &type_relay_allow, MANY(relay_allow, nrelay_allow, RELAY_ALLOW_MAX), .flags = KEY_LIST,
-     .help = "Which of those hosts may use which regions of the other site: PREFIX=ACCESS:REGION. ACCESS: get, put or\n"
-             "all; REGION may end in *. Who is not named may not connect.\n"},
+     .help = "Regions of the other site that these hosts may use: PREFIX=ACCESS:REGION. ACCESS: get, put or all;\n"
+             "REGION may end in *. Hosts that no RelayAllow= names may not connect.\n"},
     {"Relay", "Weight", &type_count, ONE(relay_weight), .fallback = "1", .min = 1, .max = 15, .flags = KEY_RELOADABLE,
-     .help = "On a full line, a busy channel of the relay (there are 16) gets as much as so many RDMA flows.\n"},
+     .help = "Number of RDMA flows that a busy channel of the relay (there are 16) equals on a full line.\n"},
     {"Relay", "Buffer", &type_count, ONE(relay_buffer), .fallback = "25", .min = 1, .max = 75, .flags = KEY_RELOADABLE,
-     .help = "Percent of the buffer that the relay may hold however busy RDMA is; up to half of what is free, else.\n"},
+     .help = "Percent of the buffer that the relay may hold however busy RDMA is. If RDMA leaves room free, the relay\n"
+             "may hold up to half of it.\n"},
 
     {"Export", "Path", &type_directory, EXPORT(path), .flags = KEY_REQUIRED | KEY_RELOADABLE | KEY_EXPORT,
-     .help = "A directory that longreach copy of the other site reaches as LINK:NAME. longreachd --exports serves it.\n"},
+     .help = "Directory that longreach copy of the other site reaches as LINK:NAME. longreachd --exports serves it.\n"},
     {"Export", "Mode", &type_export_mode, EXPORT(writable), .fallback = "read",
      .flags = KEY_RELOADABLE | KEY_EXPORT,
-     .help = "What the other site may do there: read; write: read, write and delete.\n"},
+     .help = "What the other site may do in the directory: read; write: read, write and delete.\n"},
     {"Export", "User", &type_user, EXPORT(user), .flags = KEY_REQUIRED | KEY_RELOADABLE | KEY_EXPORT,
-     .help = "The user who opens what is beneath it, and owns what is written. root keeps the owners of the source.\n"},
+     .help = "User who opens the files and owns written files. root keeps the owners of the source.\n"},
 
     {"Security", "Encryption", &type_cipher, ONE(encryption), .fallback = "aes-256-gcm",
-     .help = "How datagrams are sealed; the control channel is TLS 1.3 then. none: neither; whoever is on the line\n"
-             "may read, forge and end everything. Both edges must agree.\n"},
+     .help = "Cipher of the datagrams; with a cipher the control channel is TLS 1.3. none: both are open, and anybody\n"
+             "on the line may read, forge and end everything. Both edges must agree.\n"},
     {"Security", "Certificate", &type_file, ONE(certificate_file), .flags = KEY_RELOADABLE,
-     .help = "What this edge shows the other one, and its private key (mode 600). longreach keygen makes them.\n"},
+     .help = "Certificate that this edge shows the other edge, and its private key (mode 600). longreach keygen makes\n"
+             "them.\n"},
     {"Security", "Key", &type_file, ONE(key_file), .flags = KEY_RELOADABLE, .help = ""},
     {"Security", "CA", &type_file, ONE(ca_file), .flags = KEY_RELOADABLE,
-     .help = "Who must have signed the other edge's certificate. No other authority is trusted.\n"},
+     .help = "Authority that must have signed the other edge's certificate. No other authority is trusted.\n"},
     {"Security", "PeerName", &type_peer_name, ONE(peer_name), .flags = KEY_RELOADABLE,
      .help = "The name in the other edge's certificate.\n"},
     {"Security", "PSKFile", &type_file, ONE(psk_file), .flags = KEY_RELOADABLE,
@@ -174,37 +178,42 @@ const struct config_key config_keys[] = {
              "edges.\n"},
     {"Security", "ReauthWithin", &type_time, ONE(reauth_ns), .fallback = "300s", .min = 1 * S, .max = 86400 * S,
      .flags = KEY_RELOADABLE,
-     .help = "After a reload with changed keys the other edge proves itself again while the session goes on. One that\n"
-             "has not done so within this time has its session ended.\n"},
+     .help = "Time within which the other edge must prove itself again after a reload with changed keys. The session\n"
+             "goes on until then; without the proof it ends.\n"},
 
     {"Tuning", "ReorderWindow", &type_time, ONE(reorder_ns), .fallback = "30us", .min = 0, .max = 10 * MS,
      .flags = KEY_RELOADABLE,
-     .help = "Patience with packets of a host that arrive out of order, before a gap is called a loss.\n"},
+     .help = "How long a gap in the packets of a host may last before the edge sends a NAK for it.\n"},
     {"Tuning", "LanWindow", &type_bytes, ONE(lan_window_bytes), .fallback = "1MiB", .min = 64 << 10, .max = 1 << 30,
      .flags = KEY_RELOADABLE, .help = "Most bytes in flight from this edge to one queue pair of a host.\n"},
     {"Tuning", "LanHostWindow", &type_bytes, ONE(lan_host_window_bytes), .fallback = "4MiB", .min = 64 << 10,
      .max = 1 << 30, .flags = KEY_RELOADABLE,
-     .help = "Most bytes in flight from one worker of this edge to one host; losses and CNPs make it less.\n"},
+     .help = "Most bytes in flight from one worker of this edge to one host; losses and CNPs reduce it.\n"},
     {"Tuning", "LanTimeout", &type_time, ONE(lan_timeout_ns), .fallback = "20ms", .min = 100 * US, .max = 10 * S,
-     .flags = KEY_RELOADABLE, .help = "First retry towards a host that does not answer; doubles up to 16 times.\n"},
+     .flags = KEY_RELOADABLE,
+     .help = "Time to the first retry towards a host that does not answer; each retry doubles it, up to 16 times this\n"
+             "value.\n"},
     {"Tuning", "StallAfter", &type_time, ONE(stall_ns), .fallback = "500ms", .min = 10 * MS, .max = 600 * S,
      .flags = KEY_RELOADABLE,
-     .help = "A host without progress for so long loses its early ACKs until it answers, and is reported.\n"},
+     .help = "If a host makes no progress for so long, its flow gets no early ACKs until it answers, and the edge\n"
+             "logs flow_stalled.\n"},
     {"Tuning", "GiveUp", &type_time, ONE(give_up_ns), .fallback = "60s", .min = 1 * S, .max = 3600 * S,
      .flags = KEY_RELOADABLE,
-     .help = "A host that has not answered for so long has failed: what is held for it is dropped, loudly.\n"},
+     .help = "If a host has not answered for so long, its flow has failed: the edge drops the packets that it holds\n"
+             "for the flow, and logs flow_failed.\n"},
     {"Tuning", "Quarantine", &type_time, ONE(quarantine_ns), .fallback = "100ms", .min = 100 * MS, .max = 60 * S,
      .flags = KEY_RELOADABLE,
-     .help = "Rest of a host pair after a probe for its queue pair numbers was not answered.\n"},
+     .help = "Pause of a host pair after a probe for its queue pair numbers was not answered.\n"},
     {"Tuning", "DeadPeer", &type_time, ONE(dead_peer_ns), .fallback = "2s", .min = 100 * MS, .max = 600 * S,
      .flags = KEY_RELOADABLE, .help = "Silence after which the other edge counts as dead.\n"},
     {"Tuning", "Keepalive", &type_time, ONE(keepalive_ns), .fallback = "250ms", .min = 10 * MS, .max = 60 * S,
-     .flags = KEY_RELOADABLE, .help = "Longest silence towards the other edge.\n"},
+     .flags = KEY_RELOADABLE, .help = "Longest silence of this edge towards the other edge.\n"},
     {"Tuning", "RekeyAfter", &type_count, ONE(rekey_after), .fallback = "4194304", .min = 100,
      .max = SEAL_DATAGRAMS_MAX,
-     .help = "Datagrams of one lane after which it goes on to its next key; 16 GiB, if they come first.\n"},
+     .help = "Number of datagrams after which a lane changes to its next key; or after 16 GiB, if that comes first.\n"},
     {"Tuning", "PfcWatchdog", &type_time, ONE(pfc_watchdog_ns), .fallback = "5ms", .min = 1 * MS, .max = 1 * S,
-     .help = "Longest pause with Pfc=: what has not emptied its ring by then is broken, and the fabric goes first.\n"},
+     .help = "Longest pause with Pfc=. If the receive ring has not emptied by then, the worker hangs, and the edge\n"
+             "ends the pause so that the fabric goes on.\n"},
     {"Tuning", "RnrRetry", &type_rnr_retry, ONE(rnr_retry_infinite), .fallback = "infinite",
      .help = "How hosts whose connection set-up was not seen retry after an RNR NAK. infinite: rnr_retry 7, as NCCL,\n"
              "UCX and perftest set it; such a host can be held off for as long as it takes.\n"},

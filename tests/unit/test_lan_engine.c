@@ -698,7 +698,7 @@ static void device__says_what_it_lacks(void **state)
 	assert_non_null(mkdtemp(root));
 	says("0000:3b:00.0,x=1", "LanDevice=0000:3b:00.0: no PCI device has this address");
 	make(PCI, NULL);
-	says("0000:3b:00.0", "LanDevice=0000:3b:00.0: no driver has it: expected vfio-pci");
+	says("0000:3b:00.0", "LanDevice=0000:3b:00.0: no driver is bound to it: expected vfio-pci");
 	make(PCI "/driver", "../../../bus/pci/drivers/ice");
 	says("0000:3b:00.0", "the kernel's driver ice is bound to it: expected vfio-pci");
 	make(PCI "/driver", "../../../bus/pci/drivers/vfio-pci");

@@ -86,7 +86,7 @@ static void want_delay(const struct report *rep, struct dcb_settings *want, FILE
 	if (bits <= DELAY_MAX)
 		want->delay = (uint16_t)bits;
 	else
-		options_complain(err, "note: the delay stays %u: %" PRIu64 " bits do not fit into its 16 bits",
+		options_complain(err, "note: the delay stays %u: %" PRIu64 " bits exceed its 16-bit field",
 		                 want->delay, bits);
 }
 
@@ -121,7 +121,7 @@ static int want_buffers(const struct report *rep, unsigned mask, struct dcb_sett
 	uint8_t buffer = 0;
 
 	if (size > UINT32_MAX) {
-		options_complain(err, "a buffer of %" PRIu64 " bytes does not fit into its 32 bits", size);
+		options_complain(err, "a buffer of %" PRIu64 " bytes exceeds the 32-bit size field", size);
 		return -1;
 	}
 	if (mask == 0xff) {
@@ -142,18 +142,19 @@ int apply_want(const struct report *rep, const struct dcb_settings *is, struct d
 
 	*want = *is;
 	if (!is->has_pfc) {
-		options_complain(err, "%s: its driver does not tell its PFC: nothing can be applied", rep->o->dev);
+		options_complain(err, "%s: its driver does not report its PFC settings: apply can change nothing",
+		                 rep->o->dev);
 		return -1;
 	}
 	if (n > is->pfc_cap) {
-		options_complain(err, "%s: can pause %u priorities at once, not %u", rep->o->dev, is->pfc_cap, n);
+		options_complain(err, "%s: can pause at most %u priorities, not %u", rep->o->dev, is->pfc_cap, n);
 		return -1;
 	}
 	want->pfc_en = (uint8_t)mask;
 	want_delay(rep, want, err);
 	if (is->has_buffer)
 		return want_buffers(rep, mask, want, err);
-	options_complain(err, "note: %s: its driver sets its buffers itself", rep->o->dev);
+	options_complain(err, "note: %s: its driver sets the buffers itself", rep->o->dev);
 	return 0;
 }
 
@@ -210,15 +211,15 @@ static enum apply_result refused(struct job *j, int r, const char *doing)
 {
 	if (r == -EOPNOTSUPP)
 		options_complain(j->err,
-		                 "%s: has no DCB: its driver takes neither PFC nor buffers; use --emit for the "
-		                 "switch port that it is connected to",
+		                 "%s: has no DCB: its driver takes neither PFC nor buffers; use --emit for the switch "
+		                 "port at the other end of its cable",
 		                 j->dev);
 	else if (r == -ENODEV)
 		options_complain(j->err, "%s: no such interface", j->dev);
 	else if (r == -EPERM)
-		options_complain(j->err, "%s: %s: not allowed: it takes CAP_NET_ADMIN (root)", j->dev, doing);
+		options_complain(j->err, "%s: %s: not allowed: run it as root (CAP_NET_ADMIN)", j->dev, doing);
 	else if (r == -EBADMSG)
-		options_complain(j->err, "%s: %s: the kernel's answer makes no sense", j->dev, doing);
+		options_complain(j->err, "%s: %s: cannot read the kernel's answer", j->dev, doing);
 	else
 		options_complain(j->err, "%s: %s: %s", j->dev, doing, strerror(-r));
 	return APPLY_REFUSED;
@@ -246,12 +247,13 @@ static enum apply_result put_back(struct job *j, const struct dcb_settings *befo
 	if (r == 0)
 		r = read_port(j, &now);
 	if (r == 0 && is_as_before(before, &now)) {
-		options_complain(j->err, "%s: is as it was before", j->dev);
+		options_complain(j->err, "%s: has its former settings again", j->dev);
 		return APPLY_ROLLED_BACK;
 	}
-	options_complain(j->err,
-	                 "%s: could not be put back as it was (%s): look at it with dcb pfc show, dcb buffer show",
-	                 j->dev, r < 0 ? strerror(-r) : named(dcb_compare(before, &now)));
+	options_complain(
+	    j->err,
+	    "%s: could not be given its former settings again (%s): examine it with dcb pfc show and dcb buffer show",
+	    j->dev, r < 0 ? strerror(-r) : named(dcb_compare(before, &now)));
 	return APPLY_HALF;
 }
 
@@ -295,13 +297,13 @@ enum apply_result apply(const struct report *rep, const struct dcb_talk *talk, F
 		return APPLY_REFUSED;
 	diff = dcb_compare(&want, &is);
 	if (diff == 0) {
-		fprintf(out, "%s: is as wanted already (model %s)\n", j.dev, headroom_model_name(rep->model));
+		fprintf(out, "%s: has these settings already (model %s)\n", j.dev, headroom_model_name(rep->model));
 		return APPLY_DONE;
 	}
 	fprintf(out, "%s, model %s:\n", j.dev, headroom_model_name(rep->model));
 	show_difference(&j, &is, &want, diff);
 	if ((diff & DCB_DIFF_PFC_EN) != 0)
-		fprintf(out, "  Changing PFC takes some links (mlx5) down for a moment.\n");
+		fprintf(out, "  A change of PFC takes some links (mlx5) down for a moment.\n");
 	if (rep->o->dry_run) {
 		fprintf(out, "%s: not changed (--dry-run)\n", j.dev);
 		return APPLY_DONE;

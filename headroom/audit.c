@@ -49,9 +49,10 @@ static void look_at_size(const struct audit_port *p, unsigned priority, audit_sa
 	if (need == 0 || p->is.buffer_size[buffer] >= need)
 		return;
 	snprintf(text, sizeof(text),
-	         "%s: priority %u has PFC and a buffer of %" PRIu32 " bytes, and takes %" PRIu64 " (MTU %" PRIu32 ", %" PRIu64
-	         "%s, %" PRIu64 " m of cable): frames are lost after XOFF\n`longreach headroom apply --dev %s --rate %" PRIu64
-	         "%s --length %" PRIu64 "m --dry-run` shows what it should be",
+	         "%s: priority %u has PFC and a buffer of %" PRIu32 " bytes, and needs %" PRIu64 " (MTU %" PRIu32
+	         ", %" PRIu64 "%s, %" PRIu64
+	         " m of cable): frames are lost after XOFF\n`longreach headroom apply --dev %s --rate %" PRIu64
+	         "%s --length %" PRIu64 "m --dry-run` shows the right size",
 	         p->dev, priority, p->is.buffer_size[buffer], need, p->mtu, rate, unit, length_m, p->dev, rate, unit,
 	         length_m);
 	say(arg, text);
@@ -71,8 +72,9 @@ static void look_at_sharing(const struct audit_port *p, audit_say say, void *arg
 		if (with == 0 || without == 0)
 			continue;
 		snprintf(text, sizeof(text),
-		         "%s: priority %s has PFC and shares buffer %u with %s, which has none: that traffic is not paused and "
-		         "takes its headroom\n`dcb buffer set dev %s prio-buffer` puts them into buffers of their own",
+		         "%s: priority %s has PFC and shares buffer %u with %s, which has no PFC: frames without PFC "
+		         "are not paused and use up the headroom\ngive each a buffer of its own with `dcb buffer set "
+		         "dev %s prio-buffer`",
 		         p->dev, list_of(with, lossless), b, list_of(without, lossy), p->dev);
 		say(arg, text);
 	}
@@ -85,8 +87,8 @@ static void look_at_priority(const struct audit_port *p, audit_say say, void *ar
 	if (p->pfc_wanted < 0 || (p->is.pfc_en & 1u << p->pfc_wanted) != 0)
 		return;
 	snprintf(text, sizeof(text),
-	         "%s: Pfc=%d pauses hosts on priority %d, and the NIC has PFC on priority %s\nmake them the same: Pfc= in the "
-	         "link file, or `dcb pfc set dev %s prio-pfc %d:on`",
+	         "%s: Pfc=%d pauses hosts on priority %d, and the NIC has PFC on priority %s\nchange Pfc= in the link "
+	         "file, or run `dcb pfc set dev %s prio-pfc %d:on`",
 	         p->dev, p->pfc_wanted, p->pfc_wanted, list_of(p->is.pfc_en, has), p->dev, p->pfc_wanted);
 	say(arg, text);
 }
@@ -98,8 +100,8 @@ void audit(const struct audit_port *p, audit_say say, void *arg)
 
 	if (p->pauses && (pfc || p->pfc_wanted >= 0)) {
 		snprintf(text, sizeof(text),
-		         "%s: 802.3x pause is on beside PFC: it stops all priorities, ACKs and ARP among them\n`ethtool -A %s "
-		         "autoneg off rx off tx off`, and at the switch",
+		         "%s: 802.3x pause is on as well as PFC: it stops all priorities, ACKs and ARP among them\nrun "
+		         "`ethtool -A %s autoneg off rx off tx off`, and switch 802.3x pause off at the switch",
 		         p->dev, p->dev);
 		say(arg, text);
 	}

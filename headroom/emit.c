@@ -114,7 +114,7 @@ int emit_check_room(const struct report *rep, uint64_t needed, uint64_t room, co
 	                 rep->o->emit, length, rate, rep->o->in.n_priorities,
 	                 rep->o->in.n_priorities == 1 ? "y" : "ies", needed, whose, room,
 	                 needed / rep->o->in.n_priorities <= room
-	                     ? "One lossless priority alone would fit, like --priorities 3"
+	                     ? "One lossless priority would fit, like --priorities 3"
 	                     : "End PFC at the edge: run longreachd at both ends of the line, and set this port up for the "
 	                       "cable to it, like --length 40m");
 	return -1;
@@ -137,9 +137,8 @@ int emit(const struct report *rep, FILE *out, FILE *err)
 {
 	for (unsigned i = 0; i < rep->o->in.n_priorities; i++)
 		if (rep->o->in.priorities[i].lossless_mtu != 0) {
-			options_complain(
-			    err, "--emit writes one profile for all lossless priorities: give --lossless-mtu, not MTUs "
-			         "in --priorities");
+			options_complain(err, "--emit writes one profile for all lossless priorities: expected "
+			                      "--lossless-mtu, not MTUs in --priorities");
 			return -1;
 		}
 	if (rep->r->warning != NULL)

@@ -63,7 +63,7 @@ int emit_dcb(const struct report *rep, FILE *out, FILE *err)
 	if (check_buffers(mask, err) < 0 || check_room(rep, rep->r->size, err) < 0)
 		return -1;
 	emit_head(rep, "#", out);
-	fprintf(out, "# Changing prio-pfc takes some links (mlx5) down for a moment.\n");
+	fprintf(out, "# A change of prio-pfc takes some links (mlx5) down for a moment.\n");
 	fprintf(out, "dcb buffer set dev %s prio-buffer all:0", dev);
 	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++)
 		if (buffer_of(mask, p) != 0)
@@ -78,7 +78,7 @@ int emit_dcb(const struct report *rep, FILE *out, FILE *err)
 	if (delay <= DELAY_BITS_MAX)
 		fprintf(out, " delay %" PRIu64 "\n", delay);
 	else
-		fprintf(out, "\n# no delay: %" PRIu64 " bits do not fit into its 16 bits\n", bits);
+		fprintf(out, "\n# no delay: %" PRIu64 " bits exceed its 16-bit field\n", bits);
 	fprintf(out, "dcb buffer show dev %s\ndcb pfc show dev %s\n", dev, dev);
 	return 0;
 }
@@ -126,7 +126,7 @@ int emit_mlnx_qos(const struct report *rep, FILE *out, FILE *err)
 		        "# The driver keeps its buffers' sizes; a lossless one must have %" PRIu64
 		        " bytes above XOFF. Give --buffer to set them.\n",
 		        rep->r->headroom_bytes);
-	fprintf(out, "# Changing --pfc takes the link down for a moment.\n");
+	fprintf(out, "# A change of --pfc takes the link down for a moment.\n");
 	fprintf(out, "mlnx_qos -i %s", dev);
 	list(out, "pfc", mask, false);
 	fprintf(out, " --cable_len=%" PRIu64 "\n", emit_length_m(rep));

@@ -106,7 +106,7 @@ int emit_sonic(const struct report *rep, FILE *out, FILE *err)
 
 	if (!is_sonic(rep) && rep->o->in.pool) {
 		options_complain(
-		    err, "--pool on: only the SONiC models say what goes into the pool; choose one or --pool off");
+		    err, "--pool on: only the SONiC models compute the pool: expected one of them, or --pool off");
 		return -1;
 	}
 	if (emit_check_asic(rep, emit_asic(rep, "spectrum-4"), err) < 0)

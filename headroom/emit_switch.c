@@ -33,7 +33,7 @@ int emit_nvue(const struct report *rep, FILE *out, FILE *err)
 	emit_priority_list(rep, out);
 	fprintf(out, "\nnv set qos pfc longreach cable-length %" PRIu64 "\n", emit_length_m(rep));
 	fprintf(out, "nv set qos pfc longreach tx enable\nnv set qos pfc longreach rx enable\n");
-	fprintf(out, "# The switch works its thresholds out from the length. By hand they would be:\n");
+	fprintf(out, "# The switch computes its thresholds from the length. Set by hand, they are:\n");
 	fprintf(out, "#   nv set qos pfc longreach port-buffer %" PRIu64 "\n", r->reserved_bytes);
 	fprintf(out, "#   nv set qos pfc longreach xoff-threshold %" PRIu64 "\n", r->xoff_reserved_bytes);
 	fprintf(out, "#   nv set qos pfc longreach xon-threshold %" PRIu64 "\n", r->xon_delta_bytes);
@@ -106,8 +106,8 @@ int emit_nxos(const struct report *rep, FILE *out, FILE *err)
 	                    "a port's slice of the largest Nexus 9300 (9364D-GX2A)", err) < 0)
 		return -1;
 	emit_head(rep, "!", out);
-	fprintf(out, "! What belongs to these classes is for a policy-map type qos to say (match cos or dscp, set "
-	             "qos-group).\n");
+	fprintf(out,
+	        "! Assign traffic to these classes with a policy-map type qos (match cos or dscp, set qos-group).\n");
 	fprintf(out, "policy-map type network-qos LONGREACH\n");
 	for (unsigned p = 1; p < HEADROOM_PRIORITIES; p++)
 		if ((mask & 1u << p) != 0)

@@ -128,20 +128,21 @@ static int check_rate(uint64_t bps, char *why)
 
 static int check_line(const struct headroom_in *in, char *why)
 {
-	int r = check(in->length_m > 0 || in->rtt_ns > 0, why, "a distance or a round trip is needed, above 0");
+	int r = check(in->length_m > 0 || in->rtt_ns > 0, why,
+	              "the distance or the round trip is missing: expected one above 0");
 
 	if (r == 0)
 		r = check(in->length_m <= HEADROOM_LENGTH_MAX_M, why,
-		          "the distance is more than once around the earth (40000km)");
+		          "the distance is longer than the earth's circumference: expected at most 40000km");
 	if (r == 0)
-		r = check(in->rtt_ns <= HEADROOM_RTT_MAX_NS, why, "the round trip is more than 10s");
+		r = check(in->rtt_ns <= HEADROOM_RTT_MAX_NS, why, "the round trip is too long: expected at most 10s");
 	if (r == 0)
 		r = check_rate(in->rate_bps, why);
 	if (r == 0)
 		r = check(in->drain_bps <= HEADROOM_RATE_MAX_BPS, why, "the drain rate must be at most 10T");
 	if (r == 0)
 		r = check(in->gearbox_ns <= HEADROOM_DELAY_MAX_NS && in->transponder_ns <= HEADROOM_DELAY_MAX_NS, why,
-		          "a gearbox or a transponder takes at most 1s");
+		          "the delay of a gearbox or a transponder must be at most 1s");
 	return r;
 }
 
@@ -158,20 +159,21 @@ static int check_frames(const struct headroom_in *in, char *why)
 		r = check(in->lossless_mtu == 0 || is_mtu(in->lossless_mtu), why,
 		          "the lossless MTU must be from 64 to 65535 bytes");
 	if (r == 0)
-		r = check(in->lossless_mtu <= in->port_mtu, why, "the lossless MTU is larger than the port MTU");
+		r = check(in->lossless_mtu <= in->port_mtu, why, "the lossless MTU must be at most the port MTU");
 	if (r == 0)
 		r = check(in->small_percent >= -1 && in->small_percent <= 100, why,
 		          "the share of small packets must be from 0 to 100 percent");
 	if (r == 0)
-		r = check(in->cell_bytes <= HEADROOM_CELL_MAX, why, "a cell has at most 16KiB");
+		r = check(in->cell_bytes <= HEADROOM_CELL_MAX, why, "a cell must be at most 16KiB");
 	if (r == 0)
-		r = check(in->macsec_bytes <= HEADROOM_MACSEC_MAX, why, "MACsec adds at most 1024 bytes (usually 32)");
+		r = check(in->macsec_bytes <= HEADROOM_MACSEC_MAX, why,
+		          "the bytes of MACsec must be at most 1024 (usually 32)");
 	return r;
 }
 
 static int check_port(const struct headroom_in *in, char *why)
 {
-	int r = check(in->lanes >= 1 && in->lanes <= 16, why, "a port has 1 to 16 lanes");
+	int r = check(in->lanes >= 1 && in->lanes <= 16, why, "the lanes must be from 1 to 16");
 
 	if (r == 0)
 		r = check(in->peer_quanta <= HEADROOM_QUANTA_MAX, why,
@@ -180,16 +182,17 @@ static int check_port(const struct headroom_in *in, char *why)
 		r = check(in->buffer_bytes <= HEADROOM_BUFFER_MAX, why, "the buffer must be at most 256TiB");
 	if (r == 0)
 		r = check(in->n_priorities >= 1 && in->n_priorities <= HEADROOM_PRIORITIES, why,
-		          "1 to 8 priorities can be lossless");
+		          "the lossless priorities must be from 1 to 8 in number");
 	if (r == 0)
-		r = check(in->ports >= 1 && in->ports <= HEADROOM_PORTS_MAX, why, "1 to 512 ports can share a pool");
+		r = check(in->ports >= 1 && in->ports <= HEADROOM_PORTS_MAX, why,
+		          "the ports of a pool must be from 1 to 512");
 	if (r == 0)
 		r = check(in->oversubscribe >= 1 && in->oversubscribe <= 64, why,
-		          "a pool is over-subscribed by 1 to 64");
+		          "the over-subscription must be from 1 to 64");
 	for (unsigned i = 0; r == 0 && i < in->n_priorities; i++) {
 		uint32_t mtu = in->priorities[i].lossless_mtu;
 
-		r = check(in->priorities[i].number < HEADROOM_PRIORITIES, why, "priorities are from 0 to 7");
+		r = check(in->priorities[i].number < HEADROOM_PRIORITIES, why, "a priority must be from 0 to 7");
 		if (r == 0)
 			r = check(mtu == 0 || (is_mtu(mtu) && mtu <= in->port_mtu), why,
 			          "a priority's MTU must be from 64 bytes to the port MTU");

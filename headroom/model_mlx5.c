@@ -39,7 +39,7 @@ static int compute(const struct headroom_in *in, struct headroom_result *r, char
 
 	if (length_m < 1 || length_m >= LENGTH_LIMIT_M) {
 		snprintf(why, HEADROOM_ERROR_MAX,
-		         "the mlx5 driver ignores a cable length of %" PRIu64 " m: it takes 1 to 999 m", length_m);
+		         "the mlx5 driver ignores a cable length of %" PRIu64 " m: it accepts 1 to 999 m", length_m);
 		return -ERANGE;
 	}
 	above = headroom(in, length_m, r);
@@ -48,7 +48,7 @@ static int compute(const struct headroom_in *in, struct headroom_result *r, char
 	r->size = in->buffer_bytes != 0 ? in->buffer_bytes : 2 * above;
 	if (r->size < need) {
 		snprintf(why, HEADROOM_ERROR_MAX,
-		         "the mlx5 driver refuses a lossless buffer of %" PRIu64 " bytes here: it wants %" PRIu64
+		         "the mlx5 driver refuses a lossless buffer of %" PRIu64 " bytes here: it needs %" PRIu64
 		         " or more (headroom, largest MTU, one cell)",
 		         r->size, need);
 		return -ERANGE;

@@ -41,7 +41,7 @@ static int compute(const struct headroom_in *in, struct headroom_result *r, char
 
 	if (length_m < 1 || length_m > LENGTH_MAX_M) {
 		snprintf(why, HEADROOM_ERROR_MAX,
-		         "the mlx5 driver refuses a cable length of %" PRIu64 " m: it takes 1 to %u m", length_m,
+		         "the mlx5 driver refuses a cable length of %" PRIu64 " m: it accepts 1 to %u m", length_m,
 		         LENGTH_MAX_M);
 		return -ERANGE;
 	}

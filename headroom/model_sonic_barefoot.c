@@ -22,9 +22,8 @@ static const char *falls(const struct headroom_in *in)
 {
 	if (in->rate_bps <= 400000000000ull || in->peer_quanta != 0)
 		return NULL;
-	return "SONiC's script knows no pause quanta above 400G and takes 9 KiB for the peer's response: too little, "
-	       "and "
-	       "on a short cable less in all than at 400G. Give --peer-quanta (1810 at 800G)";
+	return "SONiC's script has no pause quanta above 400G and uses 9 KiB for the peer's response, which is too "
+	       "little. Set --peer-quanta (1810 at 800G)";
 }
 
 static double peer_response(const struct headroom_in *in)

@@ -106,38 +106,39 @@ static const struct {
 	const char *help;
 } table[IDS] = {
     [ID_KM] = {"km", KIND_KM, "length of the link in kilometres"},
-    [ID_LENGTH] = {"length", KIND_DISTANCE, "the same with a unit"},
+    [ID_LENGTH] = {"length", KIND_DISTANCE, "length of the link with a unit, like 40m"},
     [ID_RTT] = {"rtt", KIND_TIME, "measured round trip, instead of a length"},
-    [ID_RATE] = {"rate", KIND_RATE, "of the line, or of the shaper in front of it"},
-    [ID_MTU] = {"mtu", KIND_BYTES, "as --port-mtu"},
+    [ID_RATE] = {"rate", KIND_RATE, "rate of the line, or of the shaper in front of it"},
+    [ID_MTU] = {"mtu", KIND_BYTES, "same as --port-mtu"},
     [ID_PORT_MTU] = {"port-mtu", KIND_BYTES, "largest frame on the link (9100)"},
     [ID_LOSSLESS_MTU] = {"lossless-mtu", KIND_BYTES, "largest lossless frame (SONiC: 1024, others: port MTU)"},
-    [ID_SMALL_PACKETS] = {"small-packets", KIND_COUNT, "percent of packets that have 64 bytes (50; Tofino: 100)"},
-    [ID_PRIORITIES] = {"priorities", KIND_PRIORITIES, "that are lossless, with MTUs of their own (3,4)"},
+    [ID_SMALL_PACKETS] = {"small-packets", KIND_COUNT, "percent of packets that are 64 bytes long (50; Tofino: 100)"},
+    [ID_PRIORITIES] = {"priorities", KIND_PRIORITIES, "lossless priorities, each with an MTU if it differs (3,4)"},
     [ID_MODEL] = {"model", KIND_WORD,
                   "physics, sonic-mellanox, sonic-barefoot, sonic-broadcom, annex-o, mlx5, mlx5-next, all"},
     [ID_ASIC] = {"asic", KIND_WORD, "spectrum to spectrum-6, tofino-2, jericho-2, tomahawk-5, 82599, x540"},
     [ID_CELL] = {"cell", KIND_BYTES, "allocation unit of the buffer, if not the ASIC's"},
-    [ID_LANES] = {"lanes", KIND_COUNT, "of the port (4)"},
-    [ID_POOL] = {"pool", KIND_ON_OFF, "headroom is shared by the ports (off)"},
-    [ID_PORTS] = {"ports", KIND_COUNT, "that share it (1)"},
-    [ID_OVERSUBSCRIBE] = {"oversubscribe", KIND_COUNT, "the pool is the sum over this (1)"},
-    [ID_POOL_SIZE] = {"pool-size", KIND_BYTES, "of SONiC's ingress_lossless_pool, if not dynamic"},
+    [ID_LANES] = {"lanes", KIND_COUNT, "lanes of the port (4)"},
+    [ID_POOL] = {"pool", KIND_ON_OFF, "the ports share a headroom pool (off)"},
+    [ID_PORTS] = {"ports", KIND_COUNT, "number of ports that share the pool (1)"},
+    [ID_OVERSUBSCRIBE] = {"oversubscribe", KIND_COUNT, "divisor: the pool is the sum of headrooms divided by N (1)"},
+    [ID_POOL_SIZE] = {"pool-size", KIND_BYTES, "size of SONiC's ingress_lossless_pool, if it is not dynamic"},
     [ID_COMPENSATION] = {"compensation", KIND_ON_OFF,
                          "sonic-mellanox: 2 KiB more without a pool, since July 2026 (on)"},
     [ID_BUFFER] = {"buffer", KIND_BYTES, "mlx5: size of the lossless buffer (twice the headroom)"},
-    [ID_PORT_BUFFER] = {"port-buffer", KIND_BYTES, "that the port has, for --emit, if more or less than known"},
+    [ID_PORT_BUFFER] = {"port-buffer", KIND_BYTES, "buffer of the port for --emit, if it differs from the known one"},
     [ID_GEARBOX] = {"gearbox", KIND_TIME, "delay of a gearbox, one way"},
     [ID_TRANSPONDER] = {"transponder", KIND_TIME, "delay of FEC, OTN and transponders of both ends, one way"},
-    [ID_MACSEC] = {"macsec", KIND_BYTES, "that MACsec adds to a frame, usually 32"},
-    [ID_QUANTA] = {"peer-quanta", KIND_COUNT, "pause quanta until the peer stops, if not 802.3's"},
-    [ID_DRAIN] = {"drain", KIND_RATE, "at which the receiver empties, if not the line's"},
+    [ID_MACSEC] = {"macsec", KIND_BYTES, "bytes that MACsec adds to a frame, usually 32"},
+    [ID_QUANTA] = {"peer-quanta", KIND_COUNT, "pause quanta until the peer stops, if they differ from 802.3's"},
+    [ID_DRAIN] = {"drain", KIND_RATE, "rate at which the receiver empties, if it differs from the line's"},
     [ID_MEDIUM] = {"medium", KIND_WORD, "optical or copper"},
-    [ID_WHAT_IF] = {"what-if", KIND_FLAG, "a table; --km, --length, --rate and --mtu may be lists"},
-    [ID_JSON] = {"json", KIND_FLAG, "for machines; longreach-headroom(1) has the fields"},
-    [ID_CSV] = {"csv", KIND_FLAG, "for spreadsheets and plots"},
-    [ID_EMIT] = {"emit", KIND_WORD, "configuration for sonic, pg_profile_lookup, dcb, mlnx_qos, nvue, eos or nxos"},
-    [ID_DEV] = {"dev", KIND_WORD, "the interface, for --emit and apply"},
+    [ID_WHAT_IF] = {"what-if", KIND_FLAG, "print a table; --km, --length, --rate and --mtu may be lists"},
+    [ID_JSON] = {"json", KIND_FLAG, "print JSON; longreach-headroom(1) describes the fields"},
+    [ID_CSV] = {"csv", KIND_FLAG, "print CSV, for spreadsheets and plots"},
+    [ID_EMIT] = {"emit", KIND_WORD,
+                 "print configuration for sonic, pg_profile_lookup, dcb, mlnx_qos, nvue, eos or nxos"},
+    [ID_DEV] = {"dev", KIND_WORD, "name of the interface, for --emit and apply"},
     [ID_DRY_RUN] = {"dry-run", KIND_FLAG, "apply: show the difference, change nothing"},
     [ID_HELP] = {"help", KIND_FLAG, "this"},
 };
@@ -168,7 +169,7 @@ static int refuse(FILE *err, enum id id, const char *text, int why)
 	const char *expected = kinds[table[id].kind].expected;
 
 	if (why == -ERANGE)
-		options_complain(err, "--%s %s: too large, or finer than can be told; expected %s", table[id].name,
+		options_complain(err, "--%s %s: too large or too precise; expected %s", table[id].name,
 		                 text, expected);
 	else
 		options_complain(err, "--%s %s: expected %s", table[id].name, text, expected);
@@ -450,7 +451,7 @@ static int use_lists(struct options *o, FILE *err)
 
 	for (size_t i = 0; !o->what_if && i < sizeof(lists) / sizeof(lists[0]); i++)
 		if (lists[i]->n > 1) {
-			options_complain(err, "several lengths, rates or MTUs make a table: add --what-if");
+			options_complain(err, "several lengths, rates or MTUs need --what-if, which prints a table");
 			return -1;
 		}
 	if (o->lengths_m.n > 0)
@@ -470,24 +471,23 @@ static int use_lists(struct options *o, FILE *err)
 static int check_apply(const struct options *o, FILE *err)
 {
 	if (!o->apply && o->dry_run) {
-		options_complain(err, "--dry-run is for `longreach headroom apply`; all else changes nothing anyway");
+		options_complain(err, "--dry-run is an option of `longreach headroom apply` only");
 		return -1;
 	}
 	if (!o->apply)
 		return 0;
 	if (o->dev == NULL) {
-		options_complain(err, "apply: to which interface? Say --dev eth0");
+		options_complain(err, "apply: --dev is missing: expected an interface, like --dev eth0");
 		return -1;
 	}
 	if (o->what_if || o->emit != NULL || o->format != FORMAT_TEXT) {
-		options_complain(err, "apply changes an interface: without --what-if, --emit, --json and --csv");
+		options_complain(err, "apply: expected none of --what-if, --emit, --json and --csv");
 		return -1;
 	}
 	for (unsigned i = 0; i < o->in.n_priorities; i++)
 		if (o->in.priorities[i].lossless_mtu != 0) {
-			options_complain(err,
-			                 "apply gives all lossless priorities one size: --lossless-mtu, not MTUs in "
-			                 "--priorities");
+			options_complain(err, "apply sets one size for all lossless priorities: expected "
+			                      "--lossless-mtu, not MTUs in --priorities");
 			return -1;
 		}
 	return 0;
@@ -500,23 +500,24 @@ static int check_together(const struct options *o, FILE *err)
 	if (check_apply(o, err) < 0)
 		return -1;
 	if (o->lengths_m.n > 0 && o->in.rtt_ns != 0) {
-		options_complain(err, "--rtt stands instead of a length: give one of them");
+		options_complain(err, "--rtt replaces a length: expected one of the two");
 		return -1;
 	}
 	if (o->what_if && o->in.rtt_ns != 0) {
-		options_complain(err, "--rtt is for one link; --what-if wants lengths, like --km 1,10,100");
+		options_complain(err, "--rtt is for one link: expected lengths with --what-if, like --km 1,10,100");
 		return -1;
 	}
 	if (!o->what_if && o->lengths_m.n == 0 && o->in.rtt_ns == 0) {
-		options_complain(err, "how long is the link? Say --km 300, --length 40m or --rtt 3ms");
+		options_complain(err,
+		                 "the length of the link is missing: expected --km 300, --length 40m or --rtt 3ms");
 		return -1;
 	}
 	if (!o->what_if && o->rates_bps.n == 0) {
-		options_complain(err, "how fast is the link? Say --rate 100G");
+		options_complain(err, "the rate of the link is missing: expected --rate 100G");
 		return -1;
 	}
 	if (o->what_if && o->emit != NULL) {
-		options_complain(err, "--emit is for one link, --what-if for many: give one of them");
+		options_complain(err, "--emit is for one link, --what-if for many: expected one of the two");
 		return -1;
 	}
 	return 0;
@@ -544,16 +545,16 @@ int options_read(struct options *o, int argc, char **argv, FILE *err)
 	opterr = 0;
 	while ((opt = getopt_long(argc, argv, "+:", long_options, NULL)) != -1) {
 		if (opt == '?' || opt == ':') {
-			options_complain(err,
-			                 opt == ':' ? "%s wants a value" : "there is no option %s; --help lists them",
-			                 argv[optind - 1]);
+			options_complain(
+			    err, opt == ':' ? "%s needs a value" : "unknown option %s; --help lists the options",
+			    argv[optind - 1]);
 			return -1;
 		}
 		if (take(o, (enum id)(opt - 1), optarg, err) < 0)
 			return -1;
 	}
 	if (optind < argc) {
-		options_complain(err, "%s: only options are expected, --help lists them", argv[optind]);
+		options_complain(err, "%s: expected options only; --help lists them", argv[optind]);
 		return -1;
 	}
 	return use_lists(o, err) < 0 ? -1 : check_together(o, err);

@@ -28,7 +28,7 @@ static void time_line(const struct headroom_in *in, const struct physics_parts *
 	add_event(plan, "the pause frame is at the peer", at += p->devices + p->fibre, in->rate_bps);
 	add_event(plan, "the peer begins no more frames", at += p->peer, in->rate_bps);
 	add_event(plan, "the peer has finished its last frame", at += p->peer_frame, in->rate_bps);
-	add_event(plan, "its last byte has arrived: silence", at + p->fibre + p->devices, in->rate_bps);
+	add_event(plan, "the frame's last byte has arrived: silence", at + p->fibre + p->devices, in->rate_bps);
 }
 
 static void times(const struct headroom_in *in, struct headroom_plan *plan)

@@ -41,7 +41,7 @@ static void show_time_line(const struct report *rep, FILE *out)
 		units_show_bytes(bytes, (double)e->arrived_bytes);
 		fprintf(out, "  %9s  %9s  %-*.*s  %s\n", at, bytes, (int)sizeof(bar) - 1, length, bar, e->what);
 	}
-	fprintf(out, "  (time, bytes that have arrived since at line rate)\n\n");
+	fprintf(out, "  (time since XOFF, bytes that have arrived by then at line rate)\n\n");
 }
 
 static void show_term(const struct headroom_term *t, FILE *out)
@@ -75,14 +75,14 @@ static void show_result(const struct report *rep, FILE *out)
 	const struct headroom_result *r = rep->r;
 
 	fprintf(out, "Result\n");
-	line_bytes(out, "headroom", r->headroom_bytes, "room above XOFF: what SONiC calls xoff");
-	line_bytes(out, "XOFF at a fill of", r->xoff_fill_bytes, "what mlx5 and NX-OS call xoff, pause-threshold");
+	line_bytes(out, "headroom", r->headroom_bytes, "room above XOFF; SONiC calls it xoff");
+	line_bytes(out, "XOFF at a fill of", r->xoff_fill_bytes, "mlx5 calls it xoff, NX-OS pause-threshold");
 	line_bytes(out, "XOFF at a reserved fill of", r->xoff_reserved_bytes,
-	           "what Cumulus calls xoff: without the shared pool");
+	           "Cumulus calls it xoff: without the shared pool");
 	line_bytes(out, "XON at a fill of", r->xon_fill_bytes, "SONiC, mlx5, NX-OS");
-	line_bytes(out, "XON below XOFF by", r->xon_delta_bytes, "what Cumulus calls xon");
-	line_bytes(out, "buffer", r->size, "size in the words of the model");
-	fprintf(out, "  in the words of the model: xon %" PRIu64 ", xoff %" PRIu64 ", size %" PRIu64 "\n\n", r->xon,
+	line_bytes(out, "XON below XOFF by", r->xon_delta_bytes, "Cumulus calls it xon");
+	line_bytes(out, "buffer", r->size, "the model calls it size");
+	fprintf(out, "  with the model's names: xon %" PRIu64 ", xoff %" PRIu64 ", size %" PRIu64 "\n\n", r->xon,
 	        r->xoff, r->size);
 }
 
@@ -116,19 +116,20 @@ static void show_plan(const struct report *rep, FILE *out)
 	fprintf(out, "What follows\n");
 	line_bytes(out, "bandwidth-delay product", p->bdp_bytes, "rate x round trip");
 	line_bytes(out, "deep buffer", p->deep_buffer_bytes,
-	           "4 of them: what an edge that repairs loss needs per direction");
-	fprintf(out, "  %-30s %16" PRIu64 "             each has a packet in it at any time\n",
+	           "4 bandwidth-delay products, which an edge that repairs loss needs per direction");
+	fprintf(out, "  %-30s %16" PRIu64 "             each has a packet in the deep buffer at any time\n",
 	        "busy queue pairs at once", p->qps_at_once);
-	fprintf(out, "  %-30s %16" PRIu64 "             with more, hosts that ignore CNPs send in vain\n",
+	fprintf(out, "  %-30s %16" PRIu64 "             with more, packets of hosts that ignore CNPs find no room\n",
 	        "busy queue pairs in turns", p->qps_in_turns);
 	line_bytes(out, "no-underrun XON", p->no_underrun_xon_bytes,
-	           "resume below this fill and the link starves at each resume");
+	           "at a lower XON the line runs dry after each pause");
 	fprintf(out, "  %-30s %16s             65535 quanta\n", "a pause lasts",
 	        units_show_time(text, (double)p->pause_ns));
 	fprintf(out, "  %-30s %16s             %s\n", "refresh XOFF every",
 	        units_show_time(text, (double)p->refresh_ns),
-	        p->loop_ns > p->pause_ns ? "the loop is longer than a pause: several refreshes are under way at once"
-	                                 : "half of that: one may be lost");
+	        p->loop_ns > p->pause_ns
+	            ? "the control loop is longer than a pause: several refreshes are under way at once"
+	            : "half of a pause, so that one refresh may be lost");
 	for (unsigned i = 0; i < p->n_priorities; i++) {
 		snprintf(text, sizeof(text), "headroom of priority %u", p->priorities[i].number);
 		line_bytes(out, text, p->priorities[i].headroom_bytes, "");
@@ -136,7 +137,7 @@ static void show_plan(const struct report *rep, FILE *out)
 	line_bytes(out, "headroom of the port", p->port_bytes, "");
 	snprintf(text, sizeof(text), "pool of %u port%s", rep->o->in.ports, rep->o->in.ports == 1 ? "" : "s");
 	line_bytes(out, text, p->pool_bytes, "");
-	fprintf(out, "  %-30s %14" PRIu64 "               priorities can be paused at once on it\n\n", "",
+	fprintf(out, "  %-30s %14" PRIu64 "               priorities that the pool can pause at once\n\n", "",
 	        p->pool_pauses);
 }
 
@@ -151,7 +152,7 @@ static void show_verdict(const struct report *rep, const struct headroom_verdict
 	units_show_bytes(limit, (double)v->limit_bytes);
 	fprintf(out, "  %c%s: ", toupper((unsigned char)v->asic->name[0]), v->asic->name + 1);
 	if (v->no_row) {
-		fprintf(out, "not known: SONiC's table for it ends at %s at %s\n", reach, rate);
+		fprintf(out, "not known: SONiC's table for this ASIC ends at %s at %s\n", reach, rate);
 		return;
 	}
 	fprintf(out, "%s: %u lossless priorit%s at %s need%s %s, and %s has %s, enough for %s%s\n",
@@ -173,7 +174,7 @@ static void show_unused(const struct report *rep, FILE *out)
 {
 	if (rep->r->unused == 0)
 		return;
-	fprintf(out, "\nThis model does not know");
+	fprintf(out, "\nThis model ignores");
 	for (unsigned i = 0; report_extra(i) != NULL; i++)
 		if ((rep->r->unused & 1u << i) != 0)
 			fprintf(out, " %s", report_extra(i));

@@ -17,7 +17,7 @@ enum exit_codes {
 
 static int usage_error(FILE *err)
 {
-	fputs("longreach headroom: `longreach headroom --help` lists what can be said\n", err);
+	fputs("longreach headroom: `longreach headroom --help` lists the options\n", err);
 	return EXIT_USAGE;
 }
 

@@ -153,8 +153,7 @@ int what_if(const struct options *o, FILE *out, FILE *err)
 	if (o->format == FORMAT_JSON)
 		json_array_end(&j);
 	if (o->format == FORMAT_TEXT)
-		fprintf(out, "Headroom of one lossless priority. \"-\": the model's source does not take that length. "
-		             "spread: the "
-		             "largest over the smallest.\n");
+		fprintf(out, "Headroom of one lossless priority. \"-\": the model does not accept that length. spread: "
+		             "the largest result over the smallest.\n");
 	return 0;
 }

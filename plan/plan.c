@@ -150,21 +150,24 @@ static int fill_groups(struct plan_in *in, char *why)
 	if (in->data == 0)
 		in->data = in->gpus / parts;
 	if (in->data == 0)
-		return refuse(why, "how many GPUs train? Say --gpus 16, or --data 8");
+		return refuse(why, "the number of GPUs is missing: expected --gpus 16 or --data 8");
 	fill(&in->gpus, in->data * parts);
 	if (in->data * parts != in->gpus || in->data != up(in->data)) {
-		snprintf(why, PLAN_ERROR_MAX, "%.0f GPUs are not data x tensor x pipeline: %.6g x %.0f x %.0f",
+		snprintf(why, PLAN_ERROR_MAX, "%.0f GPUs do not equal data x tensor x pipeline: %.6g x %.0f x %.0f",
 		         in->gpus, in->data, in->tensor, in->pipeline);
 		return -1;
 	}
 	if (in->data / in->expert != up(in->data / in->expert))
-		return refuse(why, "--expert: experts are spread over data-parallel GPUs: --data is a multiple of it");
+		return refuse(why, "--expert: experts are divided among data-parallel GPUs: expected --data to be a "
+		                   "multiple of --expert");
 	if (in->expert > 1 && in->expert_params == 0)
-		return refuse(why, "--expert: how many parameters are those of experts? Say --expert-params");
+		return refuse(why,
+		              "--expert: the number of the experts' parameters is missing: expected --expert-params");
 	if (in->expert_params > in->params)
-		return refuse(why, "--expert-params: experts have more parameters than the model");
+		return refuse(
+		    why, "--expert-params: experts have more parameters than the model: expected at most --params");
 	if (in->gpus < SITES)
-		return refuse(why, "one GPU is at one site: nothing crosses the line");
+		return refuse(why, "one GPU is at one site, and nothing crosses the line: expected two GPUs or more");
 	return 0;
 }
 
@@ -177,9 +180,12 @@ static int fill_times(struct plan_in *in, char *why)
 	if (in->step_s == 0)
 		in->step_s = FLOPS_PER_TOKEN * in->active * in->tokens / (in->gpus * in->flops);
 	if (in->step_s == 0)
-		return refuse(why, "how long is a step? Say --step 2s, --backward 1s, or --tokens 4M per step");
+		return refuse(
+		    why, "the time of a step is missing: expected --step 2s, --backward 1s, or --tokens 4M per step");
 	fill(&in->backward_s, in->step_s * BACKWARD_PART);
-	return in->backward_s <= in->step_s ? 0 : refuse(why, "the backward pass is longer than the step");
+	return in->backward_s <= in->step_s
+	           ? 0
+	           : refuse(why, "the backward pass is longer than the step: expected --backward of at most --step");
 }
 
 static int check_across(const struct plan_in *in, char *why)
@@ -187,35 +193,36 @@ static int check_across(const struct plan_in *in, char *why)
 	switch (in->across) {
 	case PLAN_DATA:
 	case PLAN_FSDP:
-		return in->data >= SITES
-		           ? 0
-		           : refuse(why, "a data-parallel group of one has nothing to reduce: --across pipeline?");
+		return in->data >= SITES ? 0
+		                         : refuse(why, "a data-parallel group of one has nothing to reduce: expected "
+		                                       "--data 2 or more, or --across pipeline");
 	case PLAN_PIPELINE:
 		if (in->pipeline < SITES)
-			return refuse(why, "--across pipeline: a pipeline has two stages or more: --pipeline 2");
-		return in->tokens > 0 && in->hidden > 0 ? 0
-		                                        : refuse(why, "--across pipeline: say --tokens and --hidden");
+			return refuse(why, "--across pipeline: expected two stages or more: --pipeline 2");
+		return in->tokens > 0 && in->hidden > 0
+		           ? 0
+		           : refuse(why, "--across pipeline: expected --tokens and --hidden");
 	case PLAN_TENSOR:
 		if (in->tensor < SITES)
-			return refuse(why, "--across tensor: a layer is split into two parts or more: --tensor 2");
+			return refuse(why, "--across tensor: expected layers in two parts or more: --tensor 2");
 		return in->tokens > 0 && in->hidden > 0 && in->layers > 0
 		           ? 0
-		           : refuse(why, "--across tensor: say --tokens, --hidden and --layers");
+		           : refuse(why, "--across tensor: expected --tokens, --hidden and --layers");
 	default:
 		return in->tokens > 0 && in->hidden > 0 && in->moe_layers > 0 && in->top_k > 0
 		           ? 0
-		           : refuse(why, "--across expert: say --tokens, --hidden, --moe-layers and --top-k");
+		           : refuse(why, "--across expert: expected --tokens, --hidden, --moe-layers and --top-k");
 	}
 }
 
 static int fill_in(struct plan_in *in, char *why)
 {
 	if (in->params <= 0)
-		return refuse(why, "how large is the model? Say --params 7B, or --model llama-3-405b");
+		return refuse(why, "the size of the model is missing: expected --params 7B or --model llama-3-405b");
 	if (in->rate_bps <= 0)
-		return refuse(why, "how fast is the line? Say --rate 100G");
+		return refuse(why, "the rate of the line is missing: expected --rate 100G");
 	if (in->rtt_s <= 0)
-		return refuse(why, "how long is the line? Say --km 300 or --rtt 3ms");
+		return refuse(why, "the length of the line is missing: expected --km 300 or --rtt 3ms");
 	fill(&in->active, in->params);
 	fill(&in->microbatches, 1);
 	if (fill_groups(in, why) < 0 || fill_times(in, why) < 0)

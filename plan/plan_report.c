@@ -47,8 +47,8 @@ unsigned plan_settings(const struct plan *p, struct plan_setting s[PLAN_SETTINGS
 	unsigned n = 0;
 
 	add(s, &n, "nccl",
-	    "a channel carries this much per round trip, because the receiver's word that a slot is free crosses the "
-	    "line",
+	    "a channel carries this much per round trip, because the receiver's message that a slot is free crosses "
+	    "the line",
 	    "NCCL_BUFFSIZE=%.0f", p->nccl_buffsize_bytes);
 	add(s, &n, "nccl", "channels that cross the line, each with such a buffer", "NCCL_MIN_CTAS=%.0f",
 	    p->in.channels);
@@ -113,7 +113,7 @@ static void text_job(const struct plan *p, FILE *out)
 
 	fputs("The job\n", out);
 	if (in->model != NULL)
-		fprintf(out, "  %s: what is not said, of %s\n", in->model->name, in->model->source);
+		fprintf(out, "  %s: other figures are those of %s\n", in->model->name, in->model->source);
 	fprintf(
 	    out,
 	    "  %.4g billion parameters, %.0f byte%s each on the wire\n  %.0f GPUs: data %.0f x tensor %.0f x "
@@ -135,7 +135,7 @@ static void text_way(const struct plan *p, const char *name, double bytes, doubl
 	fprintf(out, "  %s: %s per step and direction, %s on the line\n", name, show_decimal(a, bytes, "B"),
 	        show_seconds(b, bytes * 8 / p->in.rate_bps));
 	if (exposed_s == 0)
-		fprintf(out, "    yes, it hides; %s would do\n", units_show_rate(a, needed_bps));
+		fprintf(out, "    yes, it hides; a rate of %s would do\n", units_show_rate(a, needed_bps));
 	else if (needed_bps > 0)
 		fprintf(out, "    no: each step waits %s more, %.0f %% of the speed is left; %s would hide it\n",
 		        show_seconds(a, exposed_s), efficiency * 100, units_show_rate(c, needed_bps));
@@ -209,7 +209,8 @@ static void text_diloco(const struct plan *p, FILE *out)
 	        "background\n",
 	        show_decimal(a, p->outer_bytes, "B"), p->diloco_steps, p->diloco_overlapped);
 	fprintf(out,
-	        "  published with 500 steps, for which 5 %% takes %s; it trains another way: try its quality first\n",
+	        "  published with 500 steps, for which 5 %% takes %s; DiLoCo is another training method: test its "
+	        "quality first\n",
 	        show_decimal(a, p->diloco_rate_bps, "bit/s"));
 }
 

@@ -72,36 +72,36 @@ static const struct {
 	size_t at; /* in struct plan_options; of a flag its enum id */
 	const char *help;
 } table[] = {
-    {"model", KIND_MODEL, 0, "a published one; what else is said counts more"},
+    {"model", KIND_MODEL, 0, "a published model; other options override its figures"},
     {"params", KIND_NUMBER, IN(params), "parameters of the model"},
-    {"active", KIND_NUMBER, IN(active), "of which compute for one token (all)"},
-    {"precision", KIND_PRECISION, 0, "of gradients and activations on the wire (bf16)"},
-    {"gpus", KIND_SIZE, IN(gpus), "of both sites"},
-    {"data", KIND_SIZE, IN(data), "copies of the model (what --gpus leaves)"},
+    {"active", KIND_NUMBER, IN(active), "parameters that compute for one token (all)"},
+    {"precision", KIND_PRECISION, 0, "precision of gradients and activations on the wire (bf16)"},
+    {"gpus", KIND_SIZE, IN(gpus), "GPUs of both sites"},
+    {"data", KIND_SIZE, IN(data), "copies of the model (--gpus / tensor / pipeline)"},
     {"tensor", KIND_SIZE, IN(tensor), "GPUs that share each layer (1)"},
     {"pipeline", KIND_SIZE, IN(pipeline), "stages (1)"},
-    {"expert", KIND_SIZE, IN(expert), "of --data, GPUs that share one set of experts (1)"},
+    {"expert", KIND_SIZE, IN(expert), "data-parallel GPUs that share one set of experts (1)"},
     {"expert-params", KIND_NUMBER, IN(expert_params), "parameters of all experts"},
-    {"across", KIND_ACROSS, 0, "what crosses the line: data, fsdp, pipeline, tensor, expert (data)"},
-    {"tokens", KIND_NUMBER, IN(tokens), "of all GPUs in one step"},
-    {"microbatches", KIND_SIZE, IN(microbatches), "of one pipeline in one step (1)"},
-    {"layers", KIND_SIZE, IN(layers), "of the model"},
-    {"hidden", KIND_SIZE, IN(hidden), "numbers of an activation"},
+    {"across", KIND_ACROSS, 0, "the parallelism that crosses the line: data, fsdp, pipeline, tensor, expert (data)"},
+    {"tokens", KIND_NUMBER, IN(tokens), "tokens of all GPUs in one step"},
+    {"microbatches", KIND_SIZE, IN(microbatches), "microbatches of one pipeline in one step (1)"},
+    {"layers", KIND_SIZE, IN(layers), "layers of the model"},
+    {"hidden", KIND_SIZE, IN(hidden), "numbers in an activation"},
     {"moe-layers", KIND_SIZE, IN(moe_layers), "layers with experts"},
     {"top-k", KIND_SIZE, IN(top_k), "experts of a token"},
     {"step", KIND_TIME, IN(step_s), "time of a step with no line (from --tokens)"},
-    {"backward", KIND_TIME, IN(backward_s), "of its backward pass (two thirds)"},
-    {"tflops", KIND_FLOPS, IN(flops), "that a GPU reaches (400)"},
+    {"backward", KIND_TIME, IN(backward_s), "time of the step's backward pass (two thirds)"},
+    {"tflops", KIND_FLOPS, IN(flops), "10^12 operations per second that a GPU reaches (400)"},
     {"km", KIND_KM, 0, "length of the line"},
-    {"rtt", KIND_TIME, IN(rtt_s), "or its round trip"},
-    {"rate", KIND_RATE, IN(rate_bps), "of the line"},
-    {"checkpoint", KIND_BYTES, IN(checkpoint_bytes), "its size (parameters and Adam)"},
-    {"dataset", KIND_BYTES, IN(dataset_bytes), "to be brought to the other site"},
-    {"channels", KIND_SIZE, IN(channels), "of NCCL that cross the line (16)"},
-    {"models", KIND_FLAG, ID_MODELS, "a table of the published models on this line"},
-    {"json", KIND_FLAG, ID_JSON, "for machines; longreach-plan(1) has the fields"},
-    {"csv", KIND_FLAG, ID_CSV, "a row for each distance from 1 to 20000 km"},
-    {"plot", KIND_FILE, 0, "the same as a picture (gnuplot)"},
+    {"rtt", KIND_TIME, IN(rtt_s), "round trip of the line, instead of --km"},
+    {"rate", KIND_RATE, IN(rate_bps), "rate of the line"},
+    {"checkpoint", KIND_BYTES, IN(checkpoint_bytes), "size of a checkpoint (parameters and Adam)"},
+    {"dataset", KIND_BYTES, IN(dataset_bytes), "size of a data set that goes to the other site"},
+    {"channels", KIND_SIZE, IN(channels), "NCCL channels that cross the line (16)"},
+    {"models", KIND_FLAG, ID_MODELS, "print a table of the published models on this line"},
+    {"json", KIND_FLAG, ID_JSON, "print JSON; longreach-plan(1) describes the fields"},
+    {"csv", KIND_FLAG, ID_CSV, "print a row for each distance from 1 to 20000 km"},
+    {"plot", KIND_FILE, 0, "draw the rows of --csv into FILE.svg (gnuplot)"},
     {"help", KIND_FLAG, ID_HELP, "this"},
 };
 
@@ -264,14 +264,14 @@ static int read_options(struct plan_options *o, int argc, char **argv, FILE *err
 	while ((opt = getopt_long(argc, argv, "+:", long_options, NULL)) != -1) {
 		if (opt == '?' || opt == ':') {
 			fprintf(err, "longreach plan: %s%s\n", argv[optind - 1],
-			        opt == ':' ? " wants a value" : ": there is no such option; --help lists them");
+			        opt == ':' ? " needs a value" : ": unknown option; --help lists the options");
 			return -1;
 		}
 		if (take(o, (size_t)opt - 1, optarg, err) < 0)
 			return -1;
 	}
 	if (optind < argc) {
-		fprintf(err, "longreach plan: %s: only options are expected, --help lists them\n", argv[optind]);
+		fprintf(err, "longreach plan: %s: expected options only; --help lists them\n", argv[optind]);
 		return -1;
 	}
 	return 0;
@@ -375,13 +375,13 @@ int plan_tool_run(int argc, char **argv, FILE *out, FILE *err)
 		return EXIT_OK;
 	}
 	if (o.length_m > 0 && o.in.rtt_s != 2 * o.length_m * FIBRE_NS_M / 1e9) {
-		fputs("longreach plan: --rtt stands instead of --km: give one of them\n", err);
+		fputs("longreach plan: --rtt replaces --km: expected one of the two\n", err);
 		return EXIT_USAGE;
 	}
 	if (!o.models)
 		return one_job(&o, out, err);
 	if (o.in.rtt_s <= 0 || o.in.rate_bps <= 0) {
-		fputs("longreach plan: --models wants a line: say --km 300 --rate 400G\n", err);
+		fputs("longreach plan: --models needs a line: expected --km 300 --rate 400G\n", err);
 		return EXIT_USAGE;
 	}
 	plan_table(&o.in, out);

@@ -472,7 +472,7 @@ static void headroom_compute__nonsense_is_refused(void **state)
 	WITH(drain_bps, UINT64_MAX, "drain");
 	WITH(port_mtu, 63, "port MTU");
 	WITH(port_mtu, UINT32_MAX, "port MTU");
-	WITH(lossless_mtu, 4201, "larger");
+	WITH(lossless_mtu, 4201, "at most the port MTU");
 	WITH(lossless_mtu, 1, "lossless MTU");
 	WITH(small_percent, 101, "small");
 	WITH(small_percent, -2, "small");
@@ -485,10 +485,10 @@ static void headroom_compute__nonsense_is_refused(void **state)
 	WITH(buffer_bytes, UINT64_MAX, "buffer");
 	WITH(n_priorities, 0, "priorities");
 	WITH(n_priorities, 9, "priorities");
-	WITH(priorities[0].number, 8, "priorities");
+	WITH(priorities[0].number, 8, "priority");
 	WITH(priorities[1].lossless_mtu, 9000, "MTU");
 	WITH(ports, 0, "ports");
-	WITH(oversubscribe, 0, "over-subscribed");
+	WITH(oversubscribe, 0, "over-subscription");
 #undef WITH
 }
 

@@ -219,7 +219,7 @@ static void rolled_back(struct driver *d, const char *because)
 	assert_int_equal(run(d, HEADROOM_MLX5, 40, false), APPLY_ROLLED_BACK);
 	assert_memory_equal(&d->is, &before, sizeof(before));
 	says(err_text, because);
-	says(err_text, "as it was before");
+	says(err_text, "has its former settings again");
 }
 
 static void apply__what_the_driver_does_not_keep_is_rolled_back(void **state)
@@ -251,7 +251,7 @@ static void apply__says_so_if_it_cannot_be_put_back(void **state)
 	(void)state;
 	d.broken = true;
 	assert_int_equal(run(&d, HEADROOM_MLX5, 40, false), APPLY_HALF);
-	says(err_text, "could not be put back");
+	says(err_text, "could not be given its former settings again");
 }
 
 static void apply__without_dcb(void **state)
@@ -278,11 +278,11 @@ static void apply__what_the_port_cannot_do(void **state)
 	(void)state;
 	d.is.pfc_cap = 1;
 	assert_int_equal(run(&d, HEADROOM_MLX5, 40, false), APPLY_REFUSED);
-	says(err_text, "can pause 1");
+	says(err_text, "can pause at most 1");
 	d = mlx5_like();
 	d.is.has_pfc = false;
 	assert_int_equal(run(&d, HEADROOM_MLX5, 40, false), APPLY_REFUSED);
-	says(err_text, "does not tell its PFC");
+	says(err_text, "does not report its PFC");
 	assert_int_equal(d.writes, 0);
 }
 

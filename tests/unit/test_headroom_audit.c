@@ -153,9 +153,9 @@ static void audit__another_priority_and_pauses(void **state)
 	finds(&p, "Pfc=5 pauses hosts on priority 5, and the NIC has PFC on priority 3");
 	p.pfc_wanted = 3;
 	p.pauses = true;
-	finds(&p, "802.3x pause is on beside PFC");
+	finds(&p, "802.3x pause is on as well as PFC");
 	p.is = (struct dcb_settings){0};
-	finds(&p, "802.3x pause is on beside PFC");
+	finds(&p, "802.3x pause is on as well as PFC");
 }
 
 int main(void)

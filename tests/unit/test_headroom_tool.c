@@ -131,14 +131,14 @@ static void tool_run__explains(void **state)
 	prints("silence");
 	prints("propagation");
 	prints("Side by side");
-	prints("it takes 1 to 999 m");
+	prints("it accepts 1 to 999 m");
 	prints(
 	    "Spectrum-4: no: 2 lossless priorities at 100G need 89.3 MiB, and a port has 1.50 MiB, enough for 4.79 km: "
 	    "end PFC at the edge and let the daemon's memory hold the line\n");
-	prints("Jericho-2: not known: SONiC's table for it ends at 120 km at 100G\n");
+	prints("Jericho-2: not known: SONiC's table for this ASIC ends at 120 km at 100G\n");
 	runs("--rtt 3ms --rate 100G --macsec 32 --model annex-o");
 	prints("3.00 ms there and back");
-	prints("This model does not know --macsec.");
+	prints("This model ignores --macsec.");
 }
 
 static void tool_run__verdict(void **state)
@@ -181,7 +181,7 @@ static void tool_run__a_fall_is_warned_about(void **state)
 	runs("--model sonic-barefoot --length 300m --rate 400G");
 	assert_null(strstr(out_text, "Warning"));
 	runs("--model sonic-barefoot --length 300m --rate 800G");
-	prints("Warning: SONiC's script knows no pause quanta above 400G");
+	prints("Warning: SONiC's script has no pause quanta above 400G");
 	runs("--model sonic-barefoot --length 300m --rate 800G --json");
 	prints("\"warning\"");
 	runs("--model sonic-barefoot --length 300m --rate 800G --peer-quanta 1810");
@@ -228,7 +228,7 @@ static void tool_run__emit_refuses_the_impossible(void **state)
 	}
 	refuses("--km 100 --rate 400G --emit nvue", 1, "the headroom of a port of spectrum-4");
 	refuses("--length 300m --rate 100G --emit dcb", 1, "takes 497040 bytes, and a port of ConnectX has 262016");
-	refuses("--length 300m --rate 100G --emit dcb --model physics", 1, "One lossless priority alone would fit, like --priorities 3");
+	refuses("--length 300m --rate 100G --emit dcb --model physics", 1, "One lossless priority would fit, like --priorities 3");
 	refuses("--length 900m --rate 100G --emit dcb --model physics --priorities 3", 1, "End PFC");
 	refuses("--length 300m --rate 100G --emit mlnx_qos --buffer 239304", 1, "262016");
 	runs("--length 300m --rate 100G --emit dcb --port-buffer 1MB");
@@ -273,21 +273,21 @@ static void tool_run__units_as_people_write_them(void **state)
 static void tool_run__nonsense_is_refused(void **state)
 {
 	(void)state;
-	refuses("", 2, "how long");
-	refuses("--rate 1G", 2, "how long");
-	refuses("--km 1", 2, "how fast");
+	refuses("", 2, "the length of the link is missing");
+	refuses("--rate 1G", 2, "the length of the link is missing");
+	refuses("--km 1", 2, "the rate of the link is missing");
 	refuses("--km x --rate 1G", 2, "--km x: expected kilometres");
 	refuses("--km -1 --rate 1G", 2, "expected kilometres");
 	refuses("--km 99999999999999999999 --rate 1G", 2, "too large");
-	refuses("--km 50000 --rate 1G", 2, "around the earth");
-	refuses("--length 0.5m --rate 1G", 2, "finer");
+	refuses("--km 50000 --rate 1G", 2, "the earth's circumference");
+	refuses("--length 0.5m --rate 1G", 2, "too precise");
 	refuses("--length 40 --rate 1G", 2, "like 300km or 40m");
 	refuses("--length 40m --rate 0", 2, "the rate must be");
 	refuses("--length 40m --rate 100", 2, "not 100 bit/s"); /* the G was forgotten */
 	refuses("--length 40m --rate fast", 2, "like 100G");
 	refuses("--length 40m --rate 1G --mtu 63", 2, "port MTU");
 	refuses("--length 40m --rate 1G --mtu 65536", 2, "--port-mtu");
-	refuses("--length 40m --rate 1G --mtu 1500 --lossless-mtu 4200", 2, "larger than the port MTU");
+	refuses("--length 40m --rate 1G --mtu 1500 --lossless-mtu 4200", 2, "at most the port MTU");
 	refuses("--length 40m --rate 1G --small-packets 101", 2, "0 to 100");
 	refuses("--length 40m --rate 1G --priorities 3,8", 2, "from 0 to 7");
 	refuses("--length 40m --rate 1G --priorities 3,3", 2, "twice");
@@ -301,9 +301,9 @@ static void tool_run__nonsense_is_refused(void **state)
 	refuses("--length 40m --rate 1G --dev $(reboot)", 2, "interface");
 	refuses("--length 40m --rate 1G --emit junos", 2, "nxos");
 	refuses("--length 40m --rate 1G --frobnicate", 2, "--frobnicate");
-	refuses("--length 40m --rate", 2, "--rate wants a value");
+	refuses("--length 40m --rate", 2, "--rate needs a value");
 	refuses("--length 40m --rate 1G now", 2, "now");
-	refuses("--length 40m --rtt 1ms --rate 1G", 2, "instead of a length");
+	refuses("--length 40m --rtt 1ms --rate 1G", 2, "--rtt replaces a length");
 	refuses("--km 1,2 --rate 1G", 2, "--what-if");
 	refuses("--what-if --rtt 1ms", 2, "--rtt");
 	refuses("--what-if --km 0", 2, "distance");
@@ -350,7 +350,7 @@ static void tool_run__emit_linux(void **state)
 	prints("dcb buffer set dev ens1f0 prio-buffer all:0 3:1 buffer-size 0:18432 1:152360\n");
 	prints("dcb pfc set dev ens1f0 prio-pfc all:off 3:on delay 100\n");
 	runs("--emit dcb --model physics --rate 100G --length 100m --priorities 3");
-	prints("do not fit into its 16 bits");
+	prints("exceed its 16-bit field");
 	refuses("--emit dcb --rate 100G --length 40m --priorities 0,1,2,3,4,5,6,7", 1, "no buffer is left");
 	runs("--emit mlnx_qos --rate 100G --length 100m --priorities 3,6 --buffer 100000");
 	prints("mlnx_qos -i eth0 --pfc=0,0,0,1,0,0,1,0 --cable_len=100\n");

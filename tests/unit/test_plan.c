@@ -292,7 +292,7 @@ static void plan_tool__says_it(void **state)
 	runs("--params 1e9 --precision fp32 --data 8 --backward 1s --km 300 --rate 100G --dataset 15TB");
 	prints("  7.0 GB per GPU and step\n");
 	prints("round trip 3.00 ms (300 km of fibre), 37.5 MB on the way\n");
-	prints("    yes, it hides; 56.3 Gbit/s would do\n");
+	prints("    yes, it hides; a rate of 56.3 Gbit/s would do\n");
 	prints("  if each site reduces first: 4.0 GB per step and direction, 320 ms on the line\n");
 	prints("9 queue pairs of 4 MiB each");
 	prints("  a data set of 15.0 TB crosses in 20.0 min\n");
@@ -300,7 +300,7 @@ static void plan_tool__says_it(void **state)
 	prints("  NCCL_BUFFSIZE=8388608\n");
 	prints("  UCX_RNDV_SCHEME=put_zcopy\n");
 	runs("--model llama-3-405b --rtt 3ms --rate 400G");
-	prints("The job\n  llama-3-405b: what is not said, of arXiv:2407.21783, tables 3 and 4");
+	prints("The job\n  llama-3-405b: other figures are those of arXiv:2407.21783, tables 3 and 4");
 	prints("no: each step waits ");
 	prints("DiLoCo over 1 Gbit/s do instead? no\n");
 	runs("--model deepseek-v3 --across expert --km 300 --rate 400G");
@@ -347,18 +347,18 @@ static void plan_tool__nonsense_is_refused(void **state)
 	static const struct {
 		const char *words, *about;
 	} bad[] = {
-	    {"", "how large is the model"},
+	    {"", "the size of the model is missing"},
 	    {"--params 0", "--params 0: expected a number above 0"},
 	    {"--params 7B --step 2s --gpus 16 --km 300 --rate 100", "--rate 100: expected a rate from 1M"}, /* the G was forgotten */
 	    {"--params -1", "expected a number"},
 	    {"--params nan", "expected a number"},
 	    {"--params 1e99", "expected a number"},
 	    {"--params 7Q", "expected a number"},
-	    {"--params 1B --step 1s", "how many GPUs"},
-	    {"--params 1B --gpus 16", "how long is a step"},
+	    {"--params 1B --step 1s", "the number of GPUs is missing"},
+	    {"--params 1B --gpus 16", "the time of a step is missing"},
 	    {"--params 1B --gpus 1 --step 1s", "one GPU is at one site"},
-	    {"--params 1B --gpus 16 --tensor 3 --step 1s", "are not data x tensor x pipeline"},
-	    {"--params 1B --gpus 16 --data 3 --step 1s", "are not data x tensor x pipeline"},
+	    {"--params 1B --gpus 16 --tensor 3 --step 1s", "do not equal data x tensor x pipeline"},
+	    {"--params 1B --gpus 16 --data 3 --step 1s", "do not equal data x tensor x pipeline"},
 	    {"--params 1B --gpus 16 --tensor 16 --step 1s", "nothing to reduce"},
 	    {"--params 1B --gpus 16 --step 1s --backward 2s", "longer than the step"},
 	    {"--params 1B --gpus 16 --step 1s --across tensor", "--tensor 2"},
@@ -372,12 +372,12 @@ static void plan_tool__nonsense_is_refused(void **state)
 	    {"--gpus 1.5", "whole number"},
 	    {"--gpus 0", "whole number"},
 	    {"--precision fp12", "fp8"},
-	    {"--params 1B --gpus 16 --step 1s --rtt 1ms", "give one of them"},
+	    {"--params 1B --gpus 16 --step 1s --rtt 1ms", "expected one of the two"},
 	    {"--rtt 11s", "expected a time"},
 	    {"--rate 0", "expected a rate"},
 	    {"--plot a'b", "without quotes"},
 	    {"--frobnicate", "--frobnicate"},
-	    {"--params", "--params wants a value"},
+	    {"--params", "--params needs a value"},
 	    {"now", "now"},
 	};
 	char words[256];
@@ -387,9 +387,9 @@ static void plan_tool__nonsense_is_refused(void **state)
 		snprintf(words, sizeof(words), "%s %s", line, bad[i].words);
 		refuses(words, bad[i].about);
 	}
-	refuses("--params 1B --gpus 16 --step 1s --rate 100G", "how long is the line");
-	refuses("--params 1B --gpus 16 --step 1s --km 300", "how fast is the line");
-	refuses("--models --km 300", "wants a line");
+	refuses("--params 1B --gpus 16 --step 1s --rate 100G", "the length of the line is missing");
+	refuses("--params 1B --gpus 16 --step 1s --km 300", "the rate of the line is missing");
+	refuses("--models --km 300", "needs a line");
 	runs("--help");
 	prints("--moe-layers");
 }

@@ -25,8 +25,8 @@ static void page_section(FILE *out, const char *title, const char *text)
 static void page_drops(FILE *out)
 {
 	page_section(out, "DROP REASONS",
-	            "In \\fBdrops\\fR of status, and as \\fBlongreach_drops_total\\fR by \\fIreason\\fR: packets, datagrams and\n"
-	            "frames that went no further.");
+	             "In \\fBdrops\\fR of status, and as \\fBlongreach_drops_total\\fR by \\fIreason\\fR: packets, "
+	             "datagrams and\nframes that longreach dropped.");
 #define X(e, name, text)                                                                                               \
 	if (DROP_##e != DROP_NONE)                                                                                     \
 		page_entry(out, name, "", text);
@@ -72,8 +72,7 @@ static void page_metric(FILE *out, const char *family, const char *suffix, const
 static void page_metrics(FILE *out)
 {
 	page_section(out, "OTHER METRICS",
-	            "Beside the counters above: states, sizes and times as they are now, of each \\fIlink\\fR, and of each of its\n"
-	            "\\fIpath\\fRs.");
+	            "States, sizes and times as they are now, of each \\fIlink\\fR and of each of its \\fIpath\\fRs.");
 #define X(id, family, suffix, type, help) page_metric(out, family, suffix, help);
 	OTHER_FAMILIES(X)
 #undef X
@@ -88,13 +87,13 @@ static void page_metrics(FILE *out)
 static void page_events(FILE *out)
 {
 	page_section(out, "EVENTS",
-	            "In the log, in \\fBevents\\fR of status, and as \\fBlongreach_events_total\\fR by \\fIevent\\fR. The log\n"
-	            "tells them as information, as warnings or as errors.");
+	             "In the log, in \\fBevents\\fR of status, and as \\fBlongreach_events_total\\fR by \\fIevent\\fR. "
+	             "The log\nhas them as information, as warnings or as errors.");
 #define X(e, name, severity, text)                                                                                     \
 	page_entry(out, name, severity == 'e' ? " (error)" : severity == 'w' ? " (warning)" : "", text);
 	PROXY_EVENTS(X)
 #undef X
-	page_section(out, "WHY A FLOW FAILED", "With \\fBflow_failed\\fR, and in \\fBlongreach failed\\fR.");
+	page_section(out, "WHY A FLOW FAILED", "In lines of \\fBflow_failed\\fR and in \\fBlongreach failed\\fR.");
 #define X(e, name, text) page_entry(out, name, "", text);
 	PROXY_FAILURES(X)
 #undef X
@@ -117,8 +116,9 @@ static void page_states(FILE *out)
 static void page_facts(FILE *out)
 {
 	page_section(out, "FACTS OF A FLOW",
-	            "In \\fBfacts\\fR of \\fBlongreach flow\\fR. near: at the edge beside the requester; far: beside the responder.\n"
-	            "Times are ages: they end in \\fB_age_ns\\fR, and are left out if it never happened.");
+	             "In \\fBfacts\\fR of \\fBlongreach flow\\fR. near: at the edge of the requester's site; far: at "
+	             "the edge of the\nresponder's site. Times are ages: their names end in \\fB_age_ns\\fR, and an "
+	             "age is missing if its event never happened.");
 #define X(member, name, text) page_entry(out, name, "", text);
 	FLOW_COUNTS(X)
 #undef X
@@ -152,9 +152,10 @@ static void counters_page(FILE *out)
 	      ".SH NAME\n"
 	      "longreach-counters \\- drop reasons, counters, events and states of longreach\n"
 	      ".SH DESCRIPTION\n"
-	      "What \\fBlongreach status \\-\\-json\\fR, \\fBlongreachd \\-\\-metrics\\fR and the log count and tell, by name.\n"
+	      "This page describes, by name, the counters, events and states of \\fBlongreach status \\-\\-json\\fR,\n"
+	      "\\fBlongreachd \\-\\-metrics\\fR and the log.\n"
 	      "All counts begin with the daemon.\n"
-	      "What to do about each event, failure, state and drop: \\fBlongreach\\fR(7).\n",
+	      "\\fBlongreach\\fR(7) says what to do about each event, failure, state and drop.\n",
 	      out);
 	page_drops(out);
 	page_counters(out);

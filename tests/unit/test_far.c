@@ -47,21 +47,22 @@ static void far__window_bounds_what_is_out(void **state)
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
 	uint32_t n = 0;
 
-	set_window(c, 4300); /* four packets: fewer than a datagram brings */
+	set_window(c, 4300); /* four packets, fewer than a datagram brings */
 	core_far(c)->window_bytes = 4300;
 	run_quiet(c, 1, 20);
 	for (; (k = core_take(&c->b)); n++) {
 		assert_int_equal(k->h.psn, 1 + n);
-		assert_int_equal(k->h.ack_req, n == 3); /* asked for where the window ends */
+		assert_int_equal(k->h.ack_req, n == 3); /* AckReq where the window ends */
 	}
 	assert_int_equal(n, 4);
-	core_ack(c, 2, AETH_ACK_NO_CREDITS, 3); /* half of it */
+	core_ack(c, 2, AETH_ACK_NO_CREDITS, 3); /* half of the window */
 	for (n = 0; (k = core_take(&c->b)); n++)
 		assert_int_equal(k->h.psn, 5 + n);
 	assert_int_equal(n, 2);
 }
 
-/* The host's own AckReq stays, one is added now and then, and at the end, where nothing behind it could ask. */
+/* The far edge keeps the host's AckReq, adds AckReq now and then, and adds it to the last packet, after which none
+ * could ask for an ACK. */
 static void far__ackreq_is_added(void **state)
 {
 	const struct core_pkt *k;
@@ -94,7 +95,7 @@ static void far__flipped_bit_stays_visible(void **state)
 
 	set_window(c, LAN_PKT_MAX);
 	core_far(c)->window_bytes = 100;
-	run_quiet(c, 1, 2); /* 1 is out, 2 waits */
+	run_quiet(c, 1, 2); /* PSN 1 is sent, PSN 2 waits */
 	slot = arena_find(c->b.p->arena, SLOT_REQ_FAR, core_far(c)->idx, POS_ORIGIN + 2);
 	assert_true(slot != SLOT_NONE);
 	arena_data(c->b.p->arena, slot)[500] ^= 4;
@@ -130,10 +131,10 @@ static void far__nak_goes_back(void **state)
 		core_expect(&c->b, RC_WRITE_ONLY, psn);
 	assert_int_equal(core_pending(&c->b), 0);
 	assert_int_equal(core_ctr(&c->b, CTR_LAN_RETRIES), 3);
-	assert_int_equal(core_far(c)->pos_acked, POS_ORIGIN + 4); /* a NAK acknowledges what is before it */
+	assert_int_equal(core_far(c)->pos_acked, POS_ORIGIN + 4); /* a NAK acknowledges all PSNs before it */
 }
 
-/* Each packet that comes before its receive is posted comes in vain: after the wait one goes, then more. */
+/* Packets sent before their receive is posted are lost: after the RNR wait the far edge sends one packet, then more. */
 static void far__goes_on_gently_after_rnr(void **state)
 {
 	uint8_t code = 5;
@@ -169,16 +170,17 @@ static void far__rnr_wait_is_honoured(void **state)
 	core_forget(&c->b);
 	window = core_far(c)->window_bytes;
 	core_ack(c, 3, AETH_RNR_NAK | code, 3);
-	core_ack(c, 3, AETH_NAK_PSN_SEQ, 3); /* rxe says this at once about what was behind */
+	core_ack(c, 3, AETH_NAK_PSN_SEQ, 3); /* rxe sends this NAK at once for the packets after it */
 	core_send(c, RC_WRITE_ONLY, 6);
 	core_wait(c, roce_rnr_timer_ns(code) - 1);
 	assert_int_equal(core_pending(&c->b), 0);
 	core_wait(c, 1);
 	core_expect(&c->b, RC_WRITE_ONLY, 3);
-	assert_int_equal(core_far(c)->window_bytes, window); /* a busy responder is no loss */
+	assert_int_equal(core_far(c)->window_bytes, window); /* RNR of a responder does not count as a loss */
 }
 
-/* Silence: again from the oldest, each time after twice as long, up to sixteen times. */
+/* The responder is silent: the far edge repeats from the oldest packet, each time after twice the wait, up to
+ * sixteen times the first wait. */
 static void far__timeout_backs_off(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -237,7 +239,7 @@ static void far__ack_of_unsent_is_dropped(void **state)
 	assert_int_equal(core_ack(c, 3, AETH_ACK_NO_CREDITS, 4), DROP_NONE);
 }
 
-/* A fatal NAK reaches the requester with the responder's own code, and the loss is said. */
+/* A fatal NAK reaches the requester with the responder's own code, and the edge reports the loss of ACKed bytes. */
 static void far__fatal_nak_reaches_the_requester(void **state)
 {
 	const struct core_pkt *k;
@@ -247,13 +249,14 @@ static void far__fatal_nak_reaches_the_requester(void **state)
 	core_forget(&c->a);
 	core_ack(c, 2, AETH_NAK_REM_ACCESS, 2);
 	core_wait(c, CORE_MS);
-	k = core_expect_aeth(&c->a, 2, AETH_NAK_REM_ACCESS); /* 1 is delivered */
+	k = core_expect_aeth(&c->a, 2, AETH_NAK_REM_ACCESS); /* PSN 1 is delivered */
 	assert_int_equal(k->h.aeth_msn, 2);
 	assert_true(core_event(&c->b, EV_FLOW_FAILED));
 	assert_int_equal(core_ctr(&c->b, CTR_ERR_NAKS_RX), 1);
 }
 
-/* No answer for stall_ns: said, and the near edge stops to ACK early until the responder is back. */
+/* No answer for stall_ns: the far edge reports it, and the near edge sends no early ACKs until the responder answers
+ * again. */
 static void far__stall_demotes_to_host(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -315,8 +318,8 @@ static void far__responses_are_put_in_order(void **state)
 	core_expect(&c->a, RC_READ_RESP_LAST, 4);
 }
 
-/* The first of the responses is lost, and the second is the first answer ever: its MSN counts the READ, wherever in the
- * READ it lies. */
+/* The first response is lost, and the second response is the first answer of the flow: its MSN counts the READ, at
+ * whatever offset in the READ. */
 static void far__first_answer_from_inside_a_read(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -329,8 +332,8 @@ static void far__first_answer_from_inside_a_read(void **state)
 	assert_int_equal(core_expect(&c->a, RC_READ_RESP_FIRST, 0)->h.aeth_msn, 1);
 }
 
-/* A lost response: the READ goes again from there on, with its address moved on; what is there already is dropped, and
- * what comes framed as the answer to that is given as the host asked. */
+/* A response is lost: the far edge repeats the READ from there on, with the address moved on. It drops responses
+ * that it has already, and gives the host the other responses with the opcodes of the host's own READ. */
 static void far__lost_response_repeats_the_read(void **state)
 {
 	const struct core_pkt *k;
@@ -352,10 +355,11 @@ static void far__lost_response_repeats_the_read(void **state)
 	core_expect(&c->a, RC_READ_RESP_MIDDLE, 3);
 	core_expect(&c->a, RC_READ_RESP_LAST, 4);
 	assert_int_equal(core_pending(&c->a), 0);
-	assert_int_equal(core_drops(&c->a, DROP_WAN_POSITION_OLD), 0); /* the first one did not cross twice */
+	assert_int_equal(core_drops(&c->a, DROP_WAN_POSITION_OLD), 0); /* the first response did not cross twice */
 }
 
-/* An ACK past a READ without response is an implied NAK of it: it settles what is before, and the READ goes again. */
+/* An ACK of a PSN after a READ without response is an implied NAK of the READ: it acknowledges all requests before
+ * the READ, and the far edge repeats the READ. */
 static void far__ack_past_a_read_is_an_implied_nak(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_HOST);
@@ -364,19 +368,19 @@ static void far__ack_past_a_read_is_an_implied_nak(void **state)
 	read_request(c, 3, 1);
 	core_send(c, RC_WRITE_ONLY, 4);
 	core_forget(&c->b);
-	core_wait(c, CORE_MS); /* long enough that the response is not just on its way */
+	core_wait(c, CORE_MS); /* long enough that the response cannot be under way */
 	core_ack(c, 4, AETH_ACK_NO_CREDITS, 4);
 	core_wait(c, CORE_MS);
 	core_expect(&c->b, RC_READ_REQUEST, 3);
 	assert_int_equal(core_far(c)->pos_acked, POS_ORIGIN + 3);
 	core_expect_aeth(&c->a, 2, AETH_ACK_NO_CREDITS);
-	assert_int_equal(core_pending(&c->a), 0); /* nothing past the READ */
+	assert_int_equal(core_pending(&c->a), 0); /* no ACK past the READ */
 	respond(c, RC_READ_RESP_ONLY, 3, 3);
 	core_expect(&c->a, RC_READ_RESP_ONLY, 3);
 }
 
-/* What has come but is not counted yet, as there was no work left in the call, is not sent: its ACK would free its slot,
- * nobody could count it any more, and the flow would wait for it for ever. */
+/* A packet that has come but is not counted yet, as the call had no work left, is not sent: its ACK would free its
+ * slot, the packet could not be counted any more, and the flow would wait for it for ever. */
 static void far__sends_only_what_is_counted(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -385,7 +389,7 @@ static void far__sends_only_what_is_counted(void **state)
 	core_send_run(c, 1, 3);
 	core_ack(c, 3, AETH_ACK_NO_CREDITS, 3);
 	core_forget(&c->b);
-	f->rnr = true; /* it comes, and is not sent */
+	f->rnr = true; /* the packet comes, and is not sent */
 	core_send(c, RC_WRITE_ONLY, 4);
 	assert_int_equal(core_pending(&c->b), 0);
 	f->rnr = false;
@@ -399,7 +403,8 @@ static void far__sends_only_what_is_counted(void **state)
 	assert_true(f->pos_rx == f->pos_tx);
 }
 
-/* A READ of unknown length was sent uncounted. Its response counts it, whatever work is left for what stands behind. */
+/* A READ of unknown length was sent uncounted. Its response counts it, however little work is left for the packets
+ * after it. */
 static void far__response_counts_its_read_without_work(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_HOST);
@@ -429,13 +434,13 @@ static void far__atomic_is_answered_once(void **state)
 	k = core_expect(&c->a, RC_ATOMIC_ACK, 1);
 	assert_true(k->h.atomic_orig == 0x1122334455667788);
 	c->now_ns += 5 * CORE_MS;
-	core_send(c, RC_FETCH_ADD, 1); /* its answer got lost on the LAN: from what is kept, not executed again */
+	core_send(c, RC_FETCH_ADD, 1); /* its answer was lost on the LAN: the edge repeats it from memory */
 	k = core_expect(&c->a, RC_ATOMIC_ACK, 1);
 	assert_true(k->h.atomic_orig == 0x1122334455667788);
 	assert_int_equal(core_pending(&c->b), 0);
 }
 
-/* The wrong kind of answer to an operation is no answer. */
+/* A response of the wrong kind does not answer an operation. */
 static void far__wrong_kind_of_response(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
@@ -448,7 +453,8 @@ static void far__wrong_kind_of_response(void **state)
 
 /* --- what comes over the WAN --- */
 
-/* Packets before their FLOW_OPEN are kept, and nothing is sent: where the flow begins is not known. */
+/* The far edge keeps packets that come before their FLOW_OPEN, and sends none: it does not know where the flow
+ * begins. */
 static bool lose_first_open(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
 {
 	size_t off = WAN_HDR_LEN;
@@ -480,7 +486,7 @@ static void far__waits_for_the_open(void **state)
 	core_expect(&c->b, RC_WRITE_ONLY, 1);
 }
 
-/* A flow that is closed while it still waits for its FLOW_OPEN costs nothing and leaves nothing. */
+/* A flow that is closed while it waits for its FLOW_OPEN leaves no state and no slots. */
 static void far__closed_before_it_was_open(void **state)
 {
 	struct wan_packet w = {.flow = 3, .inc = 9, .pos = POS_ORIGIN + 5, .kind = WP_REQUEST};
@@ -500,7 +506,7 @@ static void far__closed_before_it_was_open(void **state)
 	assert_int_equal(c->b.p->far_used, 0);
 }
 
-/* Frames of an earlier life are dropped by name. */
+/* Frames of an earlier life are dropped by their incarnation. */
 static void far__stale_incarnation(void **state)
 {
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 1);
@@ -519,7 +525,7 @@ static void far__stale_incarnation(void **state)
 	assert_int_equal(core_used(&c->b), 0);
 }
 
-/* A packet whose PSN is not that of its position, or that is no request, never reaches the host. */
+/* A packet whose PSN does not match its position, or that is no request, never reaches the host. */
 static void far__wrong_contents_are_dropped(void **state)
 {
 	static const uint8_t ops[] = {RC_ACK, RC_READ_RESP_ONLY, UD_SEND_ONLY, RC_WRITE_ONLY};
@@ -540,7 +546,7 @@ static void far__wrong_contents_are_dropped(void **state)
 	assert_int_equal(core_drops(&c->b, DROP_WAN_BAD_FRAME), sizeof(ops));
 }
 
-/* A peer opens flows only between its hosts and ours, on their lane, at a place that a flow can have. */
+/* A peer can open flows only between its hosts and this site's, on the lane of the host pair, at a valid index. */
 static void far__impossible_opens_are_refused(void **state)
 {
 	struct wan_flow_open good = {.flow = 3, .inc = 9, .pos_base = POS_ORIGIN, .dest_qpn = 5}, o;
@@ -562,16 +568,16 @@ static void far__impossible_opens_are_refused(void **state)
 	far_on_open(c->b.p, lane_of(c->b.p, lane), &good);
 	assert_int_equal(c->b.p->far_used, 1);
 	o = good;
-	o.pos_base = POS_ORIGIN - (1u << 20); /* no near edge extends a flow so far down */
+	o.pos_base = POS_ORIGIN - (1u << 20); /* no near edge extends a flow so far below its base */
 	far_on_open(c->b.p, lane_of(c->b.p, lane), &o);
 	o = good;
-	o.dest_qpn = 6; /* another name */
+	o.dest_qpn = 6; /* another QPN under the same index */
 	far_on_open(c->b.p, lane_of(c->b.p, lane), &o);
 	assert_int_equal(core_drops(&c->b, DROP_WAN_BAD_FRAME), 5);
 	assert_int_equal(far_by_peer(c->b.p, 3)->pos_base, POS_ORIGIN);
 }
 
-/* A request under the right flow's name for another host or QP never reaches a host. */
+/* A request with the flow's index and incarnation, but for another host or QP, never reaches a host. */
 static void far__packets_bear_the_flow_s_name(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -594,7 +600,7 @@ static void far__packets_bear_the_flow_s_name(void **state)
 	assert_int_equal(core_used(&c->b), 0);
 }
 
-/* A copy of a packet that comes after the end of its flow opens nothing for good. */
+/* A copy of a packet that comes after the end of its flow opens no flow that stays. */
 static void far__late_copy_goes_again(void **state)
 {
 	struct wan_packet w = {.kind = WP_REQUEST, .flow = 5, .inc = 3, .pos = POS_ORIGIN, .total = 200, .len = 64};
@@ -610,7 +616,7 @@ static void far__late_copy_goes_again(void **state)
 	assert_int_equal(core_used(&c->b), 0);
 }
 
-/* The end of a flow is lost on its way: the far edge finds out. */
+/* The FLOW_CLOSE of a flow is lost on the WAN: the far edge finds out. */
 static void far__lost_close_is_repaired(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -637,7 +643,7 @@ static enum proxy_drop cnp(struct core *c)
 	return d;
 }
 
-/* How many packets host B gets in that time, answering all. */
+/* Returns how many packets host B gets in that time; host B answers all of them. */
 static uint32_t delivered_in(struct core *c, uint64_t ns)
 {
 	uint64_t end = c->now_ns + ns;
@@ -654,7 +660,7 @@ static uint32_t delivered_in(struct core *c, uint64_t ns)
 	return n;
 }
 
-/* A CNP halves the rate, the next one that counts takes less, and it comes back with time; none crosses. */
+/* A CNP halves the rate, the next CNP that counts reduces it less, and the rate recovers with time; no CNP crosses. */
 static void far__cnp_is_obeyed(void **state)
 {
 	struct core c;
@@ -669,7 +675,7 @@ static void far__cnp_is_obeyed(void **state)
 	assert_int_equal(cnp(&c), DROP_NONE);
 	assert_int_equal(core_far(&c)->rate.rate_bps, line / 2);
 	c.now_ns += 10 * CORE_US;
-	cnp(&c); /* too soon to say anything new */
+	cnp(&c); /* too soon after the first CNP to count */
 	assert_int_equal(core_far(&c)->rate.rate_bps, line / 2);
 	c.now_ns += 50 * CORE_US;
 	cnp(&c);
@@ -681,17 +687,17 @@ static void far__cnp_is_obeyed(void **state)
 
 		assert_int_equal(core_in(&c.a, h, CORE_PMTU, 0), DROP_NONE);
 	}
-	n = delivered_in(&c, 250 * CORE_US); /* 1 Gbit/s: 8.7 us each, and a quarter of that */
+	n = delivered_in(&c, 250 * CORE_US); /* 1 Gbit/s: 8.7 us each, and a quarter of that rate */
 	assert_in_range(n, 5, 9);
 	n += delivered_in(&c, 5 * CORE_MS);
 	assert_int_equal(n, 150);
 	core_wait(&c, 400 * CORE_MS);
 	core_send(&c, RC_WRITE_ONLY, 151);
-	assert_int_equal(core_far(&c)->rate.rate_bps, 0); /* free again */
+	assert_int_equal(core_far(&c)->rate.rate_bps, 0); /* the rate is unlimited again */
 	core_close(&c);
 }
 
-/* In mode host nobody but the requester itself can slow the flow down for good: there it crosses as well. */
+/* In mode host only the requester itself can slow the flow down for long: there the CNP crosses as well. */
 static void far__cnp_crosses_in_mode_host(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_HOST);
@@ -701,7 +707,7 @@ static void far__cnp_crosses_in_mode_host(void **state)
 	assert_true(core_far(c)->rate.rate_bps > 0);
 }
 
-/* CNPs without end: slow, but never at a stop. */
+/* With CNPs without end the flow becomes slow, but never stops. */
 static void far__cnp_never_stops_a_flow(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -722,15 +728,15 @@ static bool nothing_from_b(struct core *c, struct core_edge *from, uint8_t *dgra
 	return from == &c->a || len == 0;
 }
 
-/* The responder of core_connect() has all up to psn. */
+/* The responder of core_connect() has all PSNs up to psn. */
 static void answered(struct core *c, uint32_t psn)
 {
 	core_in(&c->b, core_answer(RC_ACK, 0x21, psn, AETH_ACK_NO_CREDITS, psn), 0, 0);
 	core_pump(c);
 }
 
-/* The responder has more than the near edge was told when the far edge loses its memory: it answers what is repeated
- * with an ACK of the last that it has, which this life of the edge has not sent. */
+/* When the far edge loses its memory, the responder has more packets than the near edge was told: it answers
+ * repeated packets with an ACK of its last PSN, which this life of the far edge has not sent. */
 static void far__responder_ahead_of_a_lost_memory(void **state)
 {
 	const uint32_t n = 200;
@@ -742,7 +748,7 @@ static void far__responder_ahead_of_a_lost_memory(void **state)
 	core_expect(&c->b, RC_WRITE_ONLY, 1);
 	answered(c, 1);
 	core_wait(c, 50 * CORE_MS);
-	c->wan = nothing_from_b; /* A hears no more of what is delivered */
+	c->wan = nothing_from_b; /* edge A gets no more reports of delivery */
 	core_send_run(c, 2, n - 1);
 	for (const struct core_pkt *k; (k = core_take(&c->b));) {
 		last = k->h.psn;
@@ -751,7 +757,7 @@ static void far__responder_ahead_of_a_lost_memory(void **state)
 	assert_in_range(last, 20, n);
 	c->wan = NULL;
 	core_lose(c, &c->b, 2);
-	assert_true(core_pending(&c->b) > 0); /* it comes again, and is answered: */
+	assert_true(core_pending(&c->b) > 0); /* the packet comes again, and is answered: */
 	core_forget(&c->b);
 	answered(c, last);
 	assert_true(pos_psn(core_far(c)->pos_acked) > 20);
@@ -765,8 +771,8 @@ static void far__responder_ahead_of_a_lost_memory(void **state)
 	assert_int_equal(pos_psn(core_far(c)->pos_acked), n + 1);
 }
 
-/* Nobody has told that it may be, as the edges came when the responder had all of it already: it is believed when it
- * says so again and again. */
+/* The edges started when the responder had all packets already, so that no edge knows that its ACK may be right: the
+ * far edge believes the ACK when it is repeated. */
 static void far__responder_that_insists_on_being_ahead(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -774,9 +780,9 @@ static void far__responder_that_insists_on_being_ahead(void **state)
 	set_window(c, 4300);
 	core_far(c)->window_bytes = 4300;
 	run_quiet(c, 1, 20);
-	for (int i = 0; i < 2; i++) /* a late one of another life, and its copy */
+	for (int i = 0; i < 2; i++) /* a late ACK of another life, and its copy */
 		assert_int_equal(core_ack(c, 18, AETH_ACK_NO_CREDITS, 19), DROP_LAN_ACK_UNSENT);
-	core_wait(c, 3 * c->b.cfg.lan_timeout_ns + CORE_MS); /* repeated twice */
+	core_wait(c, 3 * c->b.cfg.lan_timeout_ns + CORE_MS); /* the far edge repeats twice */
 	assert_int_equal(core_far(c)->retries, 2);
 	assert_int_equal(core_ack(c, 17, AETH_ACK_NO_CREDITS, 18), DROP_LAN_ACK_UNSENT);
 	assert_int_equal(core_ack(c, 18, AETH_ACK_NO_CREDITS, 19), DROP_LAN_ACK_UNSENT);
@@ -788,7 +794,7 @@ static void far__responder_that_insists_on_being_ahead(void **state)
 	assert_false(core_far(c)->resumed);
 }
 
-/* The ACK names PSNs behind a READ that was not answered, of packets that come only later and are not sent any more. */
+/* The ACK names PSNs after an unanswered READ, of packets that come only later and are not sent any more. */
 static void far__responder_ahead_behind_a_read(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
@@ -799,7 +805,7 @@ static void far__responder_ahead_behind_a_read(void **state)
 	core_pump(c);
 	core_far(c)->resumed = true;
 	core_ack(c, 7, AETH_ACK_NO_CREDITS, 5);
-	core_far(c)->window_bytes = 1; /* the READ is out, and no more goes */
+	core_far(c)->window_bytes = 1; /* the READ is sent, and no further packet */
 	core_send_run(c, 4, 4);
 	for (uint32_t i = 0; i < 2; i++)
 		core_in(&c->b, core_answer(i ? RC_READ_RESP_LAST : RC_READ_RESP_FIRST, CORE_QPN, 2 + i, AETH_ACK_NO_CREDITS, 2),

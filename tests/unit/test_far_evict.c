@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the far edge gives up when its pool runs low, what it must keep, and a restart of either edge after that. */
+/* Which packets the far edge gives up when its pool runs low, which ones it must keep, and a restart of either edge
+ * after that. */
 #include "core_fixture.h"
 #include "proxy/wan/share.h"
 
 enum { PKTS = 84, WINDOW = 4300, STUCK_MS = 30, ROUND_MS = 5 };
 
 struct responder {
-	uint32_t next; /* PSN that it expects */
+	uint32_t next; /* PSN that host B expects */
 };
 
-/* Host B answers all that has come; it keeps its order. */
+/* Host B answers all packets that have come, in PSN order. */
 static void serve(struct core *c, struct responder *r)
 {
 	for (const struct core_pkt *k; (k = core_take(&c->b));) {
@@ -29,13 +30,14 @@ static void serve_for(struct core *c, struct responder *r, uint32_t ms)
 	}
 }
 
-/* A flow whose responder has answered PSN 0 and is silent, and more of it at the far edge than its minimum. */
+/* Makes a flow whose responder has answered PSN 0 and is silent since; the far edge holds more of its bytes than the
+ * minimum. */
 static struct core *given_silent_responder(void **state, enum ack_mode mode)
 {
 	struct core *c = core_given(state, mode);
 
 	core_know_epochs(c);
-	c->b.cfg.lan_window_bytes = WINDOW; /* little of it has been sent to the host */
+	c->b.cfg.lan_window_bytes = WINDOW; /* the far edge has sent little of the flow to the host */
 	assert_int_equal(proxy_reconfigure(c->b.p, &c->b.cfg, c->now_ns), 0);
 	core_pair(c, 0);
 	core_send_run(c, 1, PKTS);
@@ -45,7 +47,7 @@ static struct core *given_silent_responder(void **state, enum ack_mode mode)
 	return c;
 }
 
-/* Others fill the far edge's pool, as far as packets may that nobody waits for. Returns how many slots that takes. */
+/* Other flows fill the far edge's pool up to the limit of unsolicited packets. Returns how many slots that takes. */
 static uint32_t crowd(struct core *c)
 {
 	uint32_t n = 0;
@@ -62,7 +64,7 @@ static void crowd_goes(struct core *c, uint32_t n)
 		slot_release(c->b.p, arena_find(c->b.p->arena, SLOT_RAW_WAN, 0, n));
 }
 
-/* Another flow's packet arrives: room is made for it. */
+/* Another flow's packet arrives: the far edge evicts packets to make room for it. */
 static void another_arrives(struct core *c)
 {
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
@@ -83,7 +85,7 @@ static void far_evict__gives_up_the_highest_and_gets_them_again(void **state)
 	another_arrives(c);
 	assert_true(core_ctr(&c->b, CTR_EVICTED) > 0);
 	assert_true(core_far(c)->pos_rx < POS_ORIGIN + 1 + PKTS);
-	assert_true(core_far(c)->held_bytes >= CREDIT_MIN_BYTES); /* the minimum stays */
+	assert_true(core_far(c)->held_bytes >= CREDIT_MIN_BYTES); /* the far edge keeps the minimum */
 	assert_int_equal(core_ctr(&c->a, CTR_CREDIT_REVOKED), 1);
 	crowd_goes(c, n);
 	serve_for(c, &host, 400);
@@ -91,8 +93,8 @@ static void far_evict__gives_up_the_highest_and_gets_them_again(void **state)
 	assert_int_equal(near_held(core_near(c)), 0);
 }
 
-/* A far edge that restarts counts its rounds from 0. The near edge believes its credit at once: all that it grants
- * crosses before the responder says a word. */
+/* A far edge that restarts counts its rounds from 0. The near edge uses its credit at once: all granted packets
+ * cross before the responder answers. */
 static void far_evict__rounds_begin_anew_with_a_far_restart(void **state)
 {
 	struct core *c = given_silent_responder(state, ACK_MODE_NEAR);
@@ -102,7 +104,7 @@ static void far_evict__rounds_begin_anew_with_a_far_restart(void **state)
 	crowd(c);
 	another_arrives(c);
 	assert_int_not_equal(core_near(c)->again_round, 0);
-	core_rebuild(&c->b); /* what filled its pool was not committed */
+	core_rebuild(&c->b); /* the packets that filled the pool were not committed */
 	core_hello(c, 1, 1);
 	core_wait(c, ROUND_MS * CORE_MS);
 	granted = min_u64(core_far(c)->pos_credit, core_near(c)->pos_next);
@@ -113,8 +115,8 @@ static void far_evict__rounds_begin_anew_with_a_far_restart(void **state)
 	assert_int_equal(near_held(core_near(c)), 0);
 }
 
-/* Mode far: the host was told that it is there. However low the pool, it stays, and reaches the responder also if the
- * near edge loses its memory. */
+/* Mode far: the host has the ACK of a packet that the far edge committed. However low the pool, the packet stays,
+ * and reaches the responder also if the near edge loses its memory. */
 static void far_evict__mode_far_keeps_what_was_acked(void **state)
 {
 	struct core *c = given_silent_responder(state, ACK_MODE_FAR);

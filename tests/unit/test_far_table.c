@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which far flow is forgotten when the far edge's table is full, and that the forgotten one goes on when it speaks. */
+/* Which flow the far edge forgets when its table is full; the forgotten flow goes on with its next packet. */
 #include "core_fixture.h"
 
 enum { PLACES = 16, QPN0 = 0x100, PEER0 = 0x900 };
@@ -38,7 +38,7 @@ static void expect_at(struct core *c, uint32_t i, uint32_t psn)
 	assert_int_equal(core_expect(&c->b, RC_WRITE_ONLY, psn)->h.dest_qpn, QPN0 + i);
 }
 
-/* A WRITE that is delivered and answered. */
+/* Sends a WRITE, which is delivered and answered. */
 static void deliver(struct core *c, uint32_t i, uint32_t psn)
 {
 	assert_int_equal(send_to(c, i, RC_WRITE_ONLY, psn), DROP_NONE);
@@ -62,7 +62,7 @@ static struct far_flow *far_of(struct core *c, uint32_t i)
 	return far_by_peer(c->b.p, near_wire_id(c->a.p, near_of(c, i)));
 }
 
-/* All places are taken, and all flows idle: flow 0 for the shortest time, flow 1 for the longest. */
+/* Fills the table with idle flows: flow 0 is idle for the shortest time, flow 1 for the longest. */
 static struct core *given_idle_flows(void **state, enum ack_mode mode)
 {
 	struct core *c = given_places(state, mode);
@@ -87,7 +87,7 @@ static void far_table__the_longest_idle_flow_is_forgotten(void **state)
 		assert_true((far_of(c, i) == NULL) == (i == 1));
 }
 
-/* It speaks again, and gets the place of another. */
+/* The forgotten flow sends again, and gets the entry of another flow. */
 static void far_table__a_forgotten_flow_goes_on(void **state)
 {
 	struct core *c = given_idle_flows(state, ACK_MODE_NEAR);
@@ -95,7 +95,7 @@ static void far_table__a_forgotten_flow_goes_on(void **state)
 	deliver(c, PLACES, 0);
 	assert_int_equal(send_to(c, 1, RC_WRITE_ONLY, 1), DROP_NONE);
 	assert_int_equal(core_pending(&c->b), 0);
-	core_wait(c, 1010 * CORE_MS); /* until it asks for its FLOW_OPEN */
+	core_wait(c, 1010 * CORE_MS); /* until the far edge asks for the FLOW_OPEN */
 	expect_at(c, 1, 1);
 	assert_int_equal(core_pending(&c->b), 0);
 	answer_of(c, 1, 1);
@@ -107,8 +107,8 @@ static void far_table__a_forgotten_flow_goes_on(void **state)
 	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
 }
 
-/* A flow whose responder has not answered is never forgotten: the new one waits until another has been idle for long
- * enough. */
+/* A flow whose responder has not answered is never forgotten: the new flow waits until another flow has been idle
+ * for long enough. */
 static void far_table__a_flow_with_bytes_stays(void **state)
 {
 	struct core *c = given_idle_flows(state, ACK_MODE_NEAR);
@@ -156,7 +156,7 @@ static struct core *given_forgotten_flow(void **state, enum ack_mode mode)
 		answer_of(c, 1, psn);
 	}
 	assert_int_equal(near_of(c, 1)->pos_reported, POS_ORIGIN + 1);
-	far_of(c, 1)->last_progress_ns = 0; /* as if all of that were long ago */
+	far_of(c, 1)->last_progress_ns = 0; /* as if the last progress were long ago */
 	send_to(c, PLACES, RC_WRITE_ONLY, 0);
 	assert_null(far_of(c, 1));
 	c->wan = NULL;
@@ -165,7 +165,7 @@ static struct core *given_forgotten_flow(void **state, enum ack_mode mode)
 	return c;
 }
 
-/* Host B, which expects PSN `next` of flow 1, answers for three seconds. Returns what it expects then. */
+/* Host B, which expects PSN `next` of flow 1, answers for three seconds. Returns the PSN that host B expects then. */
 static uint32_t answer_flow_1(struct core *c, uint32_t next)
 {
 	for (int i = 0; i < 30; i++) {
@@ -190,7 +190,7 @@ static void far_table__forgotten_before_the_near_edge_knew(void **state)
 	assert_int_equal(near_held(near_of(c, 1)), 0);
 }
 
-/* A host in mode host has nothing more to send before it is answered. */
+/* In mode host the requester sends nothing more before it gets its ACK. */
 static void far_table__forgotten_with_nothing_left_to_send(void **state)
 {
 	struct core *c = given_forgotten_flow(state, ACK_MODE_HOST);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work that was ACKed fails, and its requester has nothing outstanding that could be refused. */
+/* ACKed requests fail while their requester has no request outstanding that the edge could refuse. */
 #include "core_fixture.h"
 
 #include "proxy/near/near_priv.h"
 
-#define WAIT (150 * CORE_MS) /* more than the edge waits for a request that it can refuse */
+#define WAIT (150 * CORE_MS) /* longer than the edge waits for a request that it can refuse */
 
 /* PSN 1 is ACKed early, and its responder refuses it. */
 static struct core *given_refused_late(void **state, uint8_t syndrome)
@@ -20,7 +20,7 @@ static struct core *given_refused_late(void **state, uint8_t syndrome)
 	return c;
 }
 
-/* Host A answers what its responder's half was asked. */
+/* Host A's responder half answers the edge's request. */
 static void answer(struct core *c, uint32_t psn, uint8_t syndrome)
 {
 	struct roce_pkt h = core_req(RC_ACK, psn);
@@ -31,7 +31,7 @@ static void answer(struct core *c, uint32_t psn, uint8_t syndrome)
 	core_pump(c);
 }
 
-/* What host A gets must be MIDDLEs without a byte in them, one or more. Returns the PSN of the last one. */
+/* Host A must get one or more MIDDLEs without payload. Returns the PSN of the last one. */
 static uint32_t expect_impossible(struct core *c, uint8_t *opcode)
 {
 	uint32_t psn = 0;
@@ -42,7 +42,7 @@ static uint32_t expect_impossible(struct core *c, uint8_t *opcode)
 		assert_int_equal(k->h.payload_len, 0);
 		assert_int_equal(k->h.dest_qpn, CORE_QPN);
 		assert_true(k->h.ack_req);
-		assert_int_equal(k->h.udp_sport, 0xc777); /* in the responder's clothes */
+		assert_int_equal(k->h.udp_sport, 0xc777); /* the responder's UDP source port */
 		*opcode = k->h.opcode;
 		psn = k->h.psn;
 	}
@@ -56,21 +56,21 @@ static void near_error__idle_requester_is_made_to_fail(void **state)
 
 	core_wait(c, WAIT);
 	expect_impossible(c, &op[0]);
-	answer(c, 0x123456, AETH_NAK_PSN_SEQ); /* which PSN it expects */
+	answer(c, 0x123456, AETH_NAK_PSN_SEQ); /* names the PSN that host A expects */
 	assert_int_equal(expect_impossible(c, &op[1]), 0x123456);
 	assert_int_not_equal(op[0], op[1]);
-	answer(c, 0x123456, AETH_ACK_NO_CREDITS); /* it was within a message of that kind */
+	answer(c, 0x123456, AETH_ACK_NO_CREDITS); /* host A was within a message of that kind */
 	assert_int_equal(expect_impossible(c, &op[2]), 0x123457);
 	assert_int_not_equal(op[1], op[2]);
 	answer(c, 0x123457, AETH_NAK_INV_REQ);
 	assert_true(core_event(&c->a, EV_REQUESTER_QP_FAILED));
 	core_wait(c, 5000 * CORE_MS);
 	assert_int_equal(core_pending(&c->a), 0);
-	assert_int_equal(core_pending(&c->b), 0); /* nothing of it reached the responder */
+	assert_int_equal(core_pending(&c->b), 0); /* the responder got no packet of that */
 	assert_int_equal(c->a.p->telling, 0);
 }
 
-/* A host that was never asked for anything may say PSN -1 to what it takes for a repetition. */
+/* A host that never got a request may ACK PSN -1, as it takes the edge's request for a repetition. */
 static void near_error__an_ack_that_says_nothing_is_passed(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
@@ -90,8 +90,8 @@ static void near_error__an_ack_that_says_nothing_is_passed(void **state)
 	assert_int_equal(expect_impossible(c, &op), 77);
 }
 
-/* A request before that is refused, and is enough. It may be one that was lost on the LAN, and comes after the host's
- * timeout. */
+/* If the host sends a request before the edge asks, the edge refuses that request, which is enough. The request may
+ * have been lost on the LAN and come after the host's timeout. */
 static void near_error__a_request_is_refused_instead(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
@@ -104,7 +104,8 @@ static void near_error__a_request_is_refused_instead(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 }
 
-/* Its ACKs were lost: it repeats what it need not and meets the responder's silence. Not idle until it stops. */
+/* The ACKs to the requester were lost: it repeats ACKed requests, which the responder does not answer. The requester
+ * is not idle until it stops. */
 static void near_error__not_while_it_repeats(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
@@ -120,7 +121,7 @@ static void near_error__not_while_it_repeats(void **state)
 	expect_impossible(c, &op);
 }
 
-/* Nothing was ACKed that failed: the refusal has a request to go to. */
+/* No failed request was ACKed: the refusal answers an outstanding request. */
 static void near_error__not_where_the_refusal_is_in_time(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_HOST);
@@ -133,7 +134,7 @@ static void near_error__not_where_the_refusal_is_in_time(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 }
 
-/* A responder that is gone says nothing, and its requester must learn of that too. */
+/* A responder that is gone sends no NAK, and its requester must learn of the failure, too. */
 static void near_error__silence_of_the_responder_is_told(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -146,7 +147,8 @@ static void near_error__silence_of_the_responder_is_told(void **state)
 	expect_impossible(c, &op);
 }
 
-/* What the responder had sent before it failed arrives first, and the PSN behind it is known. */
+/* Requests that the responder's host sent to host A before the failure arrive first, and the PSN after them is
+ * known. */
 static void near_error__what_was_sent_to_it_goes_first(void **state)
 {
 	struct roce_pkt h = core_req(RC_SEND_ONLY, 500);
@@ -166,7 +168,7 @@ static void near_error__what_was_sent_to_it_goes_first(void **state)
 	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
 	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
 	assert_true(core_near(c)->failed);
-	/* 501 is repeated until it is taken: longer than StallAfter=, which may let it go */
+	/* PSN 501 is repeated until host A takes it, here for longer than StallAfter=, which may end the wait */
 	for (int i = 0; i < 90; i++) {
 		core_wait(c, 10 * CORE_MS);
 		for (const struct core_pkt *k; (k = core_take(&c->a));)
@@ -177,7 +179,7 @@ static void near_error__what_was_sent_to_it_goes_first(void **state)
 	assert_int_equal(expect_impossible(c, &op), 502);
 }
 
-/* The edge restarts before it has said so, and remembers; also what the responder's word was. */
+/* The edge restarts before it has told the requester, and remembers the failure and the responder's syndrome. */
 static void near_error__outlives_a_restart(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
@@ -191,12 +193,12 @@ static void near_error__outlives_a_restart(void **state)
 	core_rebuild(&c->a);
 	core_session(c);
 	core_wait(c, 1500 * CORE_MS);
-	assert_int_equal(core_pending(&c->a), 0); /* once is enough */
+	assert_int_equal(core_pending(&c->a), 0); /* the requester is told once */
 	core_send(c, RC_WRITE_ONLY, 2);
 	core_expect_aeth(&c->a, 2, AETH_NAK_REM_ACCESS);
 }
 
-/* After minutes without an edge the number may be another queue pair's, which nobody has heard of yet. */
+/* After minutes without an edge the QPN may be that of another queue pair, which no edge has seen yet. */
 static void near_error__not_after_a_long_outage(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
@@ -209,10 +211,10 @@ static void near_error__not_after_a_long_outage(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 	assert_int_equal(c->a.p->telling, 0);
 	core_rebuild(&c->a);
-	assert_false(core_event(&c->a, EV_REQUESTER_UNREACHABLE)); /* it was said */
+	assert_false(core_event(&c->a, EV_REQUESTER_UNREACHABLE)); /* the event was reported before */
 }
 
-/* The machine has begun to count time anew. */
+/* The machine has rebooted, and its monotonic clock starts anew. */
 static void near_error__not_after_another_boot(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
@@ -225,7 +227,8 @@ static void near_error__not_after_another_boot(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 }
 
-/* What counts is when it failed, not when its host was heard: a silent responder is given up after a minute. */
+/* The time of the failure counts, not the time when the host was last heard: a silent responder is given up after a
+ * minute. */
 static void near_error__silence_is_told_after_a_restart(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -243,7 +246,7 @@ static void near_error__silence_is_told_after_a_restart(void **state)
 	expect_impossible(c, &op);
 }
 
-/* A host that does not answer, as its queue pair is gone, is not asked for ever. */
+/* The edge stops to ask a host that does not answer, as its queue pair is gone. */
 static void near_error__ends_with_a_word(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
@@ -257,13 +260,13 @@ static void near_error__ends_with_a_word(void **state)
 		behind |= k->h.psn == (first ^ PSN_HALF);
 	}
 	assert_in_range(n, 5, 20);
-	assert_true(behind); /* a host that has said its NAK answers only that */
+	assert_true(behind); /* a host that has sent its NAK answers only the PSN that it expects */
 	assert_true(core_event(&c->a, EV_REQUESTER_UNREACHABLE));
 	assert_int_equal(c->a.p->telling, 0);
 }
 
-/* Another flow between the two hosts begins, of which nobody knows the requester's number yet: it may be that of the one
- * that failed. */
+/* Another flow between the two hosts begins, whose requester's QPN is unknown yet: it may be that of the failed
+ * flow. */
 static void begin_younger(struct core *c, uint32_t qpn)
 {
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
@@ -273,7 +276,7 @@ static void begin_younger(struct core *c, uint32_t qpn)
 	core_pump(c);
 }
 
-/* Nobody answers it, and its requester asks again and again for so long. */
+/* No responder answers this flow, and its requester repeats for so long. */
 static void younger_asks_again(struct core *c, uint32_t qpn, uint32_t seconds)
 {
 	for (uint32_t s = 0; s < seconds; s++) {
@@ -283,7 +286,7 @@ static void younger_asks_again(struct core *c, uint32_t qpn, uint32_t seconds)
 	}
 }
 
-/* Its responder answers to that number, at the next probe that comes. */
+/* The flow's responder answers the next probe, to that QPN. */
 static void answer_younger(struct core *c, uint32_t qpn, uint32_t requester_qpn)
 {
 	core_forget(&c->b);
@@ -308,12 +311,12 @@ static void near_error__waits_for_a_flow_without_a_pair(void **state)
 		core_wait(c, WAIT);
 	}
 	assert_int_equal(core_pending(&c->a), 0);
-	answer_younger(c, 0x99, 0x77); /* it has another number */
+	answer_younger(c, 0x99, 0x77); /* the younger flow's requester has another QPN */
 	core_wait(c, WAIT);
 	expect_impossible(c, &op);
 }
 
-/* However late that answer: the requester is told then ... */
+/* However late that answer comes, the failed flow's requester is told then ... */
 static void near_error__waits_for_a_late_pair(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
@@ -327,7 +330,7 @@ static void near_error__waits_for_a_late_pair(void **state)
 	expect_impossible(c, &op);
 }
 
-/* ... unless the younger flow has its number. */
+/* ... unless the younger flow's requester has the same QPN. */
 static void near_error__late_pair_has_the_number(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
@@ -338,7 +341,7 @@ static void near_error__late_pair_has_the_number(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 }
 
-/* Nobody ever answers the younger one: nobody waits for it once it is given up. */
+/* The younger flow is never answered: the failure does not wait for it once it is given up. */
 static void near_error__a_flow_that_was_given_up_is_not_waited_for(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
@@ -350,7 +353,7 @@ static void near_error__a_flow_that_was_given_up_is_not_waited_for(void **state)
 	expect_impossible(c, &op);
 }
 
-/* There is always one more: the operator is told in the end. */
+/* Younger flows come without end: the operator is told in the end. */
 static void near_error__younger_flows_without_end(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
@@ -364,7 +367,7 @@ static void near_error__younger_flows_without_end(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 }
 
-/* The number has gone to another connection of the two hosts: that one has nothing to do with it. */
+/* The QPN has gone to another connection of the two hosts, which must not get the error. */
 static void near_error__never_to_another_queue_pair(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
@@ -380,7 +383,7 @@ static void near_error__never_to_another_queue_pair(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 }
 
-/* A host of the other site sends a request to host A's queue pair of that number, which answers it, or not. */
+/* A host of the other site sends a request to host A's queue pair with that QPN, which answers or does not. */
 static void third_host_asks(struct core *c, bool answered)
 {
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 900);
@@ -398,7 +401,7 @@ static void third_host_asks(struct core *c, bool answered)
 	core_pump(c);
 }
 
-/* The number has gone to a queue pair that another host talks to, and that asks for nothing itself. */
+/* The QPN has gone to a queue pair that another host sends requests to, and that sends no requests itself. */
 static void near_error__never_to_a_responder_of_another_host(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
@@ -412,7 +415,7 @@ static void near_error__never_to_a_responder_of_another_host(void **state)
 	assert_int_equal(c->a.p->telling, 0);
 }
 
-/* Anybody may send a request to that number. */
+/* A request to that QPN proves nothing: any host may send one. */
 static void near_error__a_request_of_another_host_is_no_answer(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
@@ -427,7 +430,7 @@ static void near_error__a_request_of_another_host_is_no_answer(void **state)
 	assert_true(told);
 }
 
-/* Host A writes PSN 0 to a third host, whose answer names the number of the requester that failed. */
+/* Host A writes PSN 0 to a third host, whose answer goes to the QPN of the requester that failed. */
 static void third_host_is_asked(struct core *c)
 {
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
@@ -454,7 +457,7 @@ static void near_error__never_to_a_requester_of_another_host(void **state)
 	assert_true(core_event(&c->a, EV_REQUESTER_UNREACHABLE));
 }
 
-/* Younger flows came when the host had been asked once. Its queue pair may be another one by now. */
+/* Younger flows came after the edge had asked the host once. The QPN may be another queue pair's by now. */
 static void near_error__is_not_resumed_after_a_long_wait(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
@@ -470,7 +473,7 @@ static void near_error__is_not_resumed_after_a_long_wait(void **state)
 	assert_int_equal(c->a.p->telling, 0);
 }
 
-/* The same if the edge has stood still, and what the host answered meanwhile is taken first. */
+/* The same if the edge has stood still, and takes the host's answers of that time first. */
 static void near_error__is_not_resumed_after_a_standstill(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
@@ -485,7 +488,7 @@ static void near_error__is_not_resumed_after_a_standstill(void **state)
 	assert_true(core_event(&c->a, EV_REQUESTER_UNREACHABLE));
 }
 
-/* What waits for long is looked at seldom. */
+/* The edge examines an error that waits for long only seldom. */
 static void near_error__looks_less_and_less_often(void **state)
 {
 	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);

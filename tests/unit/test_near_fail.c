@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A responder refuses: what was executed before that is completed first, and the NAK says how much that was. */
+/* A responder refuses a request: the requests executed before it are completed first, and the NAK's MSN counts them. */
 #include "core_fixture.h"
 
 #include "proxy/near/near_priv.h"
@@ -11,7 +11,7 @@ static void respond(struct core *c, uint32_t psn, uint32_t msn)
 	core_pump(c);
 }
 
-/* A NIC that checks the MSN would not hear another one (IBTA 9.7.5.1.1). */
+/* A NIC that checks the MSN would drop a NAK with another MSN (IBTA 9.7.5.1.1). */
 static void near_fail__nak_counts_what_was_executed(void **state)
 {
 	const struct core_pkt *k;
@@ -40,7 +40,8 @@ static bool lose_from_far(struct core *c, struct core_edge *from, uint8_t *dgram
 	return true;
 }
 
-/* What was ACKed early and failed behind an answer that never came: words of the host wait for it no longer. */
+/* An early ACKed request failed after one whose answer never came: packets of the host no longer wait for it at the
+ * barrier. */
 static void near_fail__nothing_waits_for_what_failed_by_time(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -51,12 +52,12 @@ static void near_fail__nothing_waits_for_what_failed_by_time(void **state)
 	assert_true(dnode_on(&core_near(c)->lag_node));
 	near_refused(c->a.p, core_near(c), core_near(c)->pos_next, AETH_NAK_REM_ACCESS);
 	assert_true(core_near(c)->failing);
-	near_fail_on_timer(c->a.p, core_near(c)); /* no report of the far edge comes any more that would look at it */
+	near_fail_on_timer(c->a.p, core_near(c)); /* no report of the far edge comes any more */
 	assert_true(core_near(c)->failed);
 	assert_false(dnode_on(&core_near(c)->lag_node));
 }
 
-/* The answers of two ATOMICs are lost on the WAN, the news of the refusal behind them is not. */
+/* The answers of two ATOMICs are lost on the WAN, the report of the refusal after them is not. */
 static void near_fail__answers_come_first(void **state)
 {
 	const struct core_pkt *k;
@@ -86,8 +87,8 @@ static void near_fail__answers_come_first(void **state)
 	assert_true(core_near(c)->failed);
 }
 
-/* Meanwhile the host asks for an answer that is forgotten: that ends no flow whose responder has refused already, and
- * the refusal is still what the host hears. */
+/* Meanwhile the host repeats a request whose answer is forgotten: this does not end a flow whose responder has
+ * refused already, and the host still gets the refusal. */
 static void near_fail__a_forgotten_answer_does_not_hide_the_refusal(void **state)
 {
 	bool lose = false;
@@ -120,8 +121,8 @@ static void near_fail__a_forgotten_answer_does_not_hide_the_refusal(void **state
 	assert_true(core_near(c)->failed);
 }
 
-/* An answer that is lost on the responder's LAN does not come any more: what it would have answered is what is
- * refused. */
+/* An answer that is lost on the responder's LAN does not come any more: the edge refuses the request that it would
+ * have answered. */
 static void near_fail__what_has_no_answer_is_refused(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -149,8 +150,8 @@ static struct core *given_failed(void **state)
 	return c;
 }
 
-/* The queue pair is recovered, and used again from its first PSN on: the NAK of the life before would complete what the
- * edge has not taken. */
+/* The host recovers the queue pair and uses it again from its first PSN on: the NAK of the former life would
+ * complete requests that the edge has not taken. */
 static void near_fail__a_new_life_is_not_refused_in_the_old_one_s_name(void **state)
 {
 	struct core *c = given_failed(state);
@@ -161,14 +162,14 @@ static void near_fail__a_new_life_is_not_refused_in_the_old_one_s_name(void **st
 	assert_int_equal(core_send(c, RC_WRITE_ONLY, 0), DROP_NONE);
 	assert_int_equal(core_pending(&c->a), 0);
 	assert_memory_equal(core_expect(&c->b, RC_WRITE_ONLY, 0)->l3 + 56, core_payload(1, 0), 100);
-	for (int i = 0; i < 40 && !core_pending(&c->a); i++) { /* the first answers may be late ones to the life before */
+	for (int i = 0; i < 40 && !core_pending(&c->a); i++) { /* first, late answers to the former life may come */
 		core_ack(c, 0, AETH_ACK_NO_CREDITS, 1);
 		core_wait(c, CORE_MS);
 	}
 	assert_int_equal(core_expect_aeth(&c->a, 0, AETH_ACK_NO_CREDITS)->h.aeth_msn, 1);
 }
 
-/* It may begin with the same words. */
+/* The new life may begin with the same bytes. */
 static void near_fail__the_responder_decides_whose_words_these_are(void **state)
 {
 	struct core *c = given_failed(state);
@@ -199,7 +200,7 @@ static struct core *given_refused(void **state, uint8_t opcode)
 	return c;
 }
 
-/* What was refused are the first words of the next life, too. */
+/* The next life begins with the bytes that were refused. */
 static void near_fail__the_responder_decides_of_what_was_never_acked(void **state)
 {
 	struct core *c = given_refused(state, RC_WRITE_ONLY);
@@ -209,7 +210,7 @@ static void near_fail__the_responder_decides_of_what_was_never_acked(void **stat
 	core_expect(&c->b, RC_WRITE_ONLY, 1);
 }
 
-/* A READ where one was refused, of other memory: its rest, or another life's. */
+/* A READ of other memory at the PSN of a refused READ: the rest of that READ, or a READ of another life. */
 static void near_fail__the_responder_decides_of_a_read(void **state)
 {
 	struct core *c = given_refused(state, RC_READ_REQUEST);
@@ -220,7 +221,7 @@ static void near_fail__the_responder_decides_of_a_read(void **state)
 	core_expect(&c->b, RC_READ_REQUEST, 1);
 }
 
-/* The rest of a message, of which the beginning was lost, may be anybody's. */
+/* The rest of a message whose beginning was lost may be of any life, and is not refused. */
 static void near_fail__what_nobody_can_tell_is_not_refused(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
@@ -240,7 +241,7 @@ static void near_fail__what_nobody_can_tell_is_not_refused(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 }
 
-/* The NAK was lost: whatever the host repeats of the life that has failed, it is told again. */
+/* The NAK was lost: for any packet of the failed life that the host repeats, it gets the NAK again. */
 static void near_fail__its_own_repetition_is_refused_again(void **state)
 {
 	struct core *c = given_failed(state);
@@ -257,7 +258,8 @@ static void near_fail__its_own_repetition_is_refused_again(void **state)
 	assert_int_equal(core_ctr(&c->a, CTR_DOUBTS) + core_ctr(&c->a, CTR_INCARNATIONS), 0);
 }
 
-/* Somebody else's packets do not keep the number from its next owner: it is free so long after the failed life's own. */
+/* Packets of other flows do not keep the QPN from its next owner: the QPN is free so long after the failed life's
+ * last packet. */
 static void near_fail__the_quiet_counts_from_its_own_packets(void **state)
 {
 	struct core *c = given_failed(state);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* READ responses at the near edge while its memory is scarce, and pieces that cannot be what they say. */
+/* READ responses at the near edge while its memory is scarce, and pieces with wrong lengths or offsets. */
 #include "core_fixture.h"
 #include "proxy/near/near_priv.h"
 
@@ -28,7 +28,7 @@ static void respond(struct core *c, uint32_t i)
 	core_pump(c);
 }
 
-/* Others fill the pool as far as packets may that nobody waits for. */
+/* Other flows fill the pool up to the limit of unsolicited packets. */
 static uint32_t crowd(struct core *c)
 {
 	uint32_t n = 0;
@@ -47,7 +47,7 @@ static void crowd_goes(struct core *c, uint32_t n)
 		slot_release(c->a.p, arena_find(c->a.p->arena, SLOT_RAW_WAN, 0, n));
 }
 
-/* The end of a READ comes first: the room that is reserved for it is its, in whatever order the responses come. */
+/* The end of a READ comes first: the slots reserved for the READ hold its responses in whatever order they come. */
 static void near_resp__reserved_room_is_for_any_of_the_responses(void **state)
 {
 	struct core *c = given_read(state);
@@ -64,8 +64,8 @@ static void near_resp__reserved_room_is_for_any_of_the_responses(void **state)
 	crowd_goes(c, n);
 }
 
-/* The responder was silent for so long that nothing is reserved any more. The response that the host waits for next
- * finds room even so; others do not. */
+/* The responder was silent for so long that no slot is reserved any more. The response that the host waits for next
+ * still gets a slot; other responses do not. */
 static void near_resp__the_next_one_needs_no_reserved_room(void **state)
 {
 	struct core *c = given_read(state);
@@ -82,7 +82,7 @@ static void near_resp__the_next_one_needs_no_reserved_room(void **state)
 	core_expect(&c->a, RC_READ_RESP_FIRST, READ_PSN);
 	respond(c, 1);
 	core_expect(&c->a, RC_READ_RESP_MIDDLE, READ_PSN + 1);
-	core_wait(c, 5 * CORE_MS); /* the last one was refused, and comes again */
+	core_wait(c, 5 * CORE_MS); /* the last response was refused, and comes again */
 	core_expect(&c->a, RC_READ_RESP_LAST, READ_PSN + 2);
 	crowd_goes(c, n);
 }
@@ -94,7 +94,7 @@ struct piece {
 	struct wan_packet w;
 };
 
-/* The first `len` bytes of the READ's first response, as the far edge would send them. */
+/* The first `len` bytes of the READ's first response, as the far edge sends them. */
 static void piece_of_first(struct core *c, struct piece *pc, uint16_t len)
 {
 	struct roce_pkt h = core_answer(RC_READ_RESP_FIRST, CORE_QPN, READ_PSN, AETH_ACK_NO_CREDITS, 2);
@@ -114,7 +114,7 @@ static void take(struct core *c, const struct piece *pc)
 	assert_true(near_on_packet(c->a.p, lane_of(c->a.p, core_near(c)->lane), &pc->w));
 }
 
-/* Half of a response is not given to the host, whatever makes the edge look. */
+/* The host never gets half of a response, whatever makes the edge check its responses. */
 static void near_resp__half_a_response_is_not_given(void **state)
 {
 	struct core *c = given_read(state);
@@ -131,14 +131,14 @@ static void near_resp__half_a_response_is_not_given(void **state)
 	take(c, &pc);
 	core_pump(c);
 	core_expect(&c->a, RC_READ_RESP_FIRST, READ_PSN);
-	take(c, &pc); /* once more: it is there */
+	take(c, &pc); /* a copy of a piece that the edge has */
 	assert_int_equal(core_drops(&c->a, DROP_WAN_POSITION_OLD), 1);
 	core_pump(c);
 	assert_int_equal(core_pending(&c->a), 0);
 }
 
-/* A late copy of a piece comes when its response was given, lost by the host and asked for again: it is of another
- * length than the one that is read again, and does not keep its place. */
+/* A late copy of a piece comes after the host got its response, lost it and repeated the READ: the copy's length
+ * differs from that of the response read again, and it takes no slot of that response. */
 static void near_resp__late_piece_of_another_gives_way(void **state)
 {
 	struct core *c = given_read(state);
@@ -154,8 +154,8 @@ static void near_resp__late_piece_of_another_gives_way(void **state)
 	assert_int_equal(c->a.p->reserved_bytes, 0);
 }
 
-/* A bit that flipped in the near edge's memory is not made good by a new ICRC where a MIDDLE becomes a FIRST: that
- * response is read again. */
+/* A bit flipped in the near edge's memory is not hidden by a new ICRC where a MIDDLE becomes a FIRST: the edge reads
+ * that response again. */
 static void near_resp__flipped_bit_is_not_framed_anew(void **state)
 {
 	struct roce_pkt h = core_req(RC_READ_REQUEST, READ_PSN + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A queue pair begins a new life while the table of near flows, or its source's share of it, is full. */
+/* A queue pair begins a new life while the table of near flows, or its source's share of the table, is full. */
 #define CORE_FLOWS 64
 #include "core_fixture.h"
 #include "proxy/near/near_priv.h"
@@ -14,7 +14,7 @@ static enum proxy_drop send_to(struct core *c, uint32_t qpn, uint32_t psn)
 	return core_in(&c->a, h, CORE_PMTU, 0);
 }
 
-/* CM opens a connection to that QPN; its requester's is 0x21 on. */
+/* CM opens a connection to that QPN; the requesters' QPNs begin at 0x21. */
 static void cm_opens(struct core *c, uint32_t qpn, uint32_t psn)
 {
 	const struct near_cm_info ci = {.src = core_ip(1, 2),
@@ -30,7 +30,7 @@ static void cm_opens(struct core *c, uint32_t qpn, uint32_t psn)
 	assert_int_equal(proxy_audit(c->a.p), 0);
 }
 
-/* Flows of other hosts, which CM has told of, with bytes that nobody takes; as many as there are places. */
+/* Fills the table with flows of other hosts, known from CM, whose bytes no responder takes. */
 static void fill_with_busy_ones(struct core *c)
 {
 	struct near_cm_info ci = {.src = core_ip(1, 3), .dst = core_ip(2, 3), .pmtu = CORE_PMTU, .rnr_retry = 7};
@@ -49,7 +49,7 @@ static void fill_with_busy_ones(struct core *c)
 	core_forget(&c->b);
 }
 
-/* Nobody's place is free, and the only idle flow is the life before: the new one gets its place. */
+/* No entry is free, and the only idle flow is the former life: the new life gets its entry. */
 static void near_table__new_life_in_the_place_of_the_old_one(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -68,8 +68,8 @@ static void near_table__new_life_in_the_place_of_the_old_one(void **state)
 	core_expect_aeth(&c->a, 500, AETH_ACK_NO_CREDITS);
 }
 
-/* The life before never got an answer, and its source has its share of such flows: it is the quietest of them, and goes
- * for the new one, which lies elsewhere. */
+/* The former life never got an answer, and its source has its share of such flows: the former life is the longest
+ * silent of them, and is evicted for the new life, which gets another entry. */
 static void near_table__new_life_for_a_forgotten_one(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -90,12 +90,13 @@ static void near_table__new_life_for_a_forgotten_one(void **state)
 	assert_int_equal(c->a.p->near_used, SHARE);
 	c->cut = false;
 	core_send(c, RC_WRITE_ONLY, 500);
-	core_wait(c, 2000 * CORE_MS); /* longer than an old life drains */
+	core_wait(c, 2000 * CORE_MS); /* longer than a former life drains */
 	assert_int_equal(c->a.p->near_used, SHARE);
 	assert_null(core_near(c)->older);
 }
 
-/* A life that drains, one after it, and no place for a third: whoever speaks next waits for the first one's bytes. */
+/* One life drains, a second waits, and there is no entry for a third: the next packet waits for the first life's
+ * bytes. */
 static void near_table__third_life_without_a_place(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -112,13 +113,13 @@ static void near_table__third_life_without_a_place(void **state)
 	while (c->a.p->unpaired.n < SHARE)
 		assert_int_equal(send_to(c, qpn++, 0), DROP_NONE);
 	assert_int_equal(core_in(&c->a, core_req(RC_WRITE_ONLY, 500), CORE_PMTU, 0), DROP_NONE);
-	core_near(c)->superseded = true; /* its requester's QPN went to another connection */
+	core_near(c)->superseded = true; /* the requester's QPN went to another connection */
 	c->salt = 1;
 	core_in(&c->a, core_req(RC_WRITE_ONLY, 0), CORE_PMTU, 0);
 	assert_int_equal(proxy_audit(c->a.p), 0);
 	assert_int_equal(core_drops(&c->a, DROP_LAN_UNPAIRED_FULL), 1);
 	assert_ptr_equal(core_near(c), first);
-	c->now_ns += 101 * CORE_MS; /* now one of the others may go */
+	c->now_ns += 101 * CORE_MS; /* from now on another flow may be evicted */
 	for (int i = 0; i < 4; i++) {
 		c->now_ns += 4 * CORE_MS;
 		core_in(&c->a, core_req(RC_WRITE_ONLY, 0), CORE_PMTU, 0);
@@ -127,7 +128,7 @@ static void near_table__third_life_without_a_place(void **state)
 	assert_ptr_equal(core_near(c)->older, first);
 	assert_int_equal(proxy_audit(c->a.p), 0);
 	core_wait(c, 300 * CORE_MS);
-	assert_int_equal(core_near(c)->pos_wan, core_near(c)->pos_base); /* nothing of it crosses yet */
+	assert_int_equal(core_near(c)->pos_wan, core_near(c)->pos_base); /* no packet of this life crosses yet */
 }
 
 int main(void)

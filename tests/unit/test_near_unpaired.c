@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What hosts may take of an edge by sending to QPNs that nobody answers for. */
+/* How much of an edge's memory hosts may take by sending to QPNs that no responder answers for. */
 #define CORE_FLOWS 512
 #include "core_fixture.h"
 #include "proxy/near/near_priv.h"
@@ -14,7 +14,7 @@ static void know(struct core *c, uint8_t host)
 	near_unpaired_over(c->a.p, &f, PAIR_CONFIRMED);
 }
 
-/* A WRITE of `host` to a QPN; nothing of it crosses but when the test pumps. */
+/* A WRITE of `host` to a QPN; packets cross only when the test calls core_pump(). */
 static enum proxy_drop write_to(struct core *c, uint8_t host, uint32_t qpn)
 {
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
@@ -24,7 +24,7 @@ static enum proxy_drop write_to(struct core *c, uint8_t host, uint32_t qpn)
 	return core_in(&c->a, h, CORE_PMTU, 0);
 }
 
-/* How many of n QPNs the edge takes. */
+/* Returns for how many of n QPNs the edge makes a flow. */
 static uint32_t spray(struct core *c, uint8_t host, uint32_t first_qpn, uint32_t n)
 {
 	uint32_t taken = 0;
@@ -34,7 +34,7 @@ static uint32_t spray(struct core *c, uint8_t host, uint32_t first_qpn, uint32_t
 	return taken;
 }
 
-/* Time passes until every flow is quiet; the far edge's probes are forgotten. */
+/* Waits until every flow is quiet; drops the far edge's probes. */
 static void quiet(struct core *c)
 {
 	core_wait(c, QUIET_MS * CORE_MS + 1);
@@ -51,7 +51,7 @@ static void unpaired__one_source_has_half_of_the_share(void **state)
 	assert_int_equal(c->a.p->unpaired.n, HALF);
 	core_pump(c);
 	core_forget(&c->b);
-	core_pair(c, 0); /* another host is served as ever */
+	core_pair(c, 0); /* another host is served as before */
 }
 
 static void unpaired__all_sources_have_the_share(void **state)
@@ -66,7 +66,7 @@ static void unpaired__all_sources_have_the_share(void **state)
 	core_pump(c);
 }
 
-/* Addresses that were never heard of take half; who has a paired flow gets another one. */
+/* Hosts that were never seen take at most half of the table; a host with a paired flow still gets another flow. */
 static void unpaired__unknown_sources_have_half_of_the_share(void **state)
 {
 	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 256);
@@ -75,7 +75,7 @@ static void unpaired__unknown_sources_have_half_of_the_share(void **state)
 	for (uint8_t host = 10; host < 250; host++)
 		spray(c, host, 0x1000, 1);
 	assert_int_equal(c->a.p->unpaired.n_unknown, HALF);
-	/* but for those that share a bucket */
+	/* except for hosts that share a bucket */
 	assert_true(core_drops(&c->a, DROP_LAN_UNPAIRED_FULL) >= 240 - HALF - 10);
 	assert_int_equal(write_to(c, 2, 0x999), DROP_NONE);
 	core_pump(c);
@@ -87,15 +87,16 @@ static void unpaired__the_quiet_one_goes(void **state)
 
 	assert_int_equal(spray(c, 9, 0x1000, HALF), HALF);
 	quiet(c);
-	assert_int_equal(write_to(c, 9, 0x1000), DROP_LAN_DUPLICATE); /* the first one is heard again */
+	assert_int_equal(write_to(c, 9, 0x1000), DROP_LAN_DUPLICATE); /* the first flow gets a packet again */
 	assert_int_equal(write_to(c, 9, 0x2000), DROP_NONE);
 	assert_int_equal(core_ctr(&c->a, CTR_UNPAIRED_EVICTED), 1);
-	assert_int_equal(write_to(c, 9, 0x1000), DROP_LAN_DUPLICATE); /* it is still there, */
-	assert_int_equal(write_to(c, 9, 0x1001), DROP_NONE);          /* the second one went */
+	assert_int_equal(write_to(c, 9, 0x1000), DROP_LAN_DUPLICATE); /* the first flow is still there, */
+	assert_int_equal(write_to(c, 9, 0x1001), DROP_NONE);          /* the second flow was evicted */
 	core_pump(c);
 }
 
-/* Who comes when all is taken gets the place of the source that has most, not of one with a single QP. */
+/* A new host that comes when the table is full gets an entry of the source with most flows, not of a source with one
+ * QP. */
 static void unpaired__the_greediest_pays(void **state)
 {
 	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 256);
@@ -112,7 +113,7 @@ static void unpaired__the_greediest_pays(void **state)
 	core_pump(c);
 }
 
-/* A host that nobody knows yet gets its flows at once, however fast another one of the kind sprays. */
+/* An unknown host gets its flows at once, however fast another unknown host opens flows. */
 static void unpaired__a_sprayer_gives_way(void **state)
 {
 	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 256);
@@ -121,7 +122,7 @@ static void unpaired__a_sprayer_gives_way(void **state)
 	assert_int_equal(write_to(c, 2, 0x11), DROP_NONE);
 	assert_int_equal(spray(c, 9, 0x2000, 500), 0);
 	assert_int_equal(write_to(c, 2, 0x11), DROP_LAN_DUPLICATE);
-	assert_int_equal(spray(c, 2, 0x100, HALF), HALF / 2 - 1); /* half each, and no more */
+	assert_int_equal(spray(c, 2, 0x100, HALF), HALF / 2 - 1); /* half for each of the two hosts, and no more */
 	assert_int_equal(c->a.p->unpaired.n, HALF);
 	core_pump(c);
 }
@@ -180,7 +181,7 @@ static void unpaired__the_pair_frees_the_share(void **state)
 	core_session(c);
 }
 
-/* A host that gave up: its flow goes, at both edges, also if the near edge was restarted meanwhile. */
+/* A host gave up: both edges remove its flow, also if the near edge was restarted meanwhile. */
 static void unpaired__forsaken_after_a_restart(void **state)
 {
 	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 256);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which flow an answer is for: many flows of one host pair, all from PSN 0, with equal QPNs at both ends. */
+/* Which flow an answer belongs to: many flows of one host pair, all from PSN 0, with equal QPNs at both ends. */
 #include "core_fixture.h"
 
 enum { FLOWS = 24, QPN0 = 0x100 };
@@ -59,7 +59,7 @@ static struct core *given_pair(void **state, uint32_t qpn, uint32_t requester_qp
 
 static uint32_t answer_until_paired(struct core *c, uint32_t qpn, uint32_t requester_qpn);
 
-/* One probe at a time, and every flow gets the QPN that its responder answers to. */
+/* The far edge probes one flow at a time, and pairs each flow with the QPN that its responder answers to. */
 static void pair__equal_qpns_from_psn_0(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -68,7 +68,7 @@ static void pair__equal_qpns_from_psn_0(void **state)
 	for (uint32_t i = 0; i < FLOWS; i++)
 		send_to(c, QPN0 + i, 0);
 	for (uint32_t i = 0; i < FLOWS; i++) {
-		assert_int_equal(core_pending(&c->b), 1); /* one is out, all others wait */
+		assert_int_equal(core_pending(&c->b), 1); /* one probe is sent, all other flows wait */
 		k = core_take(&c->b);
 		assert_int_equal(k->h.psn, 0);
 		assert_true(k->h.ack_req);
@@ -82,7 +82,7 @@ static void pair__equal_qpns_from_psn_0(void **state)
 	assert_int_equal(core_ctr(&c->b, CTR_PAIR_QUARANTINES), 0);
 }
 
-/* Only one packet of an unpaired flow is out until it is answered. */
+/* An unpaired flow has only one unanswered packet. */
 static void pair__probe_is_one_packet(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -92,11 +92,11 @@ static void pair__probe_is_one_packet(void **state)
 		send_to(c, QPN0, psn);
 	send_to(c, QPN0 + 1, 0);
 	for (const struct core_pkt *k; (k = core_take(&c->b)); n++)
-		assert_int_equal(k->h.dest_qpn, QPN0); /* nothing of the other flow */
+		assert_int_equal(k->h.dest_qpn, QPN0); /* no packet of the other flow */
 	assert_true(n >= 1);
 }
 
-/* Other host pairs do not wait for this one. */
+/* A host pair does not wait for the probe of another host pair. */
 static void pair__host_pairs_are_independent(void **state)
 {
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
@@ -111,7 +111,7 @@ static void pair__host_pairs_are_independent(void **state)
 	core_expect(&c->b, RC_WRITE_ONLY, 0);
 }
 
-/* No answer in time: nobody else is probed for a while, since a late answer would be taken for the next one's. */
+/* No answer comes in time: no other flow is probed for a while, since a late answer would count for that flow. */
 static void pair__unanswered_probe_means_quarantine(void **state)
 {
 	const struct core_pkt *k;
@@ -130,15 +130,15 @@ static void pair__unanswered_probe_means_quarantine(void **state)
 	assert_int_equal(core_pending(&c->b), 0);
 	core_wait(c, 2 * CORE_MS);
 	k = core_expect(&c->b, RC_WRITE_ONLY, 0);
-	assert_int_equal(k->h.dest_qpn, QPN0 + 1); /* the other's turn */
+	assert_int_equal(k->h.dest_qpn, QPN0 + 1); /* the other flow's turn */
 	assert_true(k->at_ns >= unanswered + c->b.cfg.quarantine_ns);
 	ack_to(c, 0x77, 0, 1);
 	answer_until_paired(c, QPN0 + 1, 0x77);
 	assert_int_equal(near_of(c, QPN0)->pairing, PAIR_LEARNING);
 }
 
-/* A flow that ends in its turn leaves an answer that may still come: nobody else is asked before that is over, also if
- * it was the only one between its hosts. */
+/* A flow that ends in its turn may still be answered: no other flow is probed before the quarantine is over, even if
+ * the flow was the only one between its hosts. */
 static void pair__end_in_its_turn_means_quarantine(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -155,8 +155,8 @@ static void pair__end_in_its_turn_means_quarantine(void **state)
 	answer_until_paired(c, QPN0 + 1, peer_of(QPN0 + 1));
 }
 
-/* A responder that is not ready to receive yet is asked again before its requester gives up (ConnectX: 300 ms), then
- * later each time. */
+/* A responder that is not ready to receive yet is probed again before its requester gives up (ConnectX: 300 ms),
+ * then after longer waits. */
 static void pair__next_try_comes_later_and_later(void **state)
 {
 	static const uint32_t quarantines[] = {0, 1, 1, 2, 4};
@@ -180,7 +180,8 @@ static void pair__next_try_comes_later_and_later(void **state)
 	assert_true(core_event(&c->b, EV_PAIR_QUARANTINED));
 }
 
-/* The probe, or its answer, is lost on the LAN: it is repeated within the turn, and nobody has to wait. */
+/* The probe, or its answer, is lost on the LAN: the far edge repeats the probe within the turn, without a
+ * quarantine. */
 static void pair__lost_probe_is_repeated(void **state)
 {
 	uint32_t more = 0;
@@ -192,16 +193,16 @@ static void pair__lost_probe_is_repeated(void **state)
 	core_forget(&c->b);
 	core_wait(c, c->b.cfg.lan_timeout_ns / 8);
 	assert_int_equal(core_expect(&c->b, RC_WRITE_ONLY, 0)->h.dest_qpn, QPN0);
-	assert_int_equal(core_pending(&c->b), 0); /* one packet, not all */
+	assert_int_equal(core_pending(&c->b), 0); /* one packet, not all packets of the flow */
 	assert_int_equal(ack_to(c, 0x77, 0, 1), DROP_NONE);
 	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x77);
 	assert_int_equal(core_ctr(&c->b, CTR_PAIR_QUARANTINES), 0);
 	for (const struct core_pkt *k; (k = core_take(&c->b));)
 		more += k->h.dest_qpn == QPN0;
-	assert_int_equal(more, 2); /* now it sends all that it may */
+	assert_int_equal(more, 2); /* the paired flow sends all packets of its window */
 }
 
-/* A flow that is never answered comes again later; the others are not held up by it for ever. */
+/* A flow that is never answered gets later turns; it does not hold up the other flows for ever. */
 static void pair__a_dead_qp_does_not_block_the_others(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -239,22 +240,22 @@ static void pair__ack_to_a_paired_qpn_decides_nothing(void **state)
 	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x51);
 }
 
-/* An answer that nobody waits for belongs to nobody. */
+/* An answer that no flow waits for is dropped. */
 static void pair__unexpected_answers_are_dropped(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	assert_int_equal(ack_to(c, 0x51, 0, 1), DROP_LAN_ACK_UNMATCHED); /* no flow at all */
+	assert_int_equal(ack_to(c, 0x51, 0, 1), DROP_LAN_ACK_UNMATCHED); /* there is no flow */
 	core_wait(c, 20 * CORE_MS);
 	send_to(c, QPN0, 0);
 	core_expect(&c->b, RC_WRITE_ONLY, 0);
-	assert_int_equal(ack_to(c, 0x51, 5, 1), DROP_LAN_ACK_UNMATCHED); /* not what is out */
+	assert_int_equal(ack_to(c, 0x51, 5, 1), DROP_LAN_ACK_UNMATCHED); /* not the PSN that was sent */
 	assert_int_equal(ack_to(c, 0x51, 0x800000, 1), DROP_LAN_ACK_UNMATCHED);
 	assert_int_equal(near_of(c, QPN0)->pairing, PAIR_LEARNING);
 }
 
-/* Hosts that talked past the edges until now: answers to that traffic come while their flows begin, with similar PSNs.
- * No flow has its turn before these answers are over; ... */
+/* Hosts that sent packets around the edges until now: answers to these packets come while flows with similar PSNs
+ * begin. No flow has its turn before these answers are over; ... */
 static void pair__answers_to_what_went_past_the_edges(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -272,8 +273,7 @@ static void pair__answers_to_what_went_past_the_edges(void **state)
 	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x53);
 }
 
-/* ... the flow that had its turn has it again afterwards, before all others: answers to it may still be on their
- * way. */
+/* ... the flow that had its turn has it again afterwards, before all others: its answers may still be under way. */
 static void pair__answers_past_the_edges_take_a_turn_back(void **state)
 {
 	const struct core_pkt *k;
@@ -281,7 +281,7 @@ static void pair__answers_past_the_edges_take_a_turn_back(void **state)
 
 	send_to(c, QPN0, 5);
 	core_expect(&c->b, RC_WRITE_ONLY, 5);
-	assert_int_equal(ack_to(c, 0x51, 3, 4), DROP_LAN_ACK_UNMATCHED); /* to another one, which will say 5 as well */
+	assert_int_equal(ack_to(c, 0x51, 3, 4), DROP_LAN_ACK_UNMATCHED); /* another flow's; it will name PSN 5, too */
 	core_wait(c, 10 * CORE_MS);
 	assert_int_equal(ack_to(c, 0x51, 5, 6), DROP_LAN_ACK_UNMATCHED);
 	send_to(c, QPN0 + 1, 5);
@@ -296,8 +296,8 @@ static void pair__answers_past_the_edges_take_a_turn_back(void **state)
 	assert_int_equal(core_expect(&c->b, RC_WRITE_ONLY, 5)->h.dest_qpn, QPN0 + 1);
 }
 
-/* An answer that cannot soon be mistaken for a probed flow's, or that comes while no flow is probed, puts off no turn:
- * such answers may be forged. */
+/* An answer whose PSN is far from the probed flow's, or that comes while no flow is probed, delays no turn: such
+ * answers may be forged. */
 static void pair__stray_answers_hold_nobody_up(void **state)
 {
 	struct core *c = given_pair(state, QPN0, 0x51);
@@ -309,7 +309,7 @@ static void pair__stray_answers_hold_nobody_up(void **state)
 	assert_int_equal(ack_to(c, 0x52, 0x10000, 1), DROP_NONE);
 }
 
-/* If that flow ends instead, it is as if it had ended in its turn. */
+/* If the flow whose turn was taken back ends, the quarantine is that of a flow that ended in its turn. */
 static void pair__end_after_a_turn_taken_back_means_quarantine(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -326,7 +326,7 @@ static void pair__end_after_a_turn_taken_back_means_quarantine(void **state)
 	assert_int_equal(core_expect(&c->b, RC_WRITE_ONLY, 5)->h.dest_qpn, QPN0 + 1);
 }
 
-/* An ACK of a PSN before the first packet seen is not an answer to that packet, and gives the QPN no new owner. */
+/* An ACK of a PSN before the first packet seen does not answer that packet, and gives the QPN no new owner. */
 static void pair__ack_of_what_was_before_is_no_answer(void **state)
 {
 	struct core *c = given_pair(state, QPN0, 0x51);
@@ -337,7 +337,7 @@ static void pair__ack_of_what_was_before_is_no_answer(void **state)
 	assert_int_equal(ack_to(c, 0x51, 4, 5), DROP_LAN_ACK_UNSENT);
 	assert_int_equal(ack_to(c, 0x52, 4, 5), DROP_LAN_ACK_UNMATCHED);
 	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
-	assert_int_equal(ack_to(c, 0x52, 5, 6), DROP_NONE); /* those hosts have been known for too long for doubts */
+	assert_int_equal(ack_to(c, 0x52, 5, 6), DROP_NONE); /* no doubt: the hosts are known for long */
 }
 
 /* A host repeats packets that its responder has and the edges do not know. The responder ACKs the last of them,
@@ -348,8 +348,8 @@ static void pair__responder_that_is_ahead(void **state)
 
 	c->b.p->cfg.lan_window_bytes = 1;
 	for (uint32_t psn = 6; psn < 8; psn++)
-		send_to(c, QPN0, psn); /* the first of them goes to the host */
-	assert_int_equal(ack_to(c, 0x51, 7, 8), DROP_LAN_ACK_UNMATCHED); /* nothing has been repeated yet */
+		send_to(c, QPN0, psn); /* the first packet goes to the host */
+	assert_int_equal(ack_to(c, 0x51, 7, 8), DROP_LAN_ACK_UNMATCHED); /* the host has repeated no packet yet */
 	core_wait(c, c->b.cfg.lan_timeout_ns);
 	for (uint32_t psn = 0; psn < 8; psn++)
 		send_to(c, QPN0, psn);
@@ -358,7 +358,7 @@ static void pair__responder_that_is_ahead(void **state)
 	core_wait(c, c->b.cfg.quarantine_ns + CORE_MS);
 	core_expect(&c->b, RC_WRITE_ONLY, 0);
 	assert_int_equal(core_pending(&c->b), 0);
-	assert_int_equal(ack_to(c, 0x51, 8, 9), DROP_LAN_ACK_UNMATCHED); /* what is not here cannot be counted */
+	assert_int_equal(ack_to(c, 0x51, 8, 9), DROP_LAN_ACK_UNMATCHED); /* the edge lacks these packets */
 	assert_int_equal(ack_to(c, 0x51, 5, 6), DROP_NONE);
 	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x51);
 	assert_int_equal(core_expect_aeth(&c->a, 7, AETH_ACK_NO_CREDITS)->h.aeth_msn, 8);
@@ -366,8 +366,8 @@ static void pair__responder_that_is_ahead(void **state)
 	assert_int_equal(ack_to(c, 0x51, 7, 8), DROP_NONE);
 }
 
-/* If the responder ACKs a PSN beyond all packets here, all of them are sent, and a READ among them gets an answer of
- * its own. */
+/* If the responder ACKs a PSN beyond all packets at the edge, the edge sends all of them, and a READ among them gets
+ * its own response. */
 static void pair__responder_that_is_far_ahead(void **state)
 {
 	struct roce_pkt h = core_req(RC_READ_REQUEST, 1);
@@ -390,7 +390,7 @@ static void pair__responder_that_is_far_ahead(void **state)
 	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x51);
 }
 
-/* ... but whoever forges such answers cannot keep them from it for ever. */
+/* ... but forged answers cannot keep the flows from their turns for ever. */
 static void pair__forged_answers_do_not_hold_it_for_ever(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -403,9 +403,9 @@ static void pair__forged_answers_do_not_hold_it_for_ever(void **state)
 	}
 }
 
-/* --- places --- */
+/* --- the table of host pairs --- */
 
-/* An answer that nobody asked for, each between other hosts. */
+/* An unsolicited answer; each i is another pair of hosts. */
 static void unasked(struct core *c, uint32_t i)
 {
 	struct roce_pkt h = core_answer(RC_ACK, 0x51, 0, AETH_ACK_NO_CREDITS, 1);
@@ -426,7 +426,8 @@ static bool remembered(struct core *c, uint32_t i)
 	return false;
 }
 
-/* The table is full of what answers made: the oldest of them gives its place, and hosts with flows never do. */
+/* The table is full of host pairs made by unsolicited answers: the oldest of them is evicted, and host pairs with
+ * flows never are. */
 static void pair__a_full_table_gives_the_oldest_place(void **state)
 {
 	struct core *c = given_pair(state, QPN0, 0x51);
@@ -444,8 +445,8 @@ static void pair__a_full_table_gives_the_oldest_place(void **state)
 	assert_int_not_equal(far_by_peer(c->b.p, near_wire_id(c->a.p, near_of(c, QPN0)))->hostpair, NONE);
 }
 
-/* A quarantine after a flow's turn is there for answers that may still come: it goes only once none is left that
- * answers made. */
+/* A host pair in quarantine after a flow's turn is evicted only when no host pair made by unsolicited answers is
+ * left. */
 static void pair__what_answers_made_gives_its_place_first(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -462,7 +463,7 @@ static void pair__what_answers_made_gives_its_place_first(void **state)
 	assert_true(ip_addr_eq(&c->b.p->pairs[0].src, &requester));
 }
 
-/* All have flows: nothing is remembered of an answer that nobody asked for, and nobody loses a place. */
+/* All host pairs have flows: an unsolicited answer makes no entry, and evicts none. */
 static void pair__a_table_without_places_remembers_nothing(void **state)
 {
 	struct core *c = given_pair(state, QPN0, 0x51);
@@ -481,7 +482,7 @@ static void pair__a_table_without_places_remembers_nothing(void **state)
 	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x51);
 }
 
-/* Hosts leave in any order: every place comes back. */
+/* Host pairs leave in any order: every entry becomes free again. */
 static void pair__places_come_back(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -496,8 +497,8 @@ static void pair__places_come_back(void **state)
 	}
 }
 
-/* A responder may expect what was overtaken in front of the first packet seen, but not a packet of long ago: a stray or
- * forged NAK would take the turn of the true answer, and the flow would never hear it. */
+/* A responder may expect a PSN shortly before the first packet seen, which that packet has overtaken, but not one of
+ * long ago: a stray or forged NAK would end the turn, and the true answer would not count. */
 static void pair__stray_nak_is_no_answer(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -505,7 +506,7 @@ static void pair__stray_nak_is_no_answer(void **state)
 	send_to(c, QPN0, 0x10000);
 	core_expect(&c->b, RC_WRITE_ONLY, 0x10000);
 	core_in(&c->b, core_answer(RC_ACK, 0x66, 0x10000 - BELOW_BASE_REACH - 1, AETH_NAK_PSN_SEQ, 0), 0, 0);
-	core_in(&c->b, core_answer(RC_ACK, 0x66, 0x10002, AETH_NAK_PSN_SEQ, 0), 0, 0); /* nor one that was never sent */
+	core_in(&c->b, core_answer(RC_ACK, 0x66, 0x10002, AETH_NAK_PSN_SEQ, 0), 0, 0); /* never sent */
 	core_in(&c->b, core_answer(RC_ACK, 0x66, 0x610000, AETH_NAK_PSN_SEQ, 0), 0, 0);
 	core_pump(c);
 	assert_int_equal(core_drops(&c->b, DROP_LAN_ACK_UNMATCHED), 3);
@@ -514,7 +515,7 @@ static void pair__stray_nak_is_no_answer(void **state)
 	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x51);
 }
 
-/* Provisional until a second answer at another PSN. */
+/* A pair is provisional until a second answer at another PSN. */
 static void pair__second_answer_confirms(void **state)
 {
 	struct core *c = given_pair(state, QPN0, 0x51);
@@ -531,38 +532,38 @@ static void pair__second_answer_confirms(void **state)
 	assert_int_equal(near_of(c, QPN0)->pairing, PAIR_CONFIRMED);
 }
 
-/* A requester's QPN that comes back under another flow: the old pair is void, the new one is right. */
+/* A requester's QPN comes back with another flow: the new flow gets the QPN, the old pair is void. */
 static void pair__reused_requester_qpn(void **state)
 {
 	struct core *c = given_pair(state, QPN0, 0x51);
 
 	core_wait(c, 100 * CORE_MS);
-	send_to(c, QPN0 + 1, 0); /* the host destroyed the first QP and made a new one with the same number */
+	send_to(c, QPN0 + 1, 0); /* the host destroyed the first QP and made a new QP with the same QPN */
 	core_expect(&c->b, RC_WRITE_ONLY, 0);
 	assert_int_equal(ack_to(c, 0x51, 0, 1), DROP_NONE);
 	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
 }
 
-/* The old flow has sent something again a moment ago: a late answer to that may still come, but not one about a PSN
- * that it never sent. */
+/* The old flow has repeated a packet a moment ago: a late answer to the repetition may still come, but no answer of
+ * a PSN that the flow never sent. */
 static void pair__reused_requester_qpn_at_another_psn(void **state)
 {
 	struct core *c = given_pair(state, QPN0, 0x51);
 
 	send_to(c, QPN0, 1);
-	core_wait(c, c->b.cfg.lan_timeout_ns); /* sent again */
+	core_wait(c, c->b.cfg.lan_timeout_ns); /* repeats the packet */
 	ack_to(c, 0x51, 1, 2);
 	core_forget(&c->b);
 	send_to(c, QPN0 + 1, 0);
 	assert_int_equal(ack_to(c, 0x51, 0, 1), DROP_LAN_ACK_STALE);
-	send_to(c, QPN0 + 2, 5000); /* its turn comes with the end of the other's */
+	send_to(c, QPN0 + 2, 5000); /* its turn comes after the other flow's */
 	core_wait(c, c->b.cfg.lan_timeout_ns + c->b.cfg.quarantine_ns);
 	far_by_peer(c->b.p, near_wire_id(c->a.p, near_of(c, QPN0)))->retried_ns = c->now_ns;
 	assert_int_equal(ack_to(c, 0x51, 5000, 1), DROP_NONE);
 	assert_int_equal(near_of(c, QPN0 + 2)->requester_qpn, 0x51);
 }
 
-/* Answers overtake each other on the LAN: a late one to a flow that is idle is not the next flow's. */
+/* Answers overtake each other on the LAN: a late answer to an idle flow does not count for the next flow. */
 static void pair__overtaken_answer_decides_nothing(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -582,7 +583,8 @@ static void pair__overtaken_answer_decides_nothing(void **state)
 
 /* --- answers that are late --- */
 
-/* The packets of the probed flow are answered to that QPN until it is paired. Returns how many answers it took. */
+/* Answers the packets of the flow to `qpn`, to `requester_qpn`, until the flow is paired. Returns how many answers
+ * that took. */
 static uint32_t answer_until_paired(struct core *c, uint32_t qpn, uint32_t requester_qpn)
 {
 	uint32_t n = 0;
@@ -594,7 +596,7 @@ static uint32_t answer_until_paired(struct core *c, uint32_t qpn, uint32_t reque
 			core_wait(c, CORE_MS);
 			continue;
 		}
-		if (k->h.dest_qpn != qpn) { /* of a silent owner */
+		if (k->h.dest_qpn != qpn) { /* a packet of a silent owner */
 			assert_int_not_equal(near_of(c, k->h.dest_qpn)->pairing, PAIR_LEARNING);
 			continue;
 		}
@@ -606,7 +608,8 @@ static uint32_t answer_until_paired(struct core *c, uint32_t qpn, uint32_t reque
 	return n;
 }
 
-/* n flows from QPN0 on, each with one packet at PSN 0; they have their turns and nobody answers for so long. */
+/* Makes n flows from QPN0 on, each with one packet at PSN 0; they have their turns, and no responder answers for so
+ * long. */
 static struct core *given_unanswered(void **state, uint32_t n, uint64_t ns)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -617,7 +620,7 @@ static struct core *given_unanswered(void **state, uint32_t n, uint64_t ns)
 	return c;
 }
 
-/* Whoever has the turn is answered, until all have a pair. */
+/* Answers the flow that has the turn, until all flows are paired. */
 static void answer_all(struct core *c, uint32_t n)
 {
 	uint32_t paired = 0;
@@ -636,7 +639,7 @@ static void answer_all(struct core *c, uint32_t n)
 	}
 }
 
-/* In quarantine nobody else has been asked: a late answer is that flow's. */
+/* In quarantine no other flow has been probed: a late answer belongs to the last probed flow. */
 static void pair__late_answer_in_quarantine(void **state)
 {
 	struct core *c = given_unanswered(state, 2, 60 * CORE_MS);
@@ -644,12 +647,12 @@ static void pair__late_answer_in_quarantine(void **state)
 	assert_int_equal(ack_to(c, peer_of(QPN0), 0, 1), DROP_NONE);
 	assert_int_equal(near_of(c, QPN0)->requester_qpn, peer_of(QPN0));
 	core_forget(&c->b);
-	core_wait(c, 5 * CORE_MS); /* nor is there anything to wait for any more */
+	core_wait(c, 5 * CORE_MS); /* the quarantine is over */
 	assert_int_equal(core_pending(&c->b), 2);
 	assert_int_equal(answer_until_paired(c, QPN0 + 1, peer_of(QPN0 + 1)), 1);
 }
 
-/* The flow waits for another turn when it is paired: it has none then, which would never end. */
+/* A flow is paired by a late answer while it waits for another turn: it must lose that turn, which would never end. */
 static void pair__late_answer_to_one_that_waits(void **state)
 {
 	struct core *c = given_unanswered(state, 3, 60 * CORE_MS);
@@ -662,21 +665,21 @@ static void pair__late_answer_to_one_that_waits(void **state)
 	answer_all(c, 4);
 }
 
-/* A machine that stood still for longer answers all probes in the turn of another flow. */
+/* A host that stood still for longer than the quarantine answers all probes in the turn of another flow. */
 static void pair__late_answers_after_quarantine(void **state)
 {
 	struct core *c = given_unanswered(state, 2, 121 * CORE_MS);
 
 	core_forget(&c->b);
-	for (int i = 0; i < 4; i++) /* as often as it was asked */
+	for (int i = 0; i < 4; i++) /* as often as the flow was probed */
 		assert_int_equal(ack_to(c, peer_of(QPN0), 0, 1), DROP_LAN_ACK_UNMATCHED);
 	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
-	assert_in_range(answer_until_paired(c, QPN0 + 1, peer_of(QPN0 + 1)), 9, 9); /* twice 4, and one more */
+	assert_in_range(answer_until_paired(c, QPN0 + 1, peer_of(QPN0 + 1)), 9, 9); /* twice 4 answers, and one more */
 	core_wait(c, 200 * CORE_MS);
-	assert_int_equal(answer_until_paired(c, QPN0, peer_of(QPN0)), 1); /* nobody else can be meant any more */
+	assert_int_equal(answer_until_paired(c, QPN0, peer_of(QPN0)), 1); /* the answer can be for no other flow */
 }
 
-/* Each of these answers may be doubled on its way. */
+/* Each of these answers may be duplicated on the LAN. */
 static void pair__late_answers_doubled(void **state)
 {
 	struct core *c = given_unanswered(state, 2, 121 * CORE_MS);
@@ -686,8 +689,8 @@ static void pair__late_answers_doubled(void **state)
 	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
 }
 
-/* The packets that a flow sent at once in its turn, few with AckReq, do not count towards the limit of packets sent in
- * doubt. */
+/* Packets that a flow sent at once in its turn, few of them with AckReq, do not count towards the limit of packets
+ * sent in doubt. */
 static void pair__many_sent_before_the_doubt(void **state)
 {
 	struct core *c = given_unanswered(state, 2, 121 * CORE_MS);
@@ -708,7 +711,7 @@ static void ask_read(struct core *c, uint32_t qpn)
 	core_pump(c);
 }
 
-/* The answer to a READ has two packets that could be told from others: it counts once. */
+/* The answer to a READ has two packets that each could count: it counts once. */
 static void pair__late_answers_to_reads(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -718,7 +721,7 @@ static void pair__late_answers_to_reads(void **state)
 	core_wait(c, 121 * CORE_MS);
 	for (int i = 0; i < 8; i++) {
 		core_in(&c->b, core_answer(RC_READ_RESP_FIRST, 0x51, 0, AETH_ACK_NO_CREDITS, 1), CORE_PMTU, 0);
-		core_pump(c); /* it is asked again */
+		core_pump(c); /* the flow is probed again */
 		core_in(&c->b, core_answer(RC_READ_RESP_LAST, 0x51, 1, AETH_ACK_NO_CREDITS, 1), CORE_PMTU, 0);
 		core_pump(c);
 	}
@@ -729,7 +732,8 @@ static void pair__late_answers_to_reads(void **state)
 	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
 }
 
-/* A flow that has more to send is asked with more: the answer to that names a PSN that no other one was asked. */
+/* The far edge probes a flow that has more packets with its next packet: the answer names a PSN that no other flow
+ * was probed with. */
 static void pair__psn_that_no_other_was_asked(void **state)
 {
 	struct core *c = given_unanswered(state, 2, 60 * CORE_MS);
@@ -748,7 +752,8 @@ static void pair__psn_that_no_other_was_asked(void **state)
 	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, peer_of(QPN0 + 1));
 }
 
-/* All were asked, and all answers come at once after a second; or the machine was gone, and answers from then on. */
+/* All flows were probed, and all answers come at once after a second; or the host was down, and answers from then
+ * on. */
 static void pair__host_that_stood_still(void **state)
 {
 	struct core *c = given_unanswered(state, 12, 1000 * CORE_MS);
@@ -764,7 +769,7 @@ static void pair__host_that_was_not_there(void **state)
 	answer_all(c, 12);
 }
 
-/* More of them than are remembered one by one. */
+/* More unanswered flows than the far edge remembers singly. */
 static void pair__many_unanswered(void **state)
 {
 	struct core *c = given_unanswered(state, FLOWS, 1500 * CORE_MS);
@@ -773,7 +778,7 @@ static void pair__many_unanswered(void **state)
 	answer_all(c, FLOWS);
 }
 
-/* The flow has gone, and all flows of its hosts with it: its answer may come for half a minute. */
+/* The flow has gone, and was the last flow between its hosts: its answer may come for half a minute. */
 static void pair__answers_to_a_flow_that_has_gone(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -789,15 +794,15 @@ static void pair__answers_to_a_flow_that_has_gone(void **state)
 	assert_int_equal(answer_until_paired(c, QPN0 + 1, peer_of(QPN0 + 1)), 3);
 }
 
-/* A flow that had a pair has gone, and was sent something again before: its QPN has a new owner, the answers may be the
- * old one's. */
+/* A paired flow has gone after it had repeated a packet: its QPN has a new owner, and the answers may be those of
+ * the old flow. */
 static void pair__answers_to_a_pair_that_has_gone(void **state)
 {
 	uint32_t n = 0;
 	struct core *c = given_pair(state, QPN0, 0x51);
 
 	send_to(c, QPN0, 1);
-	core_wait(c, c->b.cfg.lan_timeout_ns); /* sent again */
+	core_wait(c, c->b.cfg.lan_timeout_ns); /* repeats the packet */
 	ack_to(c, 0x51, 1, 2);
 	core_forget(&c->b);
 	far_on_close(c->b.p, &(struct wan_flow_close){.flow = near_wire_id(c->a.p, near_of(c, QPN0)),
@@ -807,7 +812,7 @@ static void pair__answers_to_a_pair_that_has_gone(void **state)
 		ack_to(c, 0x51, 1, 2);
 	assert_in_range(n, 3, 5);
 	send_to(c, QPN0 + 2, 1);
-	assert_int_equal(ack_to(c, 0x52, 1, 2), DROP_NONE); /* no answer of its can go to this one */
+	assert_int_equal(ack_to(c, 0x52, 1, 2), DROP_NONE); /* no answer of the old flow can come to this QPN */
 }
 
 static void pair__nobody_answers_after_half_a_minute(void **state)
@@ -824,7 +829,7 @@ static void pair__nobody_answers_after_half_a_minute(void **state)
 	assert_int_equal(ack_to(c, peer_of(QPN0 + 1), 0, 1), DROP_NONE);
 }
 
-/* A restart does not know what was asked before. */
+/* After a restart the far edge does not know which flows were probed before. */
 static void pair__late_answers_after_a_restart(void **state)
 {
 	struct core *c = given_unanswered(state, 2, CORE_MS);
@@ -841,14 +846,14 @@ static void pair__late_answers_after_a_restart(void **state)
 	answer_all(c, 2);
 }
 
-/* The QPN of a flow that was sent again lately has a new owner: more answers than were asked for show it. */
+/* The QPN of a flow that repeated a packet lately has a new owner: more answers than the old flow can have show it. */
 static void pair__reused_requester_qpn_after_a_retry(void **state)
 {
 	uint32_t n = 0;
 	struct core *c = given_pair(state, QPN0, 0x51);
 
 	send_to(c, QPN0, 1);
-	core_wait(c, c->b.cfg.lan_timeout_ns); /* sent again, twice */
+	core_wait(c, c->b.cfg.lan_timeout_ns); /* repeats the packet twice */
 	ack_to(c, 0x51, 1, 2);
 	core_wait(c, 100 * CORE_MS);
 	core_forget(&c->b);
@@ -870,7 +875,7 @@ static void refuse(struct core *c, uint32_t requester_qpn, uint32_t psn)
 	assert_int_equal(d, DROP_NONE);
 }
 
-/* A flow to QPN0, paired with 0x51, whose responder has refused PSN 1 so long ago. */
+/* Makes a flow to QPN0, paired with 0x51, whose responder has refused PSN 1 ns ago. */
 static struct core *given_refused(void **state, uint64_t ns)
 {
 	struct core *c = given_pair(state, QPN0, 0x51);
@@ -883,8 +888,8 @@ static struct core *given_refused(void **state, uint64_t ns)
 	return c;
 }
 
-/* The host makes a new queue pair with the number of the one that failed: the new one gets it by its first answer, also
- * at the PSN that was refused. */
+/* The host makes a new queue pair with the QPN of the failed flow: the first answer pairs the new flow with this
+ * QPN, also at the PSN that was refused. */
 static void pair__requester_qpn_of_a_failed_flow(void **state)
 {
 	struct core *c = given_refused(state, 100 * CORE_MS);
@@ -898,7 +903,8 @@ static void pair__requester_qpn_of_a_failed_flow(void **state)
 	assert_false(near_of(c, QPN0 + 1)->failed);
 }
 
-/* The new queue pair's responder refuses the same request. It sends its NAK once, and the requester gets it. */
+/* The new queue pair's responder refuses the same request. The responder sends its NAK once, and the requester gets
+ * it. */
 static void pair__refused_again_in_the_next_life(void **state)
 {
 	const struct core_pkt *k;
@@ -913,8 +919,8 @@ static void pair__refused_again_in_the_next_life(void **state)
 	assert_int_equal(k->h.dest_qpn, 0x51);
 }
 
-/* Answers that the NAK has overtaken come soon after it. Until then no flow is probed, and these answers count for
- * none. */
+/* Answers that the NAK has overtaken come soon after the NAK. Until then no flow is probed, and these answers count
+ * for no flow. */
 static void pair__answers_that_a_refusal_has_overtaken(void **state)
 {
 	struct core *c = given_refused(state, CORE_MS);
@@ -928,7 +934,7 @@ static void pair__answers_that_a_refusal_has_overtaken(void **state)
 	assert_int_equal(answer_until_paired(c, QPN0 + 1, 0x51), 1);
 }
 
-/* Each of n flows from QPN0 on is paired, with 0x200 and what follows. */
+/* Makes n paired flows, to QPN0 and following, with requester QPNs from 0x200. */
 static struct core *given_pairs(void **state, uint32_t n)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -940,7 +946,7 @@ static struct core *given_pairs(void **state, uint32_t n)
 	return c;
 }
 
-/* The responder of the i-th of them refuses PSN 1. */
+/* The responder of flow i refuses PSN 1. */
 static void send_and_refuse(struct core *c, uint32_t i)
 {
 	send_to(c, QPN0 + i, 1);
@@ -967,7 +973,7 @@ static void pair__answers_that_two_refusals_have_overtaken(void **state)
 	assert_true(far_of(c, QPN0 + 3)->failed);
 }
 
-/* ... but if there is no end of them, a flow is tried all the same. */
+/* ... but refusals without end do not keep a flow from its turn. */
 static void pair__refusals_hold_nobody_up_for_ever(void **state)
 {
 	struct core *c = given_pairs(state, FLOWS);
@@ -984,8 +990,7 @@ static void pair__refusals_hold_nobody_up_for_ever(void **state)
 	}
 }
 
-/* The flow to QPN0 + 3, which waits for its turn, is not tried for that long; then its responder refuses, and says so
- * once. */
+/* The flow to QPN0 + 3, which waits for its turn, is not probed for `ns`; then its responder refuses, with one NAK. */
 static void expect_no_turn_before(struct core *c, uint64_t ns)
 {
 	core_forget(&c->b);
@@ -997,7 +1002,8 @@ static void expect_no_turn_before(struct core *c, uint64_t ns)
 	assert_true(far_of(c, QPN0 + 3)->failed);
 }
 
-/* The answer to the last turn comes after all: what the refusal of another flow has overtaken still may come. */
+/* A late answer to the last turn ends the quarantine, but answers that another flow's refusal has overtaken still
+ * may come. */
 static void pair__late_answer_does_not_end_the_wait_after_a_refusal(void **state)
 {
 	struct core *c = given_pairs(state, 2);
@@ -1013,7 +1019,8 @@ static void pair__late_answer_does_not_end_the_wait_after_a_refusal(void **state
 	expect_no_turn_before(c, 20 * CORE_MS);
 }
 
-/* A probe has no next hop while another flow is refused: it is not tried again before that wait is over. */
+/* A probe has no next hop while another flow is refused: the flow is not probed again before the wait after the
+ * refusal is over. */
 static void pair__unsent_does_not_end_the_wait_after_a_refusal(void **state)
 {
 	struct core *c = given_pairs(state, 2);
@@ -1030,8 +1037,8 @@ static void pair__unsent_does_not_end_the_wait_after_a_refusal(void **state)
 	expect_no_turn_before(c, 20 * CORE_MS);
 }
 
-/* The end of a turn that nobody answered has put off the next one for longer than a row of refusals may. A refusal at
- * its end begins a row of its own. */
+/* An unanswered turn has delayed the next turn for longer than a row of refusals may. A refusal at the end of that
+ * delay begins a row of its own. */
 static void pair__refusal_at_the_end_of_a_long_quarantine(void **state)
 {
 	struct core *c = given_pairs(state, 2);
@@ -1047,7 +1054,7 @@ static void pair__refusal_at_the_end_of_a_long_quarantine(void **state)
 	expect_no_turn_before(c, 20 * CORE_MS);
 }
 
-/* The far edge restarts after the refusal, and takes late answers for nobody's as before. */
+/* The far edge restarts after the refusal, and still counts late answers for no flow. */
 static void pair__late_answers_to_a_failed_flow_after_a_restart(void **state)
 {
 	struct core *c = given_refused(state, 100 * CORE_MS);
@@ -1062,12 +1069,12 @@ static void pair__late_answers_to_a_failed_flow_after_a_restart(void **state)
 	answer_until_paired(c, QPN0 + 1, 0x51);
 }
 
-/* Both the failed flow and the new owner of its QPN survive a restart, whichever place of the table they have. */
+/* Both the failed flow and the new owner of its QPN survive a restart, in whichever order of the table. */
 static void pair__new_owner_keeps_its_qpn_over_a_restart(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
 
-	send_to(c, QPN0 + 1, 5000); /* the first place; its responder is not ready yet */
+	send_to(c, QPN0 + 1, 5000); /* the first index; its responder is not ready yet */
 	send_to(c, QPN0, 0);
 	core_wait(c, 121 * CORE_MS);
 	core_forget(&c->b);
@@ -1088,7 +1095,8 @@ static void pair__new_owner_keeps_its_qpn_over_a_restart(void **state)
 	assert_int_equal(ack_to(c, 0x51, 5001, 2), DROP_NONE);
 }
 
-/* The near edge has not heard of the pair when the far edge restarts: it is told, and the host gets its NAK. */
+/* The near edge has not got the pair when the far edge restarts: the far edge reports the pair, and the host gets
+ * its NAK. */
 static void pair__failed_flow_tells_its_pair_after_a_restart(void **state)
 {
 	const struct core_pkt *k;
@@ -1108,7 +1116,7 @@ static void pair__failed_flow_tells_its_pair_after_a_restart(void **state)
 
 /* --- an owner that does not answer --- */
 
-/* A flow to QPN0, paired with 0x51, whose responder has PSN 0 and does not answer PSNs 1 to 3 any more. */
+/* Makes a flow to QPN0, paired with 0x51, whose responder has PSN 0 and does not answer PSNs 1 to 3. */
 static struct core *given_silent(void **state)
 {
 	struct core *c = given_pair(state, QPN0, 0x51);
@@ -1121,7 +1129,7 @@ static struct core *given_silent(void **state)
 	return c;
 }
 
-/* What the silent flow holds has not been delivered, and its failure says so. */
+/* The bytes of the silent flow were not delivered, and its flow_failed reports them. */
 static void expect_loud_end(struct core *c)
 {
 	struct proxy_event ev;
@@ -1136,8 +1144,9 @@ static void expect_loud_end(struct core *c)
 	assert_true(far_of(c, QPN0)->failed);
 }
 
-/* The responder's process is gone, and the host has a new queue pair with the same number, to another responder. Its
- * answers are ahead of the old flow's packets: they are not taken for those of a responder that is ahead ... */
+/* The responder's process is gone, and the host has a new queue pair with the same QPN, to another responder.
+ * Answers to the new flow are ahead of the old flow's packets: the edge does not take them for answers of an old
+ * responder that is ahead ... */
 static void pair__silent_owner_is_not_ahead(void **state)
 {
 	struct core *c = given_silent(state);
@@ -1148,20 +1157,20 @@ static void pair__silent_owner_is_not_ahead(void **state)
 	assert_false(near_of(c, QPN0 + 1)->failed);
 }
 
-/* ... or about the same PSNs: it takes more of them than the old responder could give ... */
+/* ... or name the same PSNs: pairing the new flow takes more answers than the old responder can give ... */
 static void pair__silent_owner_at_the_same_psn(void **state)
 {
 	struct core *c = given_silent(state);
 	uint32_t sent = 3 + far_of(c, QPN0)->repeated;
 
-	assert_true(sent > 5); /* all three once more, then the first of them */
+	assert_true(sent > 5); /* all three packets once more, then the first of them */
 	send_to(c, QPN0 + 1, 1);
 	assert_true(answer_until_paired(c, QPN0 + 1, 0x51) > 2 * sent);
 	expect_loud_end(c);
 	assert_false(near_of(c, QPN0 + 1)->failed);
 }
 
-/* ... or about PSNs that the old responder has acknowledged. */
+/* ... or name PSNs that the old responder has acknowledged. */
 static void pair__silent_owner_has_had_the_psn(void **state)
 {
 	struct core *c = given_silent(state);
@@ -1171,7 +1180,8 @@ static void pair__silent_owner_has_had_the_psn(void **state)
 	expect_loud_end(c);
 }
 
-/* The silent flow was given up, but its responder may still be slow: its late answers are not the new owner's. */
+/* The silent flow was given up, but its responder may be slow: late answers of that responder do not count for the
+ * new owner. */
 static void pair__late_answers_to_a_flow_that_was_given_up(void **state)
 {
 	struct core *c = given_silent(state);
@@ -1180,13 +1190,13 @@ static void pair__late_answers_to_a_flow_that_was_given_up(void **state)
 	assert_true(far_of(c, QPN0)->failed);
 	core_forget(&c->b);
 	send_to(c, QPN0 + 1, 1);
-	for (int i = 0; i < 6; i++) /* three packets, each answer doubled */
+	for (int i = 0; i < 6; i++) /* three packets, each answer duplicated */
 		assert_int_equal(ack_to(c, 0x51, 1, 1), DROP_LAN_ACK_UNMATCHED);
 	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
 	answer_until_paired(c, QPN0 + 1, 0x51);
 }
 
-/* It was slow, and nobody else could be meant. */
+/* The responder was slow, and its answers can be for no other flow. */
 static void pair__silent_owner_is_heard(void **state)
 {
 	struct core *c = given_silent(state);
@@ -1195,7 +1205,7 @@ static void pair__silent_owner_is_heard(void **state)
 	while (far_of(c, QPN0)->retries < 2)
 		core_wait(c, CORE_MS);
 	core_forget(&c->b);
-	send_to(c, QPN0 + 1, 5000); /* has its turn, but was not asked that */
+	send_to(c, QPN0 + 1, 5000); /* has its turn, but was not probed with that PSN */
 	core_expect(&c->b, RC_WRITE_ONLY, 5000);
 	assert_int_equal(ack_to(c, 0x51, 3, 4), DROP_NONE);
 	assert_int_equal(far_of(c, QPN0)->pos_acked, POS_ORIGIN + 4);
@@ -1203,8 +1213,8 @@ static void pair__silent_owner_is_heard(void **state)
 	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x52);
 }
 
-/* Every packet of the slow responder's flow is answered; nobody answers another one with the same PSNs. After that one's
- * turn the slow one is asked alone, and keeps its pair. */
+/* A slow responder answers every packet of its flow; another flow with the same PSNs gets no answer. After that
+ * flow's turn the slow flow is probed alone, and keeps its pair. */
 static void pair__silent_owner_is_asked_alone(void **state)
 {
 	struct core *c = given_silent(state);
@@ -1233,7 +1243,7 @@ static void pair__silent_owner_is_asked_alone(void **state)
 	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x52);
 }
 
-/* So it is when many queue pairs that nobody answers have their turns, one after the other, without end. */
+/* The same when many unanswered queue pairs have their turns, one after the other, without end. */
 static void pair__silent_owner_among_many_that_are_dead(void **state)
 {
 	struct core *c = given_silent(state);
@@ -1252,8 +1262,9 @@ static void pair__silent_owner_among_many_that_are_dead(void **state)
 	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x51);
 }
 
-/* The new owner answers after its turn, in that of another flow: the old one does not take that for its own, but is asked
- * again, and believed once there are more answers than the other one can have. */
+/* The new owner's responder answers after its turn, in another flow's turn: the edge does not count the answer for
+ * the old flow, but repeats the old flow's packets, and counts answers for it once there are more than the new flow
+ * can have. */
 static void pair__late_answers_are_not_the_silent_owners(void **state)
 {
 	uint32_t asked = 0, answers = 0;
@@ -1264,7 +1275,7 @@ static void pair__late_answers_are_not_the_silent_owners(void **state)
 	core_wait(c, 121 * CORE_MS);
 	core_forget(&c->b);
 	assert_true(far_of(c, QPN0 + 2)->probing);
-	for (int i = 0; i < 8; i++) { /* as often as it was asked, and each doubled */
+	for (int i = 0; i < 8; i++) { /* as often as the flow was probed, and each duplicated */
 		assert_int_equal(ack_to(c, 0x51, 1, 2), DROP_LAN_ACK_UNMATCHED);
 		for (const struct core_pkt *k; (k = core_take(&c->b));)
 			asked += k->h.dest_qpn == QPN0 && k->h.psn == 1;
@@ -1280,7 +1291,7 @@ static void pair__late_answers_are_not_the_silent_owners(void **state)
 
 /* --- a probe that has no next hop --- */
 
-/* A second of ARP: nothing is sent before it is over, and then each flow is asked once. */
+/* ARP takes a second: no probe is sent before, and then each flow is probed once. */
 static void pair__probes_do_not_wait_for_a_next_hop(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -1306,7 +1317,7 @@ static void pair__probes_do_not_wait_for_a_next_hop(void **state)
 	assert_int_equal(core_ctr(&c->b, CTR_PAIR_DOUBTS), 0);
 }
 
-/* What could not be sent leaves no answer that others would have to wait for, or be taken for. */
+/* A probe that could not be sent has no answer that other flows must wait for, or could be paired by. */
 static void pair__unsent_leaves_nothing(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -1323,7 +1334,7 @@ static void pair__unsent_leaves_nothing(void **state)
 	assert_int_equal(ack_to(c, peer_of(QPN0 + 1), 0, 1), DROP_NONE);
 }
 
-/* What was sent in the same turn before the way was lost may be answered late. */
+/* A probe sent in the same turn before the next hop was lost may be answered late. */
 static void pair__way_lost_within_a_turn(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -1338,10 +1349,11 @@ static void pair__way_lost_within_a_turn(void **state)
 	core_wait(c, 101 * CORE_MS);
 	core_forget(&c->b);
 	assert_int_equal(ack_to(c, peer_of(QPN0), 0, 1), DROP_LAN_ACK_UNMATCHED);
-	assert_int_equal(answer_until_paired(c, QPN0 + 1, peer_of(QPN0 + 1)), 3); /* one was sent */
+	assert_int_equal(answer_until_paired(c, QPN0 + 1, peer_of(QPN0 + 1)), 3); /* one probe was sent */
 }
 
-/* Nobody ever finds the host: that is said, and given up as with a responder that never answers. */
+/* The host never gets a next hop: the edge reports flow_stalled, and gives the flow up as one whose responder never
+ * answers. */
 static void pair__host_without_a_next_hop_is_given_up(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -1351,21 +1363,21 @@ static void pair__host_without_a_next_hop_is_given_up(void **state)
 	send_to(c, QPN0, 0);
 	core_wait(c, c->b.cfg.stall_ns + 100 * CORE_MS);
 	assert_true(core_event(&c->b, EV_FLOW_STALLED));
-	for (int i = 0; i < 9; i++) { /* its requester has not given up */
+	for (int i = 0; i < 9; i++) { /* the requester has not given up */
 		core_wait(c, 500 * CORE_MS);
 		send_to(c, QPN0, 0);
 		if (i == 6)
 			send_to(c, QPN0 + 1, 0);
 	}
 	assert_true(core_event(&c->b, EV_FLOW_FAILED));
-	c->b.no_hop = false; /* others are not given up with it */
+	c->b.no_hop = false; /* other flows are not given up with this one */
 	core_wait(c, 40 * CORE_MS);
 	assert_int_equal(answer_until_paired(c, QPN0 + 1, peer_of(QPN0 + 1)), 1);
 }
 
 /* --- a pair that was wrong --- */
 
-/* What the far edge would say: the flow's requester is another one. */
+/* A FLOW_PAIR as the far edge sends it when the flow's requester is another one. */
 static void say_pair(struct core *c, uint32_t requester_qpn)
 {
 	struct near_flow *n = near_of(c, QPN0);
@@ -1411,10 +1423,10 @@ static void pair__wrong_after_an_ack_fails(void **state)
 	assert_true(near_of(c, QPN0)->failed);
 	send_to(c, QPN0, 1);
 	core_wait(c, 5 * CORE_MS);
-	assert_int_equal(core_pending(&c->a), 0); /* silence: nobody gets another ACK by it */
+	assert_int_equal(core_pending(&c->a), 0); /* the near edge sends no further ACK of this flow */
 }
 
-/* The far edge finds a new owner of the QPN, and then that the old one's responder answers to another QPN. */
+/* The far edge finds a new owner of the QPN, and then that the old flow's responder answers to another QPN. */
 static void pair__answers_of_another_fail_it(void **state)
 {
 	struct core *c = given_pair(state, QPN0, 0x66);
@@ -1432,7 +1444,7 @@ static void pair__answers_of_another_fail_it(void **state)
 	assert_true(near_of(c, QPN0)->failed);
 }
 
-/* CM tells both QPNs: no probe, and all flows may send at once. */
+/* CM tells both QPNs: the flow needs no probe, and may send at once. */
 static void pair__cm_needs_no_probe(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);

@@ -322,7 +322,7 @@ static int run_gnuplot(const char *csv, const char *svg, FILE *err)
 	if (pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return EXIT_OK;
 	fprintf(err, "longreach plan: gnuplot did not draw %s%s\n", svg,
-	        pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 127 ? ": is it installed?" : "");
+	        pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 127 ? ": check that gnuplot is installed" : "");
 	return EXIT_NO_PLOT;
 }
 

@@ -220,7 +220,7 @@ static void show_fec(FILE *out, const struct json_object *l)
 	}
 	fprintf(out,
 	        "; rebuilt %" PRIu64 " here (%s late on average) and %" PRIu64
-	        " there; sent again all the same %" PRIu64 "; overhead %.1f %%\n",
+	        " there; sent again although rebuilt %" PRIu64 "; overhead %.1f %%\n",
 	        j_uint(f, "rebuilt"), units_show_time(t, j_number(f, "mean_delay_ns")), j_uint(f, "spared"),
 	        j_uint(f, "sent_again"), j_number(f, "overhead") * 100);
 }

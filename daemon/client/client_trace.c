@@ -283,7 +283,8 @@ static int draw(const struct request *r, const char *csv)
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
 		fprintf(stderr, "longreach: gnuplot did not draw %s%s\n", r->plot,
-		        pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 127 ? ": is it installed?" : "");
+		        pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 127 ? ": check that gnuplot is installed"
+		                                                                   : "");
 		return EXIT_NO;
 	}
 	return EXIT_FINE;

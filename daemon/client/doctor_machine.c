@@ -49,7 +49,7 @@ static void tell_errors(struct doctor *d, const struct doctor_link *l,
 void doctor_link_file(struct doctor *d, const struct doctor_link *l)
 {
 	for (uint32_t i = 0; i < l->reading->nerrors; i++)
-		doctor_find(d, "%s\nput the file right and run `longreach reload`", l->reading->error[i]);
+		doctor_find(d, "%s\ncorrect the link file and run `longreach reload`", l->reading->error[i]);
 	tell_errors(d, l, config_check_more, "put the file right and run `longreach reload`");
 }
 
@@ -61,7 +61,7 @@ void doctor_wan_port(struct doctor *d, const struct doctor_link *l)
 void doctor_lan_port(struct doctor *d, const struct doctor_link *l)
 {
 	if (l->now != NULL && strcmp(j_text(l->now, "state"), "port") == 0)
-		doctor_find(d, "%s\nbring the interface or the address back: the link takes it up at once",
+		doctor_find(d, "%s\nbring the interface or the address back: the link then works again at once",
 		            j_text(l->now, "error"));
 	tell_errors(d, l, config_machine_lan_ports, "put the interface or the file right");
 }
@@ -81,8 +81,8 @@ void doctor_lan_mtu(struct doctor *d, const struct doctor_link *l)
 
 		if (machine_port_read(l->config.lan_ports[i], &p) && p.mtu < pmtu + ROCE_HEADERS)
 			doctor_find(d,
-			            "LAN port %s has MTU %u, and queue pairs have a path MTU of %" PRIu64
-			            "\n`ip link set dev %s mtu 9000`, and the switch behind it",
+			            "LAN port %s has MTU %u, too small for queue pairs with a path MTU of %" PRIu64
+			            "\nrun `ip link set dev %s mtu 9000`, and raise the MTU of the switch port",
 			            l->config.lan_ports[i], p.mtu, pmtu, l->config.lan_ports[i]);
 	}
 }
@@ -105,19 +105,18 @@ void doctor_huge_pages(struct doctor *d, const struct doctor_link *l)
 		return;
 	if (is_huge(c))
 		tell_errors(d, l, config_machine_buffer,
-		            "`sysctl vm.nr_hugepages=N`, and in /etc/sysctl.d for the next boot");
+		            "run `sysctl vm.nr_hugepages=N`, and write it into /etc/sysctl.d for the next boot");
 	else if (config_rate_bps(c) >= HUGE_RATE_BPS)
 		doctor_find(d,
-		            "the buffer of a line of %s is in small pages: %s is not on hugetlbfs\nmount hugetlbfs and "
-		            "name it as "
-		            "Directory=, see longreachd(8)",
+		            "the buffer of a line of %s uses small pages, as %s is not on hugetlbfs\nmount hugetlbfs "
+		            "and name the mount in Directory=, see longreachd(8)",
 		            units_show_rate(t, (double)config_rate_bps(c)), c->arena_dir);
 }
 
 void doctor_buffer_memory(struct doctor *d, const struct doctor_link *l)
 {
 	if (l->has_config && !is_huge(&l->config))
-		tell_errors(d, l, config_machine_buffer, "make room, or put Directory= and Size= right");
+		tell_errors(d, l, config_machine_buffer, "make room, or correct Directory= and Size=");
 }
 
 /* A line of a /proc file that begins with the word: the number behind it. */
@@ -158,11 +157,10 @@ void doctor_memlock(struct doctor *d, const struct doctor_link *l)
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)doctor_daemon(d));
 	wanted = link_plan_geometry(&l->config).len * l->config.workers;
 	if (number_behind(path, "VmLck:", &locked_kib) && locked_kib * 1024 < wanted)
-		doctor_find(
-		    d,
-		    "this machine has swap, and the buffer can be swapped out: %s of %s are locked into memory\n"
-		    "LimitMEMLOCK=infinity in the unit (the one that is shipped has it), or hugetlbfs",
-		    units_show_bytes(t[0], (double)locked_kib * 1024), units_show_bytes(t[1], (double)wanted));
+		doctor_find(d,
+		            "this machine has swap, and the buffer can be swapped out: only %s of %s are locked into "
+		            "memory\nset LimitMEMLOCK=infinity in the unit (the shipped unit has it), or use hugetlbfs",
+		            units_show_bytes(t[0], (double)locked_kib * 1024), units_show_bytes(t[1], (double)wanted));
 }
 
 /* --- NUMA --- */
@@ -225,7 +223,7 @@ void doctor_numa(struct doctor *d, const struct doctor_link *l)
 				continue;
 			doctor_find(d,
 			            "CPUs=%d is on another NUMA node than LAN port %s, which is on node %" PRId64
-			            ": every packet crosses between them\nname CPUs of that node: %.100s",
+			            ": every packet crosses between the nodes\nset CPUs= to CPUs of that node: %.100s",
 			            c->cpus[w], c->lan_ports[i], node, list);
 		}
 	}
@@ -259,15 +257,13 @@ static void look_at_end(struct doctor *d, const char *key, const char *path, con
 		return;
 	if (left < 0)
 		doctor_find(d,
-		            "%s=%s has expired %" PRId64
-		            " days ago\n`longreach keygen --renew` makes a new set: copy it to "
-		            "both edges, and `longreach reload` there",
+		            "%s=%s expired %" PRId64 " days ago\nmake a new set with `longreach keygen --renew`, copy "
+		                                     "it to both edges, and run `longreach reload` there",
 		            key, path, -left / 86400);
 	else
 		doctor_find(d,
-		            "%s=%s expires in %" PRId64
-		            " days\n`longreach keygen --renew` makes a new set: copy it to both "
-		            "edges, and `longreach reload` there",
+		            "%s=%s expires in %" PRId64 " days\nmake a new set with `longreach keygen --renew`, copy "
+		                                        "it to both edges, and run `longreach reload` there",
 		            key, path, left / 86400);
 }
 
@@ -304,9 +300,9 @@ void doctor_clock(struct doctor *d, const struct doctor_link *l)
 	gmtime_r(&t, &utc);
 	strftime(now, sizeof(now), "%Y-%m-%d %H:%M:%S UTC", &utc);
 	doctor_find(d,
-	            "this machine's clock says %s, %" PRId64
-	            " s before Certificate=%s begins to be valid\nset the clock "
-	            "(chrony, systemd-timesyncd), here or where the certificate was made",
+	            "this machine's clock is at %s, %" PRId64
+	            " s before Certificate=%s becomes valid\nset the clock (chrony, systemd-timesyncd) here, or that "
+	            "of the machine that made the certificate",
 	            now, ahead, l->config.certificate_file);
 }
 
@@ -331,11 +327,11 @@ void doctor_ip_forward(struct doctor *d, const struct doctor_link *l)
 
 	for (int i = 0; i < 2 && l->has_config; i++)
 		if (has_family(&l->config, settings[i].ip4) && machine_number(settings[i].path, &value) && value == 0)
-			doctor_find(
-			    d,
-			    "%s is 0: RoCE is carried, other IP of the hosts (ping, TCP, NCCL's bootstrap) is not\n"
-			    "`sysctl -w %s=1`, and in /etc/sysctl.d for the next boot",
-			    settings[i].name, settings[i].name);
+			doctor_find(d,
+			            "%s is 0: the link carries RoCE, and the kernel forwards no other IP of the hosts "
+			            "(ping, TCP, NCCL's bootstrap)\nrun `sysctl -w %s=1`, and write it into "
+			            "/etc/sysctl.d for the next boot",
+			            settings[i].name, settings[i].name);
 }
 
 /* True if an offload with its own ethtool request is on. False: it is off, or cannot be read. */
@@ -361,11 +357,11 @@ void doctor_offloads(struct doctor *d, const struct doctor_link *l)
 		bool lro = offload_is_on(fd, name, ETHTOOL_GFLAGS, ETH_FLAG_LRO);
 
 		if (gro || lro)
-			doctor_find(d,
-			            "LAN port %s joins packets (%s%s%s): a joined packet is none that a host sent, and "
-			            "is dropped\n"
-			            "`ethtool -K %s gro off lro off`, and find out who switches it on",
-			            name, gro ? "GRO" : "", gro && lro ? " and " : "", lro ? "LRO" : "", name);
+			doctor_find(
+			    d,
+			    "LAN port %s joins packets (%s%s%s): the edge drops joined packets, as no host sent "
+			    "them\nrun `ethtool -K %s gro off lro off`, and find out which program switches it on",
+			    name, gro ? "GRO" : "", gro && lro ? " and " : "", lro ? "LRO" : "", name);
 	}
 	if (fd >= 0)
 		close(fd);
@@ -438,13 +434,11 @@ void doctor_enable_roce(struct doctor *d, const struct doctor_link *l)
 {
 	for (uint32_t i = 0; l->has_config && i < l->config.nlan_ports; i++)
 		if (roce_is_on(l->config.lan_ports[i]))
-			doctor_find(
-			    d,
-			    "RoCE is on in the NIC of LAN port %s: it takes UDP 4791 before the edge sees it\n`devlink "
-			    "dev param set pci/... name enable_roce value false cmode driverinit`, and `devlink dev "
-			    "reload "
-			    "pci/...`",
-			    l->config.lan_ports[i]);
+			doctor_find(d,
+			            "RoCE is on in the NIC of LAN port %s, which takes UDP 4791 before the edge sees "
+			            "it\nrun `devlink dev param set pci/... name enable_roce value false cmode "
+			            "driverinit` and `devlink dev reload pci/...`",
+			            l->config.lan_ports[i]);
 }
 
 /* --- SELinux and AppArmor --- */
@@ -459,14 +453,14 @@ static void tell_denial(struct doctor *d, const struct lsm_denial *n, const char
 	strftime(last, sizeof(last), "%Y-%m-%d %H:%M:%S UTC", &utc);
 	if (n->selinux)
 		doctor_find(d,
-		            "SELinux refused longreachd: %s, %u times, last at %s; it was %s%s%s\n"
-		            "`ausearch -m avc -c longreachd | audit2allow -w` says which rule is missing; a module with it, or "
-		            "`restorecon -v` of a file whose label is wrong, and restart longreachd",
+		            "SELinux refused longreachd: %s, %u times, last at %s; it was %s%s%s\n`ausearch -m avc -c "
+		            "longreachd | audit2allow -w` says which rule is missing: install a module with this rule, "
+		            "or run `restorecon -v` on a file with a wrong label, and restart longreachd",
 		            n->what, n->times, last, n->whose, label[0] != '\0' ? " and is " : "", label);
 	else
 		doctor_find(d,
-		            "AppArmor refused longreachd: %s, %u times, last at %s; by profile %s%s%s\n"
-		            "allow it in the profile, in /etc/apparmor.d, `apparmor_parser -r` that file, and restart longreachd",
+		            "AppArmor refused longreachd: %s, %u times, last at %s; by profile %s%s%s\nallow it in the "
+		            "profile in /etc/apparmor.d, run `apparmor_parser -r` on that file, and restart longreachd",
 		            n->what, n->times, last, n->whose, label[0] != '\0' ? "; it runs as " : "", label);
 }
 
@@ -479,11 +473,12 @@ void doctor_lsm(struct doctor *d, const struct doctor_link *l)
 	for (unsigned i = 0; i < r.n; i++)
 		tell_denial(d, &r.denial[i], r.label);
 	if (r.others > 0)
-		doctor_find(d, "and %u more that %s refused longreachd\n`ausearch -m avc`, or `journalctl -k -g denied`", r.others,
-		            r.selinux ? "SELinux" : "AppArmor");
+		doctor_find(
+		    d, "and %u more refusals of %s to longreachd\nread `ausearch -m avc` or `journalctl -k -g denied`",
+		    r.others, r.selinux ? "SELinux" : "AppArmor");
 	if (r.unread[0] != '\0')
-		doctor_cannot(d, "%s: what %s refuses longreachd stands there: run it as root", r.unread,
-		              r.selinux ? "SELinux" : "AppArmor");
+		doctor_cannot(d, "cannot read %s, which records refusals of %s to longreachd: run the doctor as root",
+		              r.unread, r.selinux ? "SELinux" : "AppArmor");
 }
 
 /* --- the relay --- */
@@ -502,13 +497,13 @@ void doctor_relay(struct doctor *d, const struct doctor_link *l)
 	if (slash != NULL && slash != path)
 		*slash = '\0';
 	if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-		doctor_find(
-		    d, "the folder of the relay's socket is not there: %s\nmake it, or name another Socket= in [Relay]",
-		    path);
+		doctor_find(d,
+		            "the directory of the relay's socket does not exist: %s\nmake the directory, or name "
+		            "another Socket= in [Relay]",
+		            path);
 	else if (!there && j_get(l->now, "counters") != NULL)
-		doctor_find(
-		    d,
-		    "the relay's socket is gone from %s: programs cannot reach it\nrestart longreachd; whoever cleans "
-		    "that folder must leave sockets alone",
-		    path);
+		doctor_find(d,
+		            "the relay's socket is gone from %s: programs cannot reach the relay\nrestart longreachd, "
+		            "and keep cleaners of that directory from removing sockets",
+		            path);
 }

@@ -193,8 +193,8 @@ static void look_at_family(struct doctor *d, struct mnl_socket *s, const struct 
 	if (first != NULL && c->nlan_ports > 0)
 		doctor_find(
 		    d,
-		    "no route to LocalPrefix=%s leads out of a LAN port: nothing can be delivered there\ngive %s an "
-		    "address of that network, or `ip route add` by the site's router",
+		    "no route to LocalPrefix=%s leads out of a LAN port: the edge can deliver no packet there\ngive %s "
+		    "an address of that network, or add a route by the site's router with `ip route add`",
 		    addr_write_prefix(first, t, sizeof(t)), c->lan_ports[0]);
 }
 
@@ -234,10 +234,9 @@ void doctor_remote_route(struct doctor *d, const struct doctor_link *l)
 		if (!find_way(s, &host, NULL, 0, &w))
 			doctor_find(
 			    d,
-			    "this edge has no route to RemotePrefix=%s: RoCE is carried, other IP of the hosts (ping, "
-			    "TCP, NCCL's bootstrap) is not\n`ip route add` towards the other site, or Barrier=pair at "
-			    "both "
-			    "edges, which needs none",
+			    "this edge has no route to RemotePrefix=%s: the link carries RoCE, and the kernel forwards "
+			    "no other IP of the hosts (ping, TCP, NCCL's bootstrap)\nadd a route towards the other "
+			    "site with `ip route add`, or set Barrier=pair at both edges, which needs none",
 			    addr_write_prefix(&l->config.remote[i], t, sizeof(t)));
 	}
 	if (s != NULL)
@@ -289,18 +288,20 @@ static void look_at_wan(struct doctor *d, struct mnl_socket *s, const struct pat
 
 	addr_write(&p->remote, t[0], sizeof(t[0]));
 	if (!find_way(s, &p->remote, &p->local, 0, &w)) {
-		doctor_find(d, "no route from LocalAddress=%s to RemoteAddress=%s\n`ip route add` towards it",
+		doctor_find(d,
+		            "no route from LocalAddress=%s to RemoteAddress=%s\nadd a route to the other edge with `ip "
+		            "route add`",
 		            addr_write(&p->local, t[1], sizeof(t[1])), t[0]);
 		return;
 	}
 	if (!(neighbour_state(s, &w.via, w.oif) & NUD_UNKNOWN))
 		return;
 	if_indextoname(w.oif, ifname);
-	doctor_find(
-	    d,
-	    "the next hop to RemoteAddress=%s does not answer %s: %s on %s\nis that machine up, and on the same cable, "
-	    "switch and VLAN?",
-	    t[0], ip_addr_is4(&w.via) ? "ARP" : "neighbour discovery", addr_write(&w.via, t[1], sizeof(t[1])), ifname);
+	doctor_find(d,
+	            "the next hop to RemoteAddress=%s does not answer %s: %s on %s\ncheck that the next hop is up, and "
+	            "on the same cable, switch and VLAN",
+	            t[0], ip_addr_is4(&w.via) ? "ARP" : "neighbour discovery", addr_write(&w.via, t[1], sizeof(t[1])),
+	            ifname);
 }
 
 void doctor_wan_neighbour(struct doctor *d, const struct doctor_link *l)
@@ -342,8 +343,8 @@ static void look_at_host(struct doctor *d, struct mnl_socket *s, const char *hos
 		return;
 	if_indextoname(w.oif, ifname);
 	doctor_find(d,
-	            "host %s has flows, and %s%s does not answer %s on %s\nis it up, on that port's network, with that "
-	            "address?",
+	            "host %s has flows, and %s%s does not answer %s on %s\ncheck that it is up, on that port's "
+	            "network, with that address",
 	            host, ip_addr_eq(a, &w.via) ? "it" : "its next hop ",
 	            ip_addr_eq(a, &w.via) ? "" : addr_write(&w.via, t, sizeof(t)),
 	            ip_addr_is4(a) ? "ARP" : "neighbour discovery", ifname);
@@ -408,8 +409,8 @@ static void look_at_returns(struct doctor *d, struct mnl_socket *s, const struct
 	if (w.found && w.oif != 0)
 		if_indextoname(w.oif, out);
 	doctor_find(d,
-	            "rp_filter=1 on %s drops what comes from RemoteAddress=%s: the way back to it is %s\n`sysctl -w "
-	            "net.ipv4.conf.%s.rp_filter=2` (and conf.all), or a route to %s by %s",
+	            "rp_filter=1 on %s drops packets from RemoteAddress=%s, as the route to that address leads to %s\nrun "
+	            "`sysctl -w net.ipv4.conf.%s.rp_filter=2` (and conf.all), or add a route to %s by %s",
 	            ifname, addr_write(&p->remote, t[0], sizeof(t[0])), out, ifname, t[0], ifname);
 }
 

@@ -42,27 +42,26 @@ void doctor_nft_rules(struct doctor *d, const struct doctor_link *l)
 	bool unknown;
 
 	if (l->now != NULL && strcmp(j_text(l->now, "state"), "open") == 0) {
-		doctor_find(
-		    d,
-		    "RoCE is not kept from being forwarded around the link: %s\nfind out what removes or refuses the "
-		    "rules; until then nothing is acknowledged early",
-		    j_text(l->now, "error"));
+		doctor_find(d,
+		            "the kernel may forward RoCE around the link: %s\nfind out what removes or refuses the nft "
+		            "rules; until they are set no packet is acknowledged early",
+		            j_text(l->now, "error"));
 		return;
 	}
 	if (geteuid() != 0) {
-		doctor_cannot(d, "nft tells its rules to root alone");
+		doctor_cannot(d, "only root can read the rules of nft");
 		return;
 	}
 	if (table_is_there(l->name, &unknown) || (unknown && l->now != NULL))
 		return;
 	if (unknown)
-		doctor_cannot(d, "nft does not tell its rules: is it installed?");
+		doctor_cannot(d, "cannot read the rules of nft: check that nft is installed");
 	else
-		doctor_find(
-		    d,
-		    "the nft table inet longreach_%s is gone: RoCE between the prefixes may be forwarded unsealed\n"
-		    "`longreachd --close`, and enable longreach-closed.service; look for what flushes the rules",
-		    l->name);
+		doctor_find(d,
+		            "the nft table inet longreach_%s is gone: the kernel may forward RoCE between the prefixes "
+		            "unsealed\nrun `longreachd --close`, enable longreach-closed.service, and find out what "
+		            "flushes the rules",
+		            l->name);
 }
 
 /* --- a packet on its way through a firewall --- */
@@ -287,10 +286,11 @@ static void look_for_firewall(struct doctor *d, const struct json_object *rulese
 		c = j_get(item, "chain");
 		if (c == NULL || !chain_drops(&w, c))
 			continue;
-		doctor_find(
-		    d, "a firewall of this machine drops %s Port=%u %s %s: %s\nallow %s there", p->udp ? "UDP" : "TCP",
-		    p->dport, in ? "from" : "to", addr_write(in ? &p->src : &p->dst, t, sizeof(t)), w.by,
-		    in ? "UDP and TCP of that port from the other edge" : "UDP and TCP of that port to the other edge");
+		doctor_find(d, "a firewall of this machine drops %s Port=%u %s %s: %s\nallow %s in that chain",
+		            p->udp ? "UDP" : "TCP", p->dport, in ? "from" : "to",
+		            addr_write(in ? &p->src : &p->dst, t, sizeof(t)), w.by,
+		            in ? "UDP and TCP of that port from the other edge"
+		               : "UDP and TCP of that port to the other edge");
 		return;
 	}
 }
@@ -326,7 +326,7 @@ void doctor_firewall(struct doctor *d, const struct doctor_link *l)
 		for (uint32_t i = 0; i < l->config.npaths; i++)
 			look_at_path(d, j_get(doc, "nftables"), &l->config.paths[i]);
 	else
-		doctor_cannot(d, "nft does not tell its rules as JSON%s%s", text == NULL ? ": " : "",
+		doctor_cannot(d, "cannot read the rules of nft as JSON%s%s", text == NULL ? ": " : "",
 		              text == NULL ? why : "");
 	if (doc != NULL)
 		jdoc_free(&doc);

@@ -191,7 +191,7 @@ static void fail_unknown(struct parser *p, const char *section, const char *name
 	} else {
 		k = config_key_nearest(name);
 		if (k != NULL)
-			fail_at(p, p->line, "%s= is not a key: did you mean %s= in [%s]?", q, k->name, k->section);
+			fail_at(p, p->line, "%s= is not a key: expected %s= in [%s]", q, k->name, k->section);
 		else
 			fail_at(p, p->line, "%s= is not a key of [%s]: longreach.conf(5) lists them", q, section);
 	}

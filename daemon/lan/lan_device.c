@@ -88,8 +88,7 @@ static int check_driver(const char *root, const char *key, const char *device, c
 	if (r < 0)
 		snprintf(err, errlen,
 		         "%s=%s: DPDK's driver %.*s is not installed: `apt-cache search librte-net` lists the "
-		         "packages, and "
-		         "longreach.conf(5), ENGINE=DPDK, what else a device may be",
+		         "packages; longreach.conf(5), ENGINE=DPDK, lists other devices",
 		         key, device, (int)len, device);
 	return r;
 }

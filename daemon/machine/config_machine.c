@@ -31,7 +31,7 @@ static void check_lan_port(const struct link_config *c, uint32_t i, struct confi
 		if (machine_port_of(&c->paths[path].local, wan) && strcmp(wan, name) == 0)
 			config_blame(r, c, "LanPort", i,
 			             "is the WAN port, which has LocalAddress=%s: expected the port towards the hosts, "
-			             "or a VLAN interface of its own for one of the two",
+			             "or a separate VLAN interface for one of the two",
 			             addr_write(&c->paths[path].local, t, sizeof(t)));
 }
 

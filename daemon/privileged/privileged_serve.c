@@ -369,7 +369,7 @@ bool privileged_serve_ask(int ask_fd)
 	if (with >= 0)
 		close(with);
 	if (answer.result == -EINVAL && answer.err[0] == '\0')
-		snprintf(answer.err, sizeof(answer.err), "longreachd's privileged process refuses what it is asked");
+		snprintf(answer.err, sizeof(answer.err), "longreachd's privileged process refuses the request");
 	n = privileged_wire_send(ask_fd, &answer, sizeof(answer), fd, MSG_DONTWAIT); /* a child that does not read loses
 	                                                                              * the answer */
 	if (fd >= 0)

@@ -89,10 +89,11 @@ int sandbox_check_rights(enum sandbox_need need, char *err, size_t errlen)
 	if (admin && raw)
 		return 0;
 	snprintf(err, errlen,
-	         "user %u lacks %s%s%s, for %s%s%s: run it as root, or by `systemctl start longreachd`, which gives the "
-	         "service's user what it needs",
-	         (unsigned)geteuid(), admin ? "" : "CAP_NET_ADMIN", admin || raw ? "" : " and ", raw ? "" : "CAP_NET_RAW",
-	         admin ? "" : "nft and ip rule", admin || raw ? "" : ", and ", raw ? "" : "packet sockets");
+	         "user %u lacks %s%s%s, for %s%s%s: run it as root, or by `systemctl start longreachd`, which gives "
+	         "the service's user these capabilities",
+	         (unsigned)geteuid(), admin ? "" : "CAP_NET_ADMIN", admin || raw ? "" : " and ",
+	         raw ? "" : "CAP_NET_RAW", admin ? "" : "nft and ip rule", admin || raw ? "" : ", and ",
+	         raw ? "" : "packet sockets");
 	return -EPERM;
 }
 

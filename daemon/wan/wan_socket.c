@@ -52,7 +52,7 @@ int wan_socket_bind_failed(const struct wan_port_path *path, char *err, size_t e
 		port_holder_text(PORT_UDP, &path->local, path->port, holder);
 	snprintf(err, errlen, "WAN port %u: cannot bind LocalAddress=%s: %s%s%s%s", path->port,
 	         addr_write(&path->local, at, sizeof(at)), strerror(e), holder[0] != '\0' ? ": " : "", holder,
-	         e == EADDRINUSE && holder[0] == '\0' ? " (each link and path needs a port of its own)" : "");
+	         e == EADDRINUSE && holder[0] == '\0' ? " (each link and path needs its own port)" : "");
 	return -e;
 }
 

@@ -273,9 +273,9 @@ static void config_parse__missing_keys(void **state)
 static void config_parse__unknown_and_duplicate_keys(void **state)
 {
 	(void)state;
-	refuses_line("Link", "LocalPrefx=10.0.0.0/8", "LocalPrefx= is not a key: did you mean LocalPrefix= in [Link]?");
-	refuses_line("Link", "ackmode=near", "ackmode= is not a key: did you mean AckMode= in [Link]?");
-	refuses_line("Link", "Mtu=9000", "Mtu= is not a key: did you mean MTU= in [Path]?");
+	refuses_line("Link", "LocalPrefx=10.0.0.0/8", "LocalPrefx= is not a key: expected LocalPrefix= in [Link]");
+	refuses_line("Link", "ackmode=near", "ackmode= is not a key: expected AckMode= in [Link]");
+	refuses_line("Link", "Mtu=9000", "Mtu= is not a key: expected MTU= in [Path]");
 	refuses_line("Link", "MTU=9000", "MTU= is in section [Link]: expected it in [Path]");
 	refuses_line("Link", "Colour=red", "Colour= is not a key of [Link]: longreach.conf(5) lists them");
 	refuses_line("Pth", "Rate=1G", "[Pth] is not a section: expected [Path]");

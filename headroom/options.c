@@ -140,7 +140,7 @@ static const struct {
                  "print configuration for sonic, pg_profile_lookup, dcb, mlnx_qos, nvue, eos or nxos"},
     [ID_DEV] = {"dev", KIND_WORD, "name of the interface, for --emit and apply"},
     [ID_DRY_RUN] = {"dry-run", KIND_FLAG, "apply: show the difference, change nothing"},
-    [ID_HELP] = {"help", KIND_FLAG, "this"},
+    [ID_HELP] = {"help", KIND_FLAG, "print this text"},
 };
 
 void options_complain(FILE *err, const char *format, ...)

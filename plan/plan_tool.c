@@ -102,7 +102,7 @@ static const struct {
     {"json", KIND_FLAG, ID_JSON, "print JSON; longreach-plan(1) describes the fields"},
     {"csv", KIND_FLAG, ID_CSV, "print a row for each distance from 1 to 20000 km"},
     {"plot", KIND_FILE, 0, "draw the rows of --csv into FILE.svg (gnuplot)"},
-    {"help", KIND_FLAG, ID_HELP, "this"},
+    {"help", KIND_FLAG, ID_HELP, "print this text"},
 };
 
 #define OPTIONS (sizeof(table) / sizeof(table[0]))

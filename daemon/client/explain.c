@@ -27,16 +27,24 @@ enum { EXIT_HEALTHY = 0, EXIT_FOUND = 1, EXIT_CANNOT_LOOK = 2, EXIT_NO_DAEMON = 
 #define DEAF_MAX	64	/* hosts for which the ARP result is remembered */
 
 static const char usage[] =
-    "usage: longreach explain [LINK] [FLOW|HOST] [--error N] [--json] [--list] [--control PATH]\n\nExplains why a "
-    "queue pair is dead, failed or slow, from what this edge has seen. Flows that have ended count too.\nRun it as "
-    "root, at both edges: each edge has seen its own site only.\n\n  HOST              10.1.0.2                   all "
-    "queue pairs of that host\n  HOST:QPN          10.1.0.2:0x12, [fd00::2]:18\n  QPN               0x12 or 18         "
-    "        of whichever host\n  SRC>DST           '10.1.0.2>10.2.0.2'        requests of SRC to DST; QPNs may "
-    "follow: 'A:0x12>B:0x15'\n  near:N, far:N     a flow's number in `longreach status --flows`\n  (nothing)         "
-    "all flows; prints those with a fault\n\n  --error N         the completion status that the program saw: 12, "
-    "IBV_WC_RETRY_EXC_ERR, ...\n  --json            print JSON\n  --list            list the causes\n\nExit code: 0 no "
-    "fault; 1 a cause was found, or this edge knows no such flow or host; 2 the daemon's state could not be read;\n3 no daemon "
-    "answers.\n";
+    "usage: longreach explain [LINK] [FLOW|HOST] [--error N] [--json] [--list] [--control PATH]\n"
+    "\n"
+    "Explains why a queue pair is dead, failed or slow, from what this edge has seen. Flows that have ended count too.\n"
+    "Run it as root, at both edges: each edge has seen its own site only.\n"
+    "\n"
+    "  HOST              10.1.0.2                   all queue pairs of that host\n"
+    "  HOST:QPN          10.1.0.2:0x12, [fd00::2]:18\n"
+    "  QPN               0x12 or 18                 of whichever host\n"
+    "  SRC>DST           '10.1.0.2>10.2.0.2'        requests of SRC to DST; QPNs may follow: 'A:0x12>B:0x15'\n"
+    "  near:N, far:N     a flow's number in `longreach status --flows`\n"
+    "  (nothing)         all flows; prints those with a fault\n"
+    "\n"
+    "  --error N         the completion status that the program saw: 12, IBV_WC_RETRY_EXC_ERR, ...\n"
+    "  --json            print JSON\n"
+    "  --list            list the causes\n"
+    "\n"
+    "Exit code: 0 no fault; 1 a cause was found, or this edge knows no such flow or host; 2 the state could not be read;\n"
+    "3 no daemon answers.\n";
 
 struct request {
 	const char *control_path, *link, *target;

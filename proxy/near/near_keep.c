@@ -325,8 +325,10 @@ void near_resp_adopt(struct proxy *p, uint32_t slot)
 	const struct rd_op *op = near_op_at(f, h->pos);
 	bool unknown = f->psns_unknown && h->pos >= f->pos_next; /* of a READ whose end is not known */
 
-	if (unknown || (op && (op->due || op->opcode != RC_READ_REQUEST)))
-		near_resp_taken(p, f, slot);
-	else
+	if (!unknown && !(op && (op->due || op->opcode != RC_READ_REQUEST))) {
 		slot_release(p, slot);
+		return;
+	}
+	near_resp_taken(p, f, slot);
+	near_resp_tells(p, f, slot); /* a kill may have come before that was stored */
 }

@@ -227,6 +227,9 @@ static inline bool near_resp_awaited(const struct rd_op *op, uint64_t pos)
 }
 /* A slot for a response of the flow was taken. */
 void near_resp_taken(struct proxy *p, struct near_flow *f, uint32_t slot);
+/* A response is committed: takes from it the PMTU, or the length of the READ in front of pos_next, if the flow lacks
+ * that. */
+void near_resp_tells(struct proxy *p, struct near_flow *f, uint32_t slot);
 /* Frees the slot of a response; the host need not have been given it. */
 void near_resp_drop(struct proxy *p, struct near_flow *f, uint32_t slot);
 /* The same for a response of the READ op, which can be read again. */

@@ -20,17 +20,14 @@
 
 /* --- from the other edge --- */
 
-static void response_here(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint32_t slot,
-                          const struct roce_pkt *pkt)
+void near_resp_tells(struct proxy *p, struct near_flow *f, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 
-	if (f->pmtu == 0 && (pkt->opcode == RC_READ_RESP_FIRST || pkt->opcode == RC_READ_RESP_MIDDLE))
-		near_learn_pmtu(p, f, pkt->payload_len);
-	if (f->psns_unknown && pkt->opcode == RC_READ_RESP_ONLY && h->pos + 1 == f->pos_next)
+	if (f->pmtu == 0 && (h->opcode == RC_READ_RESP_FIRST || h->opcode == RC_READ_RESP_MIDDLE))
+		near_learn_pmtu(p, f, (uint16_t)(h->len - h->hdr_len - ROCE_ICRC_LEN)); /* neither is padded */
+	if (f->psns_unknown && h->opcode == RC_READ_RESP_ONLY && h->pos + 1 == f->pos_next)
 		near_set_psns(p, f, 1);
-	if (h->pos == op->next)
-		dlist_append_once(&p->resp_list, &f->resp_node);
 }
 
 /* All pieces are here. Commits the packet if the flow's responder can have sent it as a response; else drops it. */
@@ -48,7 +45,9 @@ static void complete(struct proxy *p, struct near_flow *f, const struct rd_op *o
 	}
 	slot_describe(p, slot, &pkt, vlan_tci);
 	arena_commit(p->arena, slot);
-	response_here(p, f, op, slot, &pkt);
+	near_resp_tells(p, f, slot);
+	if (h->pos == op->next)
+		dlist_append_once(&p->resp_list, &f->resp_node);
 }
 
 /* A slot for a response. The response at op->next always finds one, and other responses of the operation that the host

@@ -194,6 +194,55 @@ static void kill__what_was_held_is_counted_anew(void **state)
 	at_every_store(state, two_behind_a_gap, fill_the_gap, counted_right);
 }
 
+/* --- a READ --- */
+
+/* A READ of three packets that begins before the PMTU is known. */
+static struct core *read_of_unknown_length(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 1);
+
+	h.reth_len = 3 * CORE_PMTU;
+	core_in(&c->a, h, 0, 0);
+	core_pump(c);
+	core_expect(&c->b, RC_READ_REQUEST, 1);
+	return c;
+}
+
+static const uint8_t three[] = {RC_READ_RESP_FIRST, RC_READ_RESP_MIDDLE, RC_READ_RESP_LAST};
+
+/* The near edge takes the first response, which tells the PMTU. */
+static void hear_of_first(struct core *c)
+{
+	struct roce_pkt h = core_answer(RC_READ_RESP_FIRST, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2);
+	uint8_t l3[LAN_PKT_MAX];
+	struct wan_packet w = {.flow = near_wire_id(c->a.p, core_near(c)),
+	                       .inc = core_near(c)->inc,
+	                       .pos = POS_ORIGIN + 1,
+	                       .kind = WP_RESPONSE,
+	                       .data = l3};
+
+	w.len = w.total = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 1), CORE_PMTU);
+	near_on_packet(c->a.p, lane_of(c->a.p, core_near(c)->lane), &w);
+}
+
+static void host_gets_three(struct core *c)
+{
+	core_rebuild(&c->a);
+	core_session(c);
+	for (uint32_t i = 0; i < 3; i++)
+		core_in(&c->b, core_answer(three[i], CORE_QPN, 1 + i, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
+	core_wait(c, 10 * CORE_MS);
+	for (uint32_t i = 0; i < 3; i++)
+		core_expect(&c->a, three[i], 1 + i);
+}
+
+/* The response is in the arena, but what it tells is not stored yet: else the host would get it as all of the READ. */
+static void kill__a_first_response_tells_the_pmtu(void **state)
+{
+	at_every_store(state, read_of_unknown_length, hear_of_first, host_gets_three);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,6 +251,7 @@ int main(void)
 	    CORE_TEST(kill__a_failure_is_known_before_what_was_acked_is_gone),
 	    CORE_TEST(kill__a_failed_far_flow_leaves_no_slots),
 	    CORE_TEST(kill__what_was_held_is_counted_anew),
+	    CORE_TEST(kill__a_first_response_tells_the_pmtu),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

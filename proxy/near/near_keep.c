@@ -254,7 +254,7 @@ static void end_repeats(struct proxy *p, struct near_flow *f)
 			near_op_given(p, f, op);
 	}
 	due = near_op_due(f);
-	if (due && near_resp_at_hand(p, f, due->next))
+	if (due && near_resp_at_hand(p, f, due->next) && !FAULT(FAULT_WAITS_BEHIND))
 		dlist_append_once(&p->resp_list, &f->resp_node);
 	if (f->ack_owed && !f->repeats) {
 		f->ack_owed = false;
@@ -330,5 +330,6 @@ void near_resp_adopt(struct proxy *p, uint32_t slot)
 		return;
 	}
 	near_resp_taken(p, f, slot);
-	near_resp_tells(p, f, slot); /* a kill may have come before that was stored */
+	if (!FAULT(FAULT_UNTOLD_NOT_ADOPTED))
+		near_resp_tells(p, f, slot); /* a kill may have come before that was stored */
 }

@@ -75,6 +75,7 @@ X(NEAR_FREES_FIRST,   "descriptor, then free slot (near)",               "the se
 X(FAR_FREES_FIRST,    "delivered position, then free slot (far)",        "the delivered position is not stored")
 X(FAILURE_STORED_LAST, "descriptor, then free slot (a failure)",        "what was ACKed is freed before the failure is stored")
 X(HELD_COUNT_KEPT,    "what was held behind a gap is counted anew",      "a rebuild takes the count that it had when it came")
+X(UNTOLD_NOT_ADOPTED, "what a response tells is taken from the arena",   "a rebuild takes the response alone")
 X(PAIR_STORED_HALF,   "a pair is stored whole",                          "the far edge stores it before what is to be told of it")
 X(ARENA_EPOCH,        "the peer's arena epoch",                          "flows of a lost arena go on")
 X(LATE_COUNT_TRUSTED, "MSNs are the responder's",                      "that of a repeated READ's response is taken for its own")
@@ -100,6 +101,7 @@ X(PAIR_FOR_EVER,      "a pair is void when its QPN has a new owner",     "it nev
 X(REQUESTER_SHARED,   "one connection has a requester's QPN",            "all that ever had it are answered for")
 X(NOT_KEPT,           "answers are kept for a host that lost them",
                       "they are forgotten as soon as they were given")
+X(WAITS_BEHIND,       "what waits behind a repetition that ends is given", "it waits until its host asks for it once more")
 X(NOT_READ_AGAIN,     "what a host lost and is not kept is read again",  "it never is")
 X(PMTU_GUESSED,       "a READ's PSNs are not guessed",                   "one, while the PMTU is not known")
 X(MIDDLE_BELIEVED,    "only what is known again is ACKed again",

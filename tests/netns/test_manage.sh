@@ -80,7 +80,7 @@ barrier_at_one_edge() {
 	LAB_EXTRA_A= LAB_EXTRA_B=
 	lab_wait 10 disagrees || why "state $(lab_status a '.links[0].state')" || return
 	NOTE=$(lab_status a '.links[0].peer.difference')
-	[[ $NOTE = "Barrier= is pair here and off there (rp_filter=1 "* ]] || why "$NOTE" || return
+	[[ $NOTE = "Barrier= is pair here and off there (with rp_filter=1 "* ]] || why "$NOTE" || return
 	lab_in ha busybox ping -c 3 -i 0.2 -W 2 $B_HOST >/dev/null || why "no ping between the hosts" || return
 	lab_rcperf --size 20000 --iters 100 || why "no traffic, or no TCP" || return
 	holds "$(lab_result .here.latency_us.p50) >= 3000" ||

@@ -19,14 +19,22 @@ kill_child() { # a|b
 	lab_wait 5 lab_gone "$child"
 }
 
+# The daemon begun last has started its link, or has given up. bytes: of its log, from the daemons before.
+decided() { # a|b bytes
+	! lab_edge_alive "$1" || tail -c +$(($2 + 1)) "$LAB_DIR/$1/log" | grep -q 'link link: started'
+}
+
 # Both processes; the next daemon starts while the former child may still be dying, and retries as a service manager does.
 kill_both() { # a|b
+	local before
 	kill -9 "${LAB_EDGE_PID[$1]}"
 	wait "${LAB_EDGE_PID[$1]}" 2>/dev/null
 	for _ in 1 2 3 4 5 6 7 8; do
+		before=$(stat -c %s "$LAB_DIR/$1/log")
 		lab_edge_start "$1"
-		sleep 0.4
+		lab_wait 10 decided "$1" "$before"
 		lab_edge_alive "$1" && return
+		sleep 0.1
 		STARTS=$((STARTS + 1))
 	done
 	why "edge $1 does not start again: $(tail -1 "$LAB_DIR/$1/log")"

@@ -211,6 +211,14 @@ static void rebuild_acked(struct proxy *p, struct near_flow *f)
 	near_early_look(p, f); /* the mode in force may be another one now */
 }
 
+/* A packet that was held beyond a gap may not be what comes next (near_absorb_held()). A kill may have come before it
+ * was dropped. was_held: its MSN shows that it was not taken in order. */
+static bool follows(struct proxy *p, const struct near_flow *f, uint32_t slot, bool was_held)
+{
+	return near_in_sequence(f, arena_hdr(p->arena, slot)->opcode) &&
+	       !(was_held && near_held_may_be_rest(p, f, slot));
+}
+
 static void rebuild_run(struct proxy *p, struct near_flow *f)
 {
 	uint32_t slot, msn;
@@ -219,11 +227,16 @@ static void rebuild_run(struct proxy *p, struct near_flow *f)
 	while ((slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_next)) != SLOT_NONE) {
 		const struct slot_hdr *h = arena_hdr(p->arena, slot);
 
+		msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
+		if (!follows(p, f, slot, h->msn != msn)) {
+			near_drop_held(p, f, slot);
+			break;
+		}
+		f->psns_unknown = false; /* a READ in front of it owned one PSN */
 		if ((h->flags & SF_OWN_RESPONSE) && !near_op_begin_held(p, f, slot))
 			break;
 		if (h->flags & SF_OWN_RESPONSE)
 			near_op_resume(near_op_at(f, h->pos));
-		msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
 		if (h->msn != msn && !FAULT(FAULT_HELD_COUNT_KEPT)) /* it was held beyond a gap: its MSN was a guess */
 			arena_amend(p->arena, slot, h->psns, msn);
 		near_in_order(p, f, slot);

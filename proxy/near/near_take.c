@@ -205,8 +205,7 @@ void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot)
 		near_liveness_seen(p, f); /* the responder begins to owe an answer */
 }
 
-/* True if the packet held at pos_next may ask for the rest of the READ before it. */
-static bool held_may_be_rest(struct proxy *p, const struct near_flow *f, uint32_t slot)
+bool near_held_may_be_rest(struct proxy *p, const struct near_flow *f, uint32_t slot)
 {
 	struct roce_pkt pkt;
 
@@ -230,7 +229,7 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 			return;
 		}
 		h = arena_hdr(p->arena, slot);
-		if (held_may_be_rest(p, f, slot)) {
+		if (near_held_may_be_rest(p, f, slot)) {
 			near_drop_held(p, f, slot);
 			break;
 		}

@@ -243,6 +243,460 @@ static void kill__a_first_response_tells_the_pmtu(void **state)
 	at_every_store(state, read_of_unknown_length, hear_of_first, host_gets_three);
 }
 
+/* --- what was held, and cannot follow --- */
+
+/* A host that was wrong for a moment: no MIDDLE may follow an ONLY. */
+static struct core *middle_behind_a_gap(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_in(&c->a, core_req(RC_WRITE_MIDDLE, 2), CORE_PMTU, 0);
+	return c;
+}
+
+static void responder_gets_only(struct core *c)
+{
+	const struct core_pkt *k;
+
+	core_rebuild(&c->a);
+	core_session(c);
+	if (pos_psn(core_near(c)->pos_next) == 1)
+		fill_the_gap(c);
+	core_wait(c, CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 1);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_forget(&c->a);
+	core_send(c, RC_WRITE_ONLY, 2);
+	k = core_expect_aeth(&c->a, 2, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 3);
+}
+
+/* The responder would refuse it, and the queue pair would fail. */
+static void kill__what_cannot_follow_is_not_taken(void **state)
+{
+	at_every_store(state, middle_behind_a_gap, fill_the_gap, responder_gets_only);
+}
+
+/* A READ whose length in PSNs is not known owned one, as the next request shows. */
+static void kill__a_request_behind_a_read_tells_its_length(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_send(c, RC_READ_REQUEST, 1);
+	core_send(c, RC_WRITE_ONLY, 2);
+	assert_false(core_near(c)->psns_unknown);
+	core_rebuild(&c->a);
+	core_session(c);
+	core_in(&c->b, core_answer(RC_READ_RESP_ONLY, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
+	core_wait(c, 10 * CORE_MS);
+	core_forget(&c->a);
+	core_send(c, RC_WRITE_ONLY, 4);
+	core_wait(c, 10 * CORE_MS);
+	core_expect_aeth(&c->a, 3, AETH_NAK_PSN_SEQ);
+}
+
+/* --- an ATOMIC --- */
+
+static struct core *atomic_sent(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_send(c, RC_FETCH_ADD, 1);
+	core_expect(&c->b, RC_FETCH_ADD, 1);
+	core_send(c, RC_WRITE_ONLY, 2);
+	core_expect(&c->b, RC_WRITE_ONLY, 2);
+	return c;
+}
+
+static void hear_of_result(struct core *c)
+{
+	struct roce_pkt h = core_answer(RC_ATOMIC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2);
+	uint8_t l3[LAN_PKT_MAX];
+	struct wan_packet w = {.flow = near_wire_id(c->a.p, core_near(c)),
+	                       .inc = core_near(c)->inc,
+	                       .pos = POS_ORIGIN + 1,
+	                       .kind = WP_RESPONSE,
+	                       .data = l3};
+
+	w.len = w.total = (uint16_t)roce_build(l3, sizeof(l3), &h, NULL, 0);
+	near_on_packet(c->a.p, lane_of(c->a.p, core_near(c)->lane), &w);
+	proxy_tick(c->a.p, c->now_ns);
+	core_collect(&c->a);
+}
+
+/* The host asks until it has its result, and never is the responder asked again. */
+static void result_is_given(struct core *c)
+{
+	const struct core_pkt *k;
+
+	core_rebuild(&c->a);
+	core_session(c);
+	core_in(&c->b, core_answer(RC_ATOMIC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), 0, 0);
+	core_ack(c, 2, AETH_ACK_NO_CREDITS, 3);
+	core_wait(c, 10 * CORE_MS);
+	core_forget(&c->a);
+	core_send(c, RC_FETCH_ADD, 1);
+	core_wait(c, 10 * CORE_MS);
+	k = core_expect(&c->a, RC_ATOMIC_ACK, 1);
+	assert_int_equal(k->h.aeth_msn, 2);
+	core_forget(&c->a);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_send(c, RC_WRITE_ONLY, 3);
+	core_wait(c, CORE_MS);
+	k = core_expect_aeth(&c->a, 3, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 4);
+}
+
+static void kill__a_result_is_given_and_kept(void **state)
+{
+	at_every_store(state, atomic_sent, hear_of_result, result_is_given);
+}
+
+/* --- the last response of a READ --- */
+
+static struct core *read_answered(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 2);
+
+	h.reth_len = 3 * CORE_PMTU;
+	core_in(&c->a, h, 0, 0);
+	core_send(c, RC_WRITE_ONLY, 5);
+	core_forget(&c->b);
+	for (uint32_t i = 0; i < 3; i++)
+		core_in(&c->b, core_answer(three[i], CORE_QPN, 2 + i, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
+	while (core_carry(c, &c->b, &c->a))
+		proxy_tick(c->b.p, c->now_ns);
+	return c;
+}
+
+static void give_three(struct core *c)
+{
+	core_collect(&c->a);
+}
+
+static void host_asks_for_three(struct core *c)
+{
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 2);
+	const struct core_pkt *k;
+
+	core_rebuild(&c->a);
+	core_session(c);
+	core_wait(c, 10 * CORE_MS);
+	core_forget(&c->a);
+	h.reth_len = 3 * CORE_PMTU;
+	core_in(&c->a, h, 0, 0);
+	core_wait(c, CORE_MS);
+	while ((k = core_take(&c->b))) {
+		if (k->h.opcode != RC_READ_REQUEST)
+			continue;
+		for (uint32_t i = 0; i < 3; i++)
+			core_in(&c->b, core_answer(three[i], CORE_QPN, 2 + i, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
+	}
+	core_wait(c, 10 * CORE_MS);
+	for (uint32_t i = 0; i < 3; i++)
+		core_expect(&c->a, three[i], 2 + i);
+	core_forget(&c->a);
+	core_send(c, RC_WRITE_ONLY, 6);
+	core_wait(c, 10 * CORE_MS);
+	k = core_expect_aeth(&c->a, 6, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 4);
+}
+
+static void kill__the_last_response_is_given(void **state)
+{
+	at_every_store(state, read_answered, give_three, host_asks_for_three);
+}
+
+/* --- a READ, and what is held behind it --- */
+
+static struct core *read_of_unknown_length_and_more(void **state)
+{
+	struct core *c = read_of_unknown_length(state);
+
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 4), CORE_PMTU, 0);
+	core_in(&c->a, core_req(RC_FETCH_ADD, 5), 0, 0);
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 6), CORE_PMTU, 0);
+	core_wait(c, CORE_MS);
+	core_forget(&c->a);
+	return c;
+}
+
+static void host_gets_all(struct core *c)
+{
+	const struct core_pkt *k;
+
+	host_gets_three(c);
+	core_forget(&c->a);
+	for (uint32_t psn = pos_psn(core_near(c)->pos_next); psn < 7; psn++)
+		core_send(c, psn == 5 ? RC_FETCH_ADD : RC_WRITE_ONLY, psn);
+	core_expect(&c->b, RC_WRITE_ONLY, 4);
+	core_expect(&c->b, RC_FETCH_ADD, 5);
+	core_expect(&c->b, RC_WRITE_ONLY, 6);
+	core_in(&c->b, core_answer(RC_ATOMIC_ACK, CORE_QPN, 5, AETH_ACK_NO_CREDITS, 4), 0, 0);
+	core_ack(c, 6, AETH_ACK_NO_CREDITS, 5);
+	core_wait(c, 10 * CORE_MS);
+	core_forget(&c->a);
+	core_send(c, RC_WRITE_ONLY, 7);
+	core_wait(c, 10 * CORE_MS);
+	k = core_expect_aeth(&c->a, 7, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 6);
+}
+
+static void kill__what_is_held_behind_a_read_is_counted(void **state)
+{
+	at_every_store(state, read_of_unknown_length_and_more, hear_of_first, host_gets_all);
+}
+
+/* A READ of three fills the gap in front of what is held, and owns the PSN of one packet that is held by error. */
+static struct core *gap_of_a_read(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 3), CORE_PMTU, 0);
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 5), CORE_PMTU, 0);
+	return c;
+}
+
+static void fill_with_read(struct core *c)
+{
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 2);
+
+	h.reth_len = 3 * CORE_PMTU;
+	core_in(&c->a, h, 0, 0);
+}
+
+static void read_is_answered(struct core *c)
+{
+	const struct core_pkt *k;
+
+	core_rebuild(&c->a);
+	core_session(c);
+	if (pos_psn(core_near(c)->pos_next) == 2)
+		fill_with_read(c);
+	if (pos_psn(core_near(c)->pos_next) == 5)
+		core_in(&c->a, core_req(RC_WRITE_ONLY, 5), CORE_PMTU, 0);
+	core_wait(c, CORE_MS);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	core_expect(&c->b, RC_WRITE_ONLY, 5);
+	assert_int_equal(core_pending(&c->b), 0);
+	for (uint32_t i = 0; i < 3; i++)
+		core_in(&c->b, core_answer(three[i], CORE_QPN, 2 + i, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
+	core_wait(c, 10 * CORE_MS);
+	for (uint32_t i = 0; i < 3; i++)
+		core_expect(&c->a, three[i], 2 + i);
+	core_forget(&c->a);
+	core_send(c, RC_WRITE_ONLY, 6);
+	core_wait(c, 10 * CORE_MS);
+	k = core_expect_aeth(&c->a, 6, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 4);
+}
+
+static void kill__a_read_owns_its_psns(void **state)
+{
+	at_every_store(state, gap_of_a_read, fill_with_read, read_is_answered);
+}
+
+/* --- a report --- */
+
+static void hear_of_delivery(struct core *c)
+{
+	struct wan_flow_report r = {.flow = near_wire_id(c->a.p, core_near(c)),
+	                            .inc = core_near(c)->inc,
+	                            .received = POS_ORIGIN + 5,
+	                            .delivered = POS_ORIGIN + 5,
+	                            .credit = POS_ORIGIN + 100};
+
+	near_on_report(c->a.p, lane_of(c->a.p, core_near(c)->lane), &r);
+	core_collect(&c->a);
+}
+
+static void nothing_acked_is_gone(struct core *c)
+{
+	const struct core_pkt *k;
+
+	core_rebuild(&c->a);
+	assert_int_equal(pos_psn(core_near(c)->pos_next), 5);
+	core_know_epochs(c);
+	core_ack(c, 4, AETH_ACK_NO_CREDITS, 5);
+	core_wait(c, 10 * CORE_MS);
+	core_forget(&c->a);
+	core_send(c, RC_WRITE_ONLY, 5);
+	core_ack(c, 5, AETH_ACK_NO_CREDITS, 6);
+	core_wait(c, 10 * CORE_MS);
+	k = core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 6);
+}
+
+static void kill__a_report_settles_what_is_stored(void **state)
+{
+	at_every_store(state, four_acked, hear_of_delivery, nothing_acked_is_gone);
+}
+
+static struct core *four_sent_in(void **state, enum ack_mode mode)
+{
+	struct core *c = core_given_pair(state, mode);
+
+	core_know_epochs(c);
+	core_send_run(c, 1, 4);
+	return c;
+}
+
+static struct core *four_sent_far(void **state)
+{
+	return four_sent_in(state, ACK_MODE_FAR);
+}
+
+static struct core *four_sent_host(void **state)
+{
+	return four_sent_in(state, ACK_MODE_HOST);
+}
+
+static void kill__a_report_settles_in_mode_far(void **state)
+{
+	at_every_store(state, four_sent_far, hear_of_delivery, nothing_acked_is_gone);
+}
+
+static void kill__a_report_settles_in_mode_host(void **state)
+{
+	at_every_store(state, four_sent_host, hear_of_delivery, nothing_acked_is_gone);
+}
+
+/* --- the base moves down --- */
+
+static struct core *overtaken(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 5), CORE_PMTU, 0);
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 6), CORE_PMTU, 0);
+	return c;
+}
+
+static void first_comes_late(struct core *c)
+{
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 4), CORE_PMTU, 0);
+}
+
+static void begins_at_the_lowest(struct core *c)
+{
+	const struct core_pkt *k;
+
+	core_rebuild(&c->a);
+	for (uint32_t psn = 4; psn < 7; psn++)
+		core_in(&c->a, core_req(RC_WRITE_ONLY, psn), CORE_PMTU, 0);
+	core_session(c);
+	core_wait(c, 10 * CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 4);
+	core_ack(c, 4, AETH_ACK_NO_CREDITS, 1);
+	core_expect(&c->b, RC_WRITE_ONLY, 5);
+	core_expect(&c->b, RC_WRITE_ONLY, 6);
+	core_ack(c, 6, AETH_ACK_NO_CREDITS, 3);
+	core_wait(c, 10 * CORE_MS);
+	core_forget(&c->a);
+	core_send(c, RC_WRITE_ONLY, 7);
+	k = core_expect_aeth(&c->a, 7, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 4);
+}
+
+static void kill__a_base_that_moved_down_is_stored(void **state)
+{
+	at_every_store(state, overtaken, first_comes_late, begins_at_the_lowest);
+}
+
+/* --- another incarnation --- */
+
+static struct core *reset_suspected(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_deliver(c, 1, 4);
+	c->salt = 1;
+	core_send(c, RC_WRITE_ONLY, 3);
+	core_wait(c, 4 * CORE_MS);
+	core_forget(&c->a);
+	return c;
+}
+
+static void reset_is_certain(struct core *c)
+{
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 3), CORE_PMTU, 0);
+}
+
+static void new_life_goes_on(struct core *c)
+{
+	const struct core_pkt *k;
+
+	core_rebuild(&c->a);
+	core_session(c);
+	for (uint32_t i = 0; i < 4; i++) {
+		core_wait(c, 4 * CORE_MS);
+		core_send(c, RC_WRITE_ONLY, 3);
+	}
+	core_forget(&c->a);
+	core_expect(&c->b, RC_WRITE_ONLY, 3);
+	core_ack(c, 3, AETH_ACK_NO_CREDITS, 1);
+	core_wait(c, 10 * CORE_MS);
+	core_forget(&c->a);
+	core_send(c, RC_WRITE_ONLY, 4);
+	k = core_expect_aeth(&c->a, 4, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 2);
+}
+
+static void kill__a_new_life_replaces_the_old_one(void **state)
+{
+	at_every_store(state, reset_suspected, reset_is_certain, new_life_goes_on);
+}
+
+/* The first PSN again, with the same bytes: a repetition, or a new incarnation. */
+static struct core *delivered(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_deliver(c, 1, 4);
+	c->now_ns += 5000 * CORE_MS;
+	core_wait(c, CORE_MS);
+	core_forget(&c->a);
+	return c;
+}
+
+static void repeat_third(struct core *c)
+{
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 3), CORE_PMTU, 0);
+}
+
+static void doubt_is_resolved(struct core *c)
+{
+	const struct core_pkt *k;
+
+	core_rebuild(&c->a);
+	core_session(c);
+	core_wait(c, 4 * CORE_MS);
+	core_send(c, RC_WRITE_ONLY, 3);
+	core_wait(c, 4 * CORE_MS);
+	if (core_pending(&c->b)) {
+		core_expect(&c->b, RC_WRITE_ONLY, 3);
+		core_forget(&c->a);
+		core_ack(c, 4, AETH_ACK_NO_CREDITS, 5);
+		core_wait(c, 4 * CORE_MS);
+		core_send(c, RC_WRITE_ONLY, 3);
+		core_send(c, RC_WRITE_ONLY, 4);
+		core_wait(c, 4 * CORE_MS);
+		core_ack(c, 4, AETH_ACK_NO_CREDITS, 5);
+	}
+	core_wait(c, 10 * CORE_MS);
+	core_forget(&c->a);
+	core_send(c, RC_WRITE_ONLY, 5);
+	core_ack(c, 5, AETH_ACK_NO_CREDITS, 6);
+	k = core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 6);
+}
+
+static void kill__a_doubt_is_stored_whole(void **state)
+{
+	at_every_store(state, delivered, repeat_third, doubt_is_resolved);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -252,6 +706,18 @@ int main(void)
 	    CORE_TEST(kill__a_failed_far_flow_leaves_no_slots),
 	    CORE_TEST(kill__what_was_held_is_counted_anew),
 	    CORE_TEST(kill__a_first_response_tells_the_pmtu),
+	    CORE_TEST(kill__what_cannot_follow_is_not_taken),
+	    CORE_TEST(kill__a_request_behind_a_read_tells_its_length),
+	    CORE_TEST(kill__a_result_is_given_and_kept),
+	    CORE_TEST(kill__the_last_response_is_given),
+	    CORE_TEST(kill__what_is_held_behind_a_read_is_counted),
+	    CORE_TEST(kill__a_read_owns_its_psns),
+	    CORE_TEST(kill__a_report_settles_what_is_stored),
+	    CORE_TEST(kill__a_report_settles_in_mode_far),
+	    CORE_TEST(kill__a_report_settles_in_mode_host),
+	    CORE_TEST(kill__a_base_that_moved_down_is_stored),
+	    CORE_TEST(kill__a_new_life_replaces_the_old_one),
+	    CORE_TEST(kill__a_doubt_is_stored_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -219,14 +219,14 @@ static void forget(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
 	uint32_t slot = op->opcode == RC_READ_REQUEST ? SLOT_NONE : near_resp_find(p, f, op->pos);
 
-	if (slot != SLOT_NONE)
-		near_resp_drop(p, f, slot);
 	near_again_end(f, op);
 	f->ops_done -= op->done_ns != 0;
 	f->repeats -= op->done_ns && op->due;
 	f->nops--;
 	near_reserve_end(p, f, op);
-	near_op_free(p, f, op);
+	near_op_free(p, f, op); /* first the request: a rebuild takes one that it finds as answered */
+	if (slot != SLOT_NONE)
+		near_resp_drop(p, f, slot);
 }
 
 static void forget_all(struct proxy *p, struct near_flow *f)

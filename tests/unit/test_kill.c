@@ -352,6 +352,44 @@ static void kill__a_result_is_given_and_kept(void **state)
 	at_every_store(state, atomic_sent, hear_of_result, result_is_given);
 }
 
+static struct core *atomic_long_ago(void **state)
+{
+	struct core *c = atomic_sent(state);
+
+	core_in(&c->b, core_answer(RC_ATOMIC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), 0, 0);
+	core_ack(c, 2, AETH_ACK_NO_CREDITS, 3);
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_near(c)->ops_done, 1);
+	core_forget(&c->a);
+	c->now_ns += 11000 * CORE_MS;
+	return c;
+}
+
+static void forget_result(struct core *c)
+{
+	c->a.p->now_ns = c->now_ns;
+	near_ops_retire(c->a.p, core_near(c), false);
+}
+
+static void result_or_doubt(struct core *c)
+{
+	core_rebuild(&c->a);
+	core_session(c);
+	core_long_life(c);
+	core_send(c, RC_FETCH_ADD, 1);
+	core_wait(c, 10 * CORE_MS);
+	if (core_pending(&c->b))
+		core_expect(&c->b, RC_FETCH_ADD, 1); /* the responder has the result, and executes nothing */
+	else
+		core_expect(&c->a, RC_ATOMIC_ACK, 1);
+}
+
+/* An ATOMIC that counts as answered, and whose result is gone, would never be answered again. */
+static void kill__a_result_goes_with_its_request(void **state)
+{
+	at_every_store(state, atomic_long_ago, forget_result, result_or_doubt);
+}
+
 /* --- the last response of a READ --- */
 
 static struct core *read_answered(void **state)
@@ -709,6 +747,7 @@ int main(void)
 	    CORE_TEST(kill__what_cannot_follow_is_not_taken),
 	    CORE_TEST(kill__a_request_behind_a_read_tells_its_length),
 	    CORE_TEST(kill__a_result_is_given_and_kept),
+	    CORE_TEST(kill__a_result_goes_with_its_request),
 	    CORE_TEST(kill__the_last_response_is_given),
 	    CORE_TEST(kill__what_is_held_behind_a_read_is_counted),
 	    CORE_TEST(kill__a_read_owns_its_psns),

@@ -735,6 +735,200 @@ static void kill__a_doubt_is_stored_whole(void **state)
 	at_every_store(state, delivered, repeat_third, doubt_is_resolved);
 }
 
+/* Four requests are ACKed early and not delivered; the host has reset its queue pair since. */
+static struct core *acked_and_reset(void **state)
+{
+	struct core *c = four_acked(state);
+
+	c->now_ns += 300 * CORE_MS;
+	c->salt = 1;
+	core_send(c, RC_WRITE_ONLY, 0);
+	core_wait(c, 4 * CORE_MS);
+	core_know_epochs(c);
+	return c;
+}
+
+static void first_again(struct core *c)
+{
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 0), CORE_PMTU, 0);
+}
+
+static void old_life_is_delivered_first(struct core *c)
+{
+	const struct core_pkt *k;
+
+	core_rebuild(&c->a);
+	core_know_epochs(c);
+	core_forget(&c->b);
+	for (int i = 0; i < 4; i++) {
+		core_send(c, RC_WRITE_ONLY, 0);
+		core_wait(c, 4 * CORE_MS);
+	}
+	while ((k = core_take(&c->b)))
+		assert_int_not_equal(k->h.psn, 0);
+	core_ack(c, 4, AETH_ACK_NO_CREDITS, 5);
+	for (int i = 0; i < 4; i++) {
+		core_wait(c, 4 * CORE_MS);
+		core_send(c, RC_WRITE_ONLY, 0);
+	}
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+}
+
+static void kill__an_old_life_is_delivered_first(void **state)
+{
+	at_every_store(state, acked_and_reset, first_again, old_life_is_delivered_first);
+}
+
+static struct core *old_life_drains(void **state)
+{
+	struct core *c = acked_and_reset(state);
+
+	first_again(c);
+	assert_non_null(core_near(c)->older);
+	return c;
+}
+
+static void hear_of_old_delivery(struct core *c)
+{
+	struct near_flow *old = core_near(c)->older;
+	struct wan_flow_report r = {.flow = near_wire_id(c->a.p, old),
+	                            .inc = old->inc,
+	                            .received = POS_ORIGIN + 5,
+	                            .delivered = POS_ORIGIN + 5,
+	                            .credit = POS_ORIGIN + 100};
+
+	near_on_report(c->a.p, lane_of(c->a.p, old->lane), &r);
+}
+
+static void new_life_crosses(struct core *c)
+{
+	core_rebuild(&c->a);
+	core_forget(&c->b);
+	core_in(&c->b, core_answer(RC_ACK, CORE_QPN, 4, AETH_ACK_NO_CREDITS, 5), 0, 0);
+	core_know_epochs(c);
+	for (int i = 0; i < 4; i++) {
+		core_wait(c, 4 * CORE_MS);
+		core_send(c, RC_WRITE_ONLY, 0);
+	}
+	core_expect(&c->b, RC_WRITE_ONLY, 0);
+	assert_null(core_near(c)->older);
+}
+
+/* The older incarnation is closed: its place is empty, or it is still there and drains. */
+static void kill__an_old_life_ends_when_delivered(void **state)
+{
+	at_every_store(state, old_life_drains, hear_of_old_delivery, new_life_crosses);
+}
+
+/* --- a base that the responder tells --- */
+
+static struct core *begun_too_high(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	core_send(c, RC_WRITE_ONLY, 5);
+	core_send(c, RC_WRITE_ONLY, 6);
+	return c;
+}
+
+/* The responder waits for PSN 4. */
+static void hear_of_lower_base(struct core *c)
+{
+	const struct near_flow *f = core_near(c);
+	struct roce_pkt ack = core_answer(RC_ACK, CORE_QPN, 3, AETH_ACK_NO_CREDITS, 41);
+	uint8_t template[TEMPLATE_MAX];
+	struct wan_flow_pair r = {.flow = near_wire_id(c->a.p, f),
+	                          .inc = f->inc,
+	                          .requester_qpn = CORE_QPN,
+	                          .pos_base = POS_ORIGIN + 4,
+	                          .at_pos = POS_ORIGIN + 4,
+	                          .msn = 41,
+	                          .template = template,
+	                          .template_len = (uint16_t)roce_build(template, TEMPLATE_MAX, &ack, NULL, 0)};
+
+	if (f->pairing == PAIR_LEARNING)
+		near_on_pair(c->a.p, &r);
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 4), CORE_PMTU, 0);
+	core_collect(&c->a);
+}
+
+static void counted_from_lower_base(struct core *c)
+{
+	const struct core_pkt *k;
+
+	core_rebuild(&c->a);
+	hear_of_lower_base(c);
+	core_forget(&c->a);
+	for (uint32_t psn = 4; psn < 7; psn++)
+		core_in(&c->a, core_req(RC_WRITE_ONLY, psn), CORE_PMTU, 0);
+	core_in(&c->a, core_req(RC_WRITE_ONLY, 7), CORE_PMTU, 0);
+	core_collect(&c->a);
+	while ((k = core_take(&c->a)) && k->h.psn != 7)
+		;
+	assert_non_null(k);
+	assert_int_equal(k->h.aeth_syndrome, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 45);
+}
+
+static void kill__a_lower_base_has_its_count(void **state)
+{
+	at_every_store(state, begun_too_high, hear_of_lower_base, counted_from_lower_base);
+}
+
+/* --- connection management --- */
+
+static struct core *cm_replied(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	struct core_cm req = {.type = 0x10, .local_id = 5, .qpn = 0x21, .psn = 50, .rnr_retry = 7};
+	struct core_cm rep = {
+	    .type = 0x13, .local_id = 6, .remote_id = 5, .qpn = CORE_QPN, .psn = 200, .rnr_retry = 7};
+
+	core_deliver(c, 1, 4);
+	core_cm_in(&c->a, &req);
+	core_pump(c);
+	core_cm_in(&c->b, &rep);
+	while (core_carry(c, &c->b, &c->a))
+		proxy_tick(c->b.p, c->now_ns);
+	return c;
+}
+
+static void cm_is_ready(struct core *c)
+{
+	core_collect(&c->a);
+	core_cm_in(&c->a, &(struct core_cm){.type = 0x14, .local_id = 5, .remote_id = 6});
+}
+
+static void connection_begins(struct core *c)
+{
+	const struct core_pkt *k;
+
+	core_rebuild(&c->a);
+	core_know_epochs(c);
+	core_cm_in(&c->a, &(struct core_cm){.type = 0x14, .local_id = 5, .remote_id = 6});
+	core_wait(c, CORE_MS);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	c->salt = 1;
+	for (int i = 0; i < 4; i++) {
+		core_send(c, RC_WRITE_ONLY, 200);
+		core_wait(c, 4 * CORE_MS);
+	}
+	core_expect(&c->b, RC_WRITE_ONLY, 200);
+	core_in(&c->b, core_answer(RC_ACK, 0x21, 200, AETH_ACK_NO_CREDITS, 1), 0, 0);
+	core_wait(c, 4 * CORE_MS);
+	core_forget(&c->a);
+	core_send(c, RC_WRITE_ONLY, 201);
+	k = core_expect_aeth(&c->a, 201, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 2);
+	assert_int_equal(k->h.dest_qpn, 0x21);
+}
+
+static void kill__a_new_connection_begins(void **state)
+{
+	at_every_store(state, cm_replied, cm_is_ready, connection_begins);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -757,6 +951,10 @@ int main(void)
 	    CORE_TEST(kill__a_base_that_moved_down_is_stored),
 	    CORE_TEST(kill__a_new_life_replaces_the_old_one),
 	    CORE_TEST(kill__a_doubt_is_stored_whole),
+	    CORE_TEST(kill__an_old_life_is_delivered_first),
+	    CORE_TEST(kill__an_old_life_ends_when_delivered),
+	    CORE_TEST(kill__a_lower_base_has_its_count),
+	    CORE_TEST(kill__a_new_connection_begins),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

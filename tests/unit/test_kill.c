@@ -929,6 +929,106 @@ static void kill__a_new_connection_begins(void **state)
 	at_every_store(state, cm_replied, cm_is_ready, connection_begins);
 }
 
+/* A READ of three packets at PSN 2, or the rest of it from `psn` on. */
+static void read_from(struct core *c, uint32_t psn)
+{
+	struct roce_pkt h = core_req(RC_READ_REQUEST, psn);
+
+	h.reth_va = 0x9000 + (psn - 2) * CORE_PMTU;
+	h.reth_len = (5 - psn) * CORE_PMTU;
+	core_in(&c->a, h, 0, 0);
+}
+
+/* Behind a READ whose length is not known a READ is held. */
+static struct core *rest_behind_a_gap(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_send(c, RC_READ_REQUEST, 1);
+	read_from(c, 3);
+	assert_int_equal(core_near(c)->ooo_pkts, 1);
+	return c;
+}
+
+static void fill_with_whole(struct core *c)
+{
+	read_from(c, 2);
+}
+
+static void host_gets_whole(struct core *c)
+{
+	core_rebuild(&c->a);
+	core_session(c);
+	if (pos_psn(core_near(c)->pos_next) == 2)
+		read_from(c, 2);
+	core_wait(c, CORE_MS);
+	core_forget(&c->a);
+	core_in(&c->b, core_answer(RC_READ_RESP_ONLY, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
+	core_wait(c, 10 * CORE_MS);
+	core_expect(&c->a, RC_READ_RESP_ONLY, 1);
+	core_forget(&c->a);
+	for (uint32_t i = 0; i < 3; i++)
+		core_in(&c->b, core_answer(three[i], CORE_QPN, 2 + i, AETH_ACK_NO_CREDITS, 3), CORE_PMTU, 0);
+	core_wait(c, 10 * CORE_MS);
+	for (uint32_t i = 0; i < 3; i++)
+		core_expect(&c->a, three[i], 2 + i);
+}
+
+/* It asks for the rest of the READ that fills the gap, whose first response would be given as all of it. */
+static void kill__the_rest_of_a_read_is_no_other_read(void **state)
+{
+	at_every_store(state, rest_behind_a_gap, fill_with_whole, host_gets_whole);
+}
+
+/* --- a refusal behind a READ --- */
+
+static struct core *refused_behind_read(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 2);
+
+	h.reth_len = 3 * CORE_PMTU;
+	core_in(&c->a, h, 0, 0);
+	core_send(c, RC_WRITE_ONLY, 5);
+	core_send(c, RC_WRITE_ONLY, 6);
+	for (uint32_t i = 0; i < 3; i++)
+		core_in(&c->b, core_answer(three[i], CORE_QPN, 2 + i, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
+	core_in(&c->b, core_answer(RC_ACK, CORE_QPN, 5, AETH_NAK_REM_ACCESS, 2), 0, 0);
+	core_forget(&c->a);
+	while (core_carry(c, &c->b, &c->a))
+		proxy_tick(c->b.p, c->now_ns);
+	return c;
+}
+
+static void host_gets_nak(struct core *c)
+{
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 2);
+	const struct core_pkt *k;
+	bool nak = false;
+
+	core_rebuild(&c->a);
+	core_know_epochs(c);
+	core_wait(c, 10 * CORE_MS);
+	h.reth_len = 3 * CORE_PMTU;
+	core_in(&c->a, h, 0, 0);
+	core_wait(c, 100 * CORE_MS);
+	for (uint32_t psn = 5; psn < 7; psn++)
+		core_send(c, RC_WRITE_ONLY, psn);
+	core_wait(c, 10 * CORE_MS);
+	while ((k = core_take(&c->a))) {
+		if (k->h.opcode != RC_ACK)
+			continue;
+		assert_true(k->h.aeth_syndrome != AETH_ACK_NO_CREDITS || k->h.psn < 5);
+		nak |= k->h.aeth_syndrome == AETH_NAK_REM_ACCESS;
+	}
+	assert_true(nak);
+}
+
+static void kill__a_refusal_behind_a_read_is_told(void **state)
+{
+	at_every_store(state, refused_behind_read, give_three, host_gets_nak);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -955,6 +1055,8 @@ int main(void)
 	    CORE_TEST(kill__an_old_life_ends_when_delivered),
 	    CORE_TEST(kill__a_lower_base_has_its_count),
 	    CORE_TEST(kill__a_new_connection_begins),
+	    CORE_TEST(kill__the_rest_of_a_read_is_no_other_read),
+	    CORE_TEST(kill__a_refusal_behind_a_read_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

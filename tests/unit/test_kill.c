@@ -390,6 +390,13 @@ static void kill__a_result_goes_with_its_request(void **state)
 	at_every_store(state, atomic_long_ago, forget_result, result_or_doubt);
 }
 
+/* --- the responses of a READ --- */
+
+static void give_three(struct core *c)
+{
+	core_collect(&c->a);
+}
+
 /* --- a READ, and what is held behind it --- */
 
 static struct core *read_of_unknown_length_and_more(void **state)

@@ -23,9 +23,11 @@
 void near_resp_tells(struct proxy *p, struct near_flow *f, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct roce_pkt pkt;
 
-	if (f->pmtu == 0 && (h->opcode == RC_READ_RESP_FIRST || h->opcode == RC_READ_RESP_MIDDLE))
-		near_learn_pmtu(p, f, (uint16_t)(h->len - h->hdr_len - ROCE_ICRC_LEN)); /* neither is padded */
+	if (f->pmtu == 0 && (h->opcode == RC_READ_RESP_FIRST || h->opcode == RC_READ_RESP_MIDDLE) &&
+	    roce_parse(arena_data(p->arena, slot), h->len, &pkt) == DROP_NONE)
+		near_learn_pmtu(p, f, pkt.payload_len);
 	if (f->psns_unknown && h->opcode == RC_READ_RESP_ONLY && h->pos + 1 == f->pos_next)
 		near_set_psns(p, f, 1);
 }

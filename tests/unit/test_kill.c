@@ -211,10 +211,10 @@ static struct core *read_of_unknown_length(void **state)
 
 static const uint8_t three[] = {RC_READ_RESP_FIRST, RC_READ_RESP_MIDDLE, RC_READ_RESP_LAST};
 
-/* The near edge takes the first response, which tells the PMTU. */
-static void hear_of_first(struct core *c)
+/* The near edge takes the response of PSN 1 and MSN 2 from the WAN. */
+static void hear_of_response(struct core *c, uint8_t opcode, const uint8_t *payload, uint16_t len)
 {
-	struct roce_pkt h = core_answer(RC_READ_RESP_FIRST, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2);
+	struct roce_pkt h = core_answer(opcode, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2);
 	uint8_t l3[LAN_PKT_MAX];
 	struct wan_packet w = {.flow = near_wire_id(c->a.p, core_near(c)),
 	                       .inc = core_near(c)->inc,
@@ -222,8 +222,14 @@ static void hear_of_first(struct core *c)
 	                       .kind = WP_RESPONSE,
 	                       .data = l3};
 
-	w.len = w.total = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 1), CORE_PMTU);
+	w.len = w.total = (uint16_t)roce_build(l3, sizeof(l3), &h, payload, len);
 	near_on_packet(c->a.p, lane_of(c->a.p, core_near(c)->lane), &w);
+}
+
+/* The first response tells the PMTU. */
+static void hear_of_first(struct core *c)
+{
+	hear_of_response(c, RC_READ_RESP_FIRST, core_payload(0, 1), CORE_PMTU);
 }
 
 static void host_gets_three(struct core *c)
@@ -310,16 +316,7 @@ static struct core *atomic_sent(void **state)
 
 static void hear_of_result(struct core *c)
 {
-	struct roce_pkt h = core_answer(RC_ATOMIC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2);
-	uint8_t l3[LAN_PKT_MAX];
-	struct wan_packet w = {.flow = near_wire_id(c->a.p, core_near(c)),
-	                       .inc = core_near(c)->inc,
-	                       .pos = POS_ORIGIN + 1,
-	                       .kind = WP_RESPONSE,
-	                       .data = l3};
-
-	w.len = w.total = (uint16_t)roce_build(l3, sizeof(l3), &h, NULL, 0);
-	near_on_packet(c->a.p, lane_of(c->a.p, core_near(c)->lane), &w);
+	hear_of_response(c, RC_ATOMIC_ACK, NULL, 0);
 	proxy_tick(c->a.p, c->now_ns);
 	core_collect(&c->a);
 }
@@ -390,7 +387,7 @@ static void kill__a_result_goes_with_its_request(void **state)
 	at_every_store(state, atomic_long_ago, forget_result, result_or_doubt);
 }
 
-/* --- the responses of a READ --- */
+/* --- responses are given --- */
 
 static void give_three(struct core *c)
 {

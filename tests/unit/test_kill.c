@@ -23,18 +23,21 @@ static bool kill_at(struct core *c, uint32_t n, void (*call)(struct core *c))
 	return false;
 }
 
-/* `then` finds the core as the kill has left it. */
+/* `then` finds the core as the kill has left it; at last as the whole call has. */
 static void at_every_store(void **state, struct core *(*given)(void **state), void (*call)(struct core *c),
                            void (*then)(struct core *c))
 {
 	struct core *c;
 	uint32_t n = 0;
+	bool in_it;
 
-	while (c = given(state), kill_at(c, ++n, call)) {
+	do {
+		c = given(state);
+		in_it = kill_at(c, ++n, call);
 		then(c);
 		core_done(state);
 		*state = NULL;
-	}
+	} while (in_it);
 	assert_true(n > 1);
 }
 
@@ -387,11 +390,69 @@ static void kill__a_result_goes_with_its_request(void **state)
 	at_every_store(state, atomic_long_ago, forget_result, result_or_doubt);
 }
 
-/* --- responses are given --- */
+/* --- the last response of a READ --- */
+
+static struct core *read_answered(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 2);
+
+	h.reth_len = 3 * CORE_PMTU;
+	core_in(&c->a, h, 0, 0);
+	core_send(c, RC_WRITE_ONLY, 5);
+	core_forget(&c->b);
+	for (uint32_t i = 0; i < 3; i++)
+		core_in(&c->b, core_answer(three[i], CORE_QPN, 2 + i, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
+	while (core_carry(c, &c->b, &c->a))
+		proxy_tick(c->b.p, c->now_ns);
+	return c;
+}
 
 static void give_three(struct core *c)
 {
 	core_collect(&c->a);
+}
+
+static void host_asks(struct core *c)
+{
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 2);
+
+	h.reth_len = 3 * CORE_PMTU;
+	core_forget(&c->a);
+	core_in(&c->a, h, 0, 0);
+	core_wait(c, CORE_MS);
+}
+
+/* A host whose response must be read again gets an RNR NAK first. */
+static void host_asks_for_three(struct core *c)
+{
+	const struct core_pkt *k;
+
+	core_rebuild(&c->a);
+	core_session(c);
+	core_wait(c, 10 * CORE_MS);
+	host_asks(c);
+	while ((k = core_take(&c->b))) {
+		if (k->h.opcode != RC_READ_REQUEST)
+			continue;
+		for (uint32_t i = 0; i < 3; i++)
+			core_in(&c->b, core_answer(three[i], CORE_QPN, 2 + i, AETH_ACK_NO_CREDITS, 2), CORE_PMTU, 0);
+	}
+	core_wait(c, 10 * CORE_MS);
+	if (core_pending(&c->a) > 3)
+		assert_int_equal(core_expect(&c->a, RC_ACK, 2)->h.aeth_syndrome & ~31, AETH_RNR_NAK);
+	for (uint32_t i = 0; i < 3; i++)
+		core_expect(&c->a, three[i], 2 + i);
+	core_forget(&c->a);
+	core_send(c, RC_WRITE_ONLY, 6);
+	core_wait(c, 10 * CORE_MS);
+	k = core_expect_aeth(&c->a, 6, AETH_ACK_NO_CREDITS);
+	assert_int_equal(k->h.aeth_msn, 4);
+}
+
+static void kill__the_last_response_is_given(void **state)
+{
+	at_every_store(state, read_answered, give_three, host_asks_for_three);
 }
 
 /* --- a READ, and what is held behind it --- */
@@ -990,6 +1051,7 @@ int main(void)
 	    CORE_TEST(kill__a_request_behind_a_read_tells_its_length),
 	    CORE_TEST(kill__a_result_is_given_and_kept),
 	    CORE_TEST(kill__a_result_goes_with_its_request),
+	    CORE_TEST(kill__the_last_response_is_given),
 	    CORE_TEST(kill__what_is_held_behind_a_read_is_counted),
 	    CORE_TEST(kill__a_read_owns_its_psns),
 	    CORE_TEST(kill__a_report_settles_what_is_stored),

@@ -116,20 +116,39 @@ static struct site sites[2];
 static struct link_snapshot snap;
 static char *text;
 
-static void scrape(void)
+static void take(struct evbuffer *out)
 {
-	struct gathered links[2] = {{&sites[0], &snap}, {&sites[1], NULL}};
-	struct evbuffer *out = evbuffer_new();
-	size_t len;
+	size_t len = evbuffer_get_length(out);
 
-	assert_non_null(out);
-	metrics_write(out, links, 2);
-	len = evbuffer_get_length(out);
 	free(text);
 	text = calloc(1, len + 1);
 	assert_non_null(text);
 	evbuffer_remove(out, text, len);
 	evbuffer_free(out);
+}
+
+static void scrape(void)
+{
+	struct gathered links[2] = {{&sites[0], &snap}, {&sites[1], NULL}};
+	struct evbuffer *out = evbuffer_new();
+
+	assert_non_null(out);
+	metrics_write(out, links, 2);
+	take(out);
+}
+
+/* With what is of no link. */
+static void scrape_all(void)
+{
+	static const struct sites files;
+	struct gathered links[2] = {{&sites[0], &snap}, {&sites[1], NULL}};
+	struct evbuffer *out = evbuffer_new();
+
+	assert_non_null(out);
+	metrics_write(out, links, 2);
+	metrics_write_strays(out, NULL, 0);
+	metrics_write_files(out, &files);
+	take(out);
 }
 
 static int setup(void **state)
@@ -267,7 +286,6 @@ static void metrics_write__a_link_that_does_not_run(void **state)
 	assert_null(strstr(text, "longreach_acks_tx_total{link=\"kushiro\""));
 }
 
-/* The other edge's name goes into a label: it can neither end it nor begin a line of its own. */
 static void metrics_write__stray_buffers(void **state)
 {
 	const struct arena_stray strays[] = {{.kind = STRAY_SET_ASIDE}, {.kind = STRAY_UNCLAIMED}, {.kind = STRAY_SET_ASIDE}};
@@ -286,15 +304,9 @@ static void metrics_write__stray_buffers(void **state)
 static void files(const struct sites *s, const char *refused, const char *closed)
 {
 	struct evbuffer *out = evbuffer_new();
-	size_t len;
 
 	metrics_write_files(out, s);
-	len = evbuffer_get_length(out);
-	free(text);
-	text = calloc(1, len + 1);
-	assert_non_null(text);
-	evbuffer_remove(out, text, len);
-	evbuffer_free(out);
+	take(out);
 	says(refused);
 	says(closed);
 }
@@ -340,6 +352,7 @@ static void metrics_write__latency(void **state)
 	says("longreach_latency_seconds_count{link=\"wakkanai\",stage=\"acked\"} 0");
 }
 
+/* The other edge's name goes into a label: it can neither end it nor begin a line of its own. */
 static void metrics_write__hostile_name(void **state)
 {
 	(void)state;
@@ -529,9 +542,6 @@ static bool next_metric(const char **at, char name[96])
 	return false;
 }
 
-/* Of the edge as a whole; the scrape has those of its links. */
-#define OF_NO_LINK "longreach_stray_buffers"
-
 /* The scrape has a sample of that name. */
 static bool is_served(const char *name)
 {
@@ -583,7 +593,7 @@ static unsigned all_served(const char *page, const char *file, unsigned *labels)
 
 	*labels = 0;
 	for (const char *at = plain; next_metric(&at, name); n++) {
-		if (!is_served(name) && strcmp(name, OF_NO_LINK) != 0)
+		if (!is_served(name))
 			fail_msg("%s asks for %s, which is in no scrape", file, name);
 		if (*at == '{')
 			*labels += all_labels_served(at + 1, file);
@@ -602,7 +612,7 @@ static void dashboard__asks_for_what_is_served(void **state)
 	(void)state;
 	sites[0].config.npaths = snap.npaths = 1;
 	bursts.port[bursts.nports].bytes[3] = 1; /* series of a priority begin with its first frame */
-	scrape();
+	scrape_all();
 	assert_true(all_served(board, "the dashboard", &labels) > 60);
 	assert_true(labels >= 4);
 	assert_true(all_served(rules, "an alert rule", &labels) > 20);

@@ -281,7 +281,7 @@ sim: $(O)/lrsim
 
 # and the unit tests that need this build
 SIM_CORE := $(patsubst %.c,$(O)/sim-build/%.o,$(PROXY_SRC) tests/sim/steps.c)
-$(O)/unit/test_bounds $(O)/unit/test_kill: $(O)/unit/%: $(O)/sim-build/tests/unit/%.o $(SIM_CORE)
+$(O)/unit/test_bounds $(O)/unit/test_kill $(O)/unit/test_kill_far: $(O)/unit/%: $(O)/sim-build/tests/unit/%.o $(SIM_CORE)
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lcmocka -lm
 

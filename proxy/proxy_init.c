@@ -18,6 +18,7 @@
 #include "proxy/carry/raw.h"
 #include "proxy/relay/relay.h"
 #include "proxy/shard/flow_history.h"
+#include "proxy/wan/share.h"
 #include "proxy/wan/wan_fec.h"
 #include "proxy/wan/wan_lane.h"
 
@@ -372,6 +373,8 @@ static void adopt_slots(struct proxy *p)
 			p->near[h->flow].ooo_pkts++;
 			p->near[h->flow].pos_held = max_u64(p->near[h->flow].pos_held, h->pos + h->psns);
 		} else if (h->kind == SLOT_REQ_FAR) {
+			if (!p->far[h->flow].held_bytes)
+				share_begin(p, &p->far[h->flow].share);
 			p->far[h->flow].held_bytes += bytes;
 			p->far[h->flow].pos_rx_max = max_u64(p->far[h->flow].pos_rx_max, h->pos + 1);
 			dlist_append(&p->far[h->flow].slots, &arena_meta(p->arena, slot)->node);

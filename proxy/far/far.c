@@ -152,7 +152,8 @@ void far_cm_open(struct proxy *p, const struct near_cm_info *ci)
 
 	while ((f = far_by_dest(p, &ci->src, &ci->dst, ci->dest_qpn, &i))) {
 		f->replaced_by = ci->tag;
-		far_look_replaced(p, f, false);
+		if (!far_look_replaced(p, f, false) && f->open)
+			far_store(p, f);
 	}
 }
 

@@ -188,9 +188,14 @@ void far_fail_lost(struct proxy *p, struct far_flow *f, uint64_t bytes)
 	fail(p, f, f->lost_pos, 0, FAILURE_BUFFER_LOST, bytes);
 }
 
+bool far_is_replaced(const struct far_flow *f)
+{
+	return f->replaced_by && f->replaced_by != f->cm_tag;
+}
+
 bool far_look_replaced(struct proxy *p, struct far_flow *f, bool comes)
 {
-	if (!f->replaced_by || f->replaced_by == f->cm_tag || !f->open || f->failed)
+	if (!far_is_replaced(f) || !f->open || f->failed)
 		return false;
 	if (!comes && f->pos_acked >= f->pos_rx_max)
 		return false;
@@ -336,16 +341,30 @@ static void confirm_pair(struct proxy *p, struct far_flow *f, uint64_t before)
 	far_report(p, f, false);
 }
 
-/* The MSN of an ACK counts exactly the messages up to its PSN, that of a NAK those before its PSN. */
-static void count_exactly(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt, uint64_t at_pos)
+/* rx_ack(), for a flow whose first answer was a response: the MSN of an ACK counts exactly the messages up to its PSN,
+ * that of a NAK those before its PSN. It is noted first, as rx_ack() may store f: a responder that has no more to
+ * acknowledge would never tell it again. */
+static enum proxy_drop rx_ack_counting(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt, uint64_t at_pos)
 {
+	uint64_t was_pos = f->pair_at_pos;
+	uint32_t was_msn = f->pair_msn;
+	bool was_late = f->pair_msn_late;
+	enum proxy_drop d;
+
 	f->pair_at_pos = at_pos + ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK);
 	f->pair_msn = pkt->aeth_msn;
-	if (!f->pair_msn_late)
-		return;
 	f->pair_msn_late = false;
-	f->pair_due = true;
-	far_report(p, f, true);
+	d = rx_ack(p, f, pkt);
+	if (d != DROP_NONE) {
+		f->pair_at_pos = was_pos;
+		f->pair_msn = was_msn;
+		f->pair_msn_late = was_late;
+	} else if (was_late) {
+		f->pair_due = true;
+		far_store(p, f);
+		far_report(p, f, true);
+	}
+	return d;
 }
 
 /* The position that a first answer is about. For a response it is the start of its READ. */
@@ -391,7 +410,9 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 	at_pos = answered_pos(f, pkt);
 	if (first && !FAULT(FAULT_PAIR_STORED_HALF)) /* rx_ack() may store f: after a kill no pair is told */
 		learn_pair(f, pkt, at_pos);
-	if (pkt->opcode == RC_ACK)
+	if (pkt->opcode == RC_ACK && !first && f->pair_by_response)
+		d = rx_ack_counting(p, f, pkt, at_pos);
+	else if (pkt->opcode == RC_ACK)
 		d = rx_ack(p, f, pkt);
 	else
 		d = far_rx_response(p, f, l3, pkt, vlan_tci);
@@ -406,7 +427,5 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 	} else {
 		confirm_pair(p, f, before);
 	}
-	if (!first && f->pair_by_response && pkt->opcode == RC_ACK && d == DROP_NONE)
-		count_exactly(p, f, pkt, at_pos);
 	return d;
 }

@@ -16,15 +16,28 @@ struct far_desc {
 	uint32_t inc;
 	struct ip_addr src, dst;
 	uint32_t peer_flow, dest_qpn, requester_qpn, msgs_acked;
-	uint64_t pos_base, pos_acked, resp_next;
+	uint64_t pos_base, pos_acked;
+	uint64_t resp_next; /* failed: nak_pos, or 0 of earlier versions: pos_acked */
 	uint64_t pair_at_pos, peer_epoch;
 	uint32_t pair_msn;
 	uint16_t lane, vlan_tci, pmtu;
-	uint8_t pairing, base_fixed, failed, syndrome, by_response, template_len; /* by_response: 0 of earlier versions */
+	uint8_t pairing, base, failed, syndrome, by_response, template_len;
 	uint8_t template[TEMPLATE_MAX];
 };
 
+enum { BASE_FIXED = 1, BASE_REPLACED = 2 };  /* far_desc.base: base_fixed; CM has opened another connection since */
+enum { FAILED = 1, FAILED_LOST = 2 };        /* far_desc.failed; 0: the flow has not failed */
+enum { COUNT_LATE = 1, COUNT_EXACT = 2 };    /* far_desc.by_response: pair_msn_late, and not; 0: pair_by_response is false */
+
+#define SOME_OTHER_TAG UINT32_MAX /* far_flow.replaced_by, where only BASE_REPLACED is known */
+
 _Static_assert(sizeof(struct far_desc) <= ARENA_DESC_MAX, "far descriptor fits");
+
+/* False as well if the connection's tag was not told yet: the flow may be the connection that CM has opened. */
+static bool replaced_for_sure(const struct far_flow *f)
+{
+	return f->replaced_by == SOME_OTHER_TAG || (f->cm_tag && far_is_replaced(f));
+}
 
 void far_store(struct proxy *p, const struct far_flow *f)
 {
@@ -40,17 +53,17 @@ void far_store(struct proxy *p, const struct far_flow *f)
 	    .msgs_acked = f->msgs_acked,
 	    .pos_base = f->pos_base,
 	    .pos_acked = f->pos_acked,
-	    .resp_next = f->resp_next,
+	    .resp_next = f->failed ? f->nak_pos : f->resp_next,
 	    .pair_at_pos = f->pair_at_pos,
 	    .pair_msn = f->pair_msn,
 	    .lane = f->lane,
 	    .vlan_tci = f->vlan_tci,
 	    .pmtu = f->pmtu,
 	    .pairing = (uint8_t)f->pairing,
-	    .base_fixed = f->base_fixed,
-	    .failed = f->failed,
+	    .base = (uint8_t)((f->base_fixed ? BASE_FIXED : 0) | (replaced_for_sure(f) ? BASE_REPLACED : 0)),
+	    .failed = f->lost ? FAILED_LOST : f->failed ? FAILED : 0,
 	    .syndrome = f->syndrome,
-	    .by_response = f->pair_by_response,
+	    .by_response = !f->pair_by_response ? 0 : f->pair_msn_late ? COUNT_LATE : COUNT_EXACT,
 	    .template_len = f->template_len,
 	};
 
@@ -72,16 +85,23 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d
 	f->lane = d->lane;
 	f->vlan_tci = d->vlan_tci;
 	f->pmtu = d->pmtu;
-	f->base_fixed = d->base_fixed;
-	f->failed = d->failed;
+	f->base_fixed = d->base & BASE_FIXED;
+	f->replaced_by = d->base & BASE_REPLACED ? SOME_OTHER_TAG : 0;
+	f->failed = d->failed != 0;
+	f->lost = d->failed == FAILED_LOST;
 	f->syndrome = d->syndrome;
+	f->mode = proxy_mode_for(&p->cfg, &f->dst, &f->src); /* until FLOW_OPEN tells */
 	far_begin_at(p, f, d->pos_acked);
 	f->pos_base = d->pos_base;
 	f->msgs_acked = d->msgs_acked;
-	f->resp_next = d->resp_next;
+	if (f->failed)
+		f->nak_pos = d->resp_next ? d->resp_next : d->pos_acked;
+	else
+		f->resp_next = d->resp_next;
 	f->pair_at_pos = d->pair_at_pos;
 	f->pair_msn = d->pair_msn;
-	f->pair_by_response = f->pair_msn_late = d->by_response == 1; /* an exact MSN told since is not kept */
+	f->pair_by_response = d->by_response != 0;
+	f->pair_msn_late = d->by_response == COUNT_LATE;
 	f->template_len = d->template_len;
 	memcpy(f->template, d->template, d->template_len);
 	idx_hash_put(&p->far_by_peer, far_peer_hash(f->peer_flow), idx);

@@ -62,6 +62,17 @@ static void free_from(struct proxy *p, struct far_flow *f, uint64_t from)
 	f->pos_rx = f->pos_rx_max = from;
 }
 
+/* Successors that were here before a restart of this edge, which has forgotten whose successors they are. */
+static void find_successors(struct proxy *p, const struct far_flow *stale)
+{
+	uint32_t i = far_dest_hash(&stale->src, &stale->dst, stale->dest_qpn);
+	struct far_flow *f;
+
+	while ((f = far_by_dest(p, &stale->src, &stale->dst, stale->dest_qpn, &i)))
+		if (f->pairing == PAIR_LEARNING && f->open && f->peer_epoch != stale->peer_epoch)
+			f->successor_of = stale->idx;
+}
+
 bool far_stale(struct proxy *p, struct far_flow *f)
 {
 	uint64_t end;
@@ -80,6 +91,7 @@ bool far_stale(struct proxy *p, struct far_flow *f)
 	f->stale_epoch = true;
 	f->stale_since = p->sessions;
 	dlist_append(&p->stale_flows, &f->stale_node);
+	find_successors(p, f);
 	f->pair_due = false;
 	f->last_progress_ns = p->now_ns;
 	proxy_event_push(p, EV_FLOW_EPOCH_STALE, NULL, f, f->pos_acked, f->held_bytes);

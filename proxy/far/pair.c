@@ -810,6 +810,7 @@ enum pair_whose pair_whose(struct proxy *p, struct far_flow *f, const struct roc
 		return PAIR_ITS_OWNERS;
 	}
 	pair_remove(p, f);
+	far_store(p, f); /* first, as the prober may be stored with this QPN */
 	return PAIR_ANOTHERS;
 }
 

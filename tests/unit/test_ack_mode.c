@@ -146,6 +146,27 @@ static void ack_mode__orphan_refused_fails_once_and_goes(void **state)
 	assert_int_equal(core_used(&c->b), 0);
 }
 
+/* A restart of the far edge does not part a stale flow from its successor. */
+static void ack_mode__orphan_refused_after_a_far_restart(void **state)
+{
+	struct core *c = given_three_acked_by_far(state);
+
+	core_lose(c, &c->a, 99);
+	core_send(c, RC_WRITE_ONLY, 4);
+	core_rebuild(&c->b);
+	core_hello(c, 99, 1);
+	core_pump(c);
+	core_forget(&c->b);
+	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
+	core_wait(c, 10 * CORE_MS);
+	assert_true(core_near(c)->failed);
+	core_send(c, RC_WRITE_ONLY, 4);
+	core_expect_aeth(&c->a, 4, AETH_NAK_REM_ACCESS);
+	core_wait(c, c->b.cfg.give_up_ns);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_int_equal(core_used(&c->b), 0);
+}
+
 /* The host had not been ACKed that far: it is told at the very packet that was refused. */
 static void ack_mode__orphan_refused_within_its_successor(void **state)
 {
@@ -686,6 +707,7 @@ int main(void)
 	    CORE_TEST(ack_mode__near_arena_lost_is_delivered),
 	    CORE_TEST(ack_mode__orphan_without_answer_fails_loudly),
 	    CORE_TEST(ack_mode__orphan_refused_fails_once_and_goes),
+	    CORE_TEST(ack_mode__orphan_refused_after_a_far_restart),
 	    CORE_TEST(ack_mode__orphan_refused_within_its_successor),
 	    CORE_TEST(ack_mode__orphan_refused_in_front_of_a_hole),
 	    CORE_TEST(ack_mode__orphan_refused_in_mode_host),

@@ -1,45 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_kill.c - kill -9 in the middle of a call: what the arena holds then belongs together.
- *
- * Each call is made as often as it writes into an arena, and ends in front of one store after the other. The core of this
- * test is the simulator's, in which it can be stopped. */
-#include "core_fixture.h"
+ */
+#include "kill_fixture.h"
 
 #include "proxy/far/far_priv.h"
 #include "proxy/near/near_priv.h"
 #include "proxy/shard/flow_frame.h"
-#include "tests/sim/steps.h"
-
-static jmp_buf killed;
-
-/* Makes the call up to its n-th store. False: it has not so many. */
-static bool kill_at(struct core *c, uint32_t n, void (*call)(struct core *c))
-{
-	if (setjmp(killed))
-		return true;
-	steps_kill_after(0, n, &killed);
-	call(c);
-	steps_kill_never();
-	return false;
-}
-
-/* `then` finds the core as the kill has left it; at last as the whole call has. */
-static void at_every_store(void **state, struct core *(*given)(void **state), void (*call)(struct core *c),
-                           void (*then)(struct core *c))
-{
-	struct core *c;
-	uint32_t n = 0;
-	bool in_it;
-
-	do {
-		c = given(state);
-		in_it = kill_at(c, ++n, call);
-		then(c);
-		core_done(state);
-		*state = NULL;
-	} while (in_it);
-	assert_true(n > 1);
-}
 
 /* --- a pair --- */
 

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* memmem */
 #include "core_fixture.h"
 #include "proxy/near/near_priv.h"
+#include "proxy/wan/share.h"
 
 enum { VLAN = 0x2007 };
 
@@ -47,6 +48,7 @@ static void same_far(const struct far_flow *now, struct far_flow was)
 	SAME(dest_qpn);
 	SAME(requester_qpn);
 	SAME(pairing);
+	SAME(mode);
 	SAME(pmtu);
 	SAME(base_fixed);
 	SAME(pos_base);
@@ -100,6 +102,20 @@ static void restart__knows_what_it_knew(void **state)
 	same_far(&c->b.p->far[far_was.idx], far_was);
 	assert_int_equal(c->a.p->near_used, 1);
 	assert_int_equal(c->b.p->far_used, 1);
+}
+
+/* What a rebuilt far flow holds is not taken for stuck, and evicted, before it could drain. */
+static void restart__far_flow_is_young(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_FAR);
+	const struct far_flow *f;
+
+	core_send_run(c, 1, 3);
+	core_wait(c, 1000 * CORE_MS);
+	core_rebuild(&c->b);
+	f = core_far(c);
+	assert_true(f->held_bytes > 0);
+	assert_false(share_stuck(c->b.p, &f->share, f->held_bytes));
 }
 
 /* The far edge sends what it has, and has no answer to, without waiting for its peer. */
@@ -442,6 +458,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(restart__knows_what_it_knew),
+	    CORE_TEST(restart__far_flow_is_young),
 	    CORE_TEST(restart__far_edge_goes_on_by_itself),
 	    CORE_TEST(restart__damaged_packet_fails_its_flow),
 	    CORE_TEST(restart__damaged_last_packet_fails_its_flow),

@@ -406,6 +406,9 @@ enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8
 	}
 	if (!resp_note(f, pos))
 		return drop(p, DROP_LAN_ACK_STALE);
+	/* The request was executed after everything before it. The near edge frees that once it has the response, so this
+	 * edge first stores that it is delivered. */
+	far_settle(p, f, op->pos);
 	if (!far_keep_response(p, f, l3, pkt, pos, vlan_tci, pkt->opcode == RC_ATOMIC_ACK)) {
 		f->resp_got[pos % RESP_AHEAD / 64] &= ~(1ull << (pos % 64));
 		no_room(p, f, pos);
@@ -413,7 +416,6 @@ enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8
 	}
 	f->last_progress_ns = p->now_ns;
 	arm_after_response(p, f, resp_advance(f));
-	far_settle(p, f, op->pos); /* it was executed after everything before it */
 	next_part(p, f);
 	end_if_answered(p, f, op);
 	return DROP_NONE;

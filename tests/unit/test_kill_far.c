@@ -188,6 +188,40 @@ static void kill__a_refusal_in_host_mode_keeps_its_place(void **state)
 	at_every_store(state, four_sent_in_host_mode, refuse_third, third_is_refused);
 }
 
+/* --- what is before a response --- */
+
+static struct core *atomic_behind_three(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_know_epochs(c);
+	core_send_run(c, 1, 3);
+	core_send(c, RC_FETCH_ADD, 4);
+	return c;
+}
+
+static void result_comes(struct core *c)
+{
+	core_in(&c->b, core_answer(RC_ATOMIC_ACK, CORE_QPN, 4, AETH_ACK_NO_CREDITS, 5), 0, 0);
+}
+
+static void what_is_before_is_settled(struct core *c)
+{
+	const struct far_flow *f;
+
+	core_rebuild(&c->b);
+	f = core_far(c);
+	if (arena_find(c->b.p->arena, SLOT_RESP_FAR, f->idx, f->pos_base + 4) != SLOT_NONE)
+		assert_true(f->pos_acked >= f->pos_base + 4);
+	assert_true(f->pos_acked == f->pos_base + 1 || f->pos_acked >= f->pos_base + 4);
+}
+
+/* The near edge frees what is before a response that it has. */
+static void kill__what_is_before_a_response_is_settled(void **state)
+{
+	at_every_store(state, atomic_behind_three, result_comes, what_is_before_is_settled);
+}
+
 /* --- a count --- */
 
 static struct core *count_is_late(void **state)
@@ -336,6 +370,7 @@ int main(void)
 	    CORE_TEST(kill__an_ack_leaves_no_slots),
 	    CORE_TEST(kill__a_refusal_keeps_its_place),
 	    CORE_TEST(kill__a_refusal_in_host_mode_keeps_its_place),
+	    CORE_TEST(kill__what_is_before_a_response_is_settled),
 	    CORE_TEST(kill__an_exact_count_is_kept),
 	    CORE_TEST(kill__a_far_edge_remembers_a_doubt),
 	    CORE_TEST(kill__another_connection_is_remembered),

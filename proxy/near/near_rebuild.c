@@ -28,6 +28,9 @@ struct near_desc {
 	uint16_t lane, vlan_tci, pmtu;
 	uint8_t pairing, begins, msn_known, failed, rnr_retry, template_len;
 	uint8_t template[TEMPLATE_MAX];
+
+	/* Stored only if one of them is not 0; an older version of the program ignores them. */
+	uint32_t replaced_flow, replaced_inc; /* as in near_flow, while `replaces`; replaced_inc 0: it does not */
 };
 
 _Static_assert(sizeof(struct near_desc) <= ARENA_DESC_MAX, "near descriptor fits");
@@ -75,6 +78,12 @@ static uint8_t begins_of(const struct proxy *p, const struct near_flow *f)
 	                 (near_mode(p, f) == ACK_MODE_NEAR ? BEGINS_EARLY : 0));
 }
 
+/* Bytes of the descriptor that need be stored: loading fills the rest with 0. */
+static size_t stored_len(const struct near_desc *d)
+{
+	return d->replaced_inc ? sizeof(*d) : offsetof(struct near_desc, template) + d->template_len;
+}
+
 void near_store(struct proxy *p, struct near_flow *f)
 {
 	struct near_desc d = {
@@ -100,12 +109,14 @@ void near_store(struct proxy *p, struct near_flow *f)
 	    .failed = failure_of(f),
 	    .rnr_retry = f->rnr_retry,
 	    .template_len = f->template_len,
+	    .replaced_flow = f->replaces ? f->replaced_flow : 0,
+	    .replaced_inc = f->replaces ? f->replaced_inc : 0,
 	};
 
 	memcpy(d.template, f->template, f->template_len);
 	f->stored_ns = p->now_ns;
 	f->early_stored = d.begins & BEGINS_EARLY;
-	arena_desc_store(p->arena, DESC_NEAR, f->idx, &d, offsetof(struct near_desc, template) + f->template_len);
+	arena_desc_store(p->arena, DESC_NEAR, f->idx, &d, stored_len(&d));
 }
 
 void near_take_mode(struct proxy *p, struct near_flow *f, enum ack_mode mode)
@@ -147,6 +158,9 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->early_stored = d->begins & BEGINS_EARLY;
 	f->template_len = d->template_len;
 	memcpy(f->template, d->template, d->template_len);
+	f->replaces = d->replaced_inc != 0;
+	f->replaced_flow = d->replaced_flow;
+	f->replaced_inc = d->replaced_inc;
 	f->last_rx_ns = f->rebuilt_ns = p->now_ns;
 	f->alive_ns = d->alive_ns <= p->now_ns ? d->alive_ns : 0;
 	f->alive_pos = UINT64_MAX; /* not known: no packet continues the host's round */

@@ -795,6 +795,54 @@ static void kill__an_old_life_ends_when_delivered(void **state)
 	at_every_store(state, old_life_drains, hear_of_old_delivery, new_life_crosses);
 }
 
+/* In mode host nothing of the older incarnation was ACKed: it is closed as soon as the next one begins. */
+static struct core *sent_and_reset(void **state)
+{
+	struct core *c = four_sent_host(state);
+
+	c->now_ns += 300 * CORE_MS;
+	c->salt = 1;
+	core_send(c, RC_WRITE_ONLY, 3);
+	core_wait(c, 4 * CORE_MS);
+	core_know_epochs(c);
+	return c;
+}
+
+static bool nothing_comes_back(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	(void)dgram;
+	(void)len;
+	return from == &c->a;
+}
+
+static uint32_t far_flows(const struct core *c)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < CORE_FLOWS; i++)
+		n += c->b.p->far[i].used && c->b.p->far[i].dest_qpn == CORE_QPN;
+	return n;
+}
+
+static void old_life_is_over_at_the_far_edge(struct core *c)
+{
+	core_rebuild(&c->a);
+	c->wan = nothing_comes_back;
+	core_know_epochs(c);
+	for (int i = 0; i < 4; i++) {
+		core_wait(c, 4 * CORE_MS);
+		core_send(c, RC_WRITE_ONLY, 3);
+	}
+	if (far_by_peer(c->b.p, near_wire_id(c->a.p, core_near(c)))) /* else the new incarnation still waits */
+		assert_int_equal(far_flows(c), 1);
+}
+
+/* Else the far edge would send what the old incarnation left to the new one's queue pair. */
+static void kill__the_far_edge_forgets_the_old_life_first(void **state)
+{
+	at_every_store(state, sent_and_reset, reset_is_certain, old_life_is_over_at_the_far_edge);
+}
+
 /* --- a base that the responder tells --- */
 
 static struct core *begun_too_high(void **state)
@@ -1028,6 +1076,7 @@ int main(void)
 	    CORE_TEST(kill__a_doubt_is_stored_whole),
 	    CORE_TEST(kill__an_old_life_is_delivered_first),
 	    CORE_TEST(kill__an_old_life_ends_when_delivered),
+	    CORE_TEST(kill__the_far_edge_forgets_the_old_life_first),
 	    CORE_TEST(kill__a_lower_base_has_its_count),
 	    CORE_TEST(kill__a_new_connection_begins),
 	    CORE_TEST(kill__the_rest_of_a_read_is_no_other_read),

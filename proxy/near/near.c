@@ -20,7 +20,8 @@
  *
  * A flow is closed when it was replaced and has drained, when no responder answered and its host has given up, or when
  * the table is full and the flow was idle for longest. A flow with requests ACKed and not delivered is never closed
- * without an event. */
+ * without an event. Its descriptor stays until somebody has surely fetched that event (LOSS_FETCHED_NS): after a kill the
+ * rebuild raises the event again. */
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -91,6 +92,9 @@ void near_close(struct proxy *p, struct near_flow *f)
 	if (f->older)
 		f->older->newer = NULL;
 	near_queue_close(p, lane_of(p, f->lane), near_wire_id(p, f), f->inc);
+	f->ended = near_loss_is_fresh(p, f);
+	if (f->ended)
+		near_store(p, f); /* before slots are freed: after a kill only this tells of the failure */
 	near_free_slots(p, f);
 	near_unpaired_leave(p, f);
 	near_requester_leave(p, f);
@@ -107,7 +111,10 @@ void near_close(struct proxy *p, struct near_flow *f)
 	timer_cancel(&p->timers, &f->liveness);
 	f->used = false;
 	barrier_mark(p, f);
-	near_store(p, f);
+	if (f->ended)
+		timer_set(&p->timers, &f->drain, f->loss.ns + LOSS_FETCHED_NS);
+	else
+		near_store(p, f);
 	p->near_used--;
 	near_place_left(p, f);
 	if (newer)
@@ -137,12 +144,10 @@ static void drain_before(struct proxy *p, struct near_flow *old, struct near_flo
 
 /* The flow is about to be closed. Raises a failure if requests of it were ACKed and not delivered, unless
  * near_refused() has done so already. */
-static void fail_replaced(struct proxy *p, const struct near_flow *f)
+static void fail_replaced(struct proxy *p, struct near_flow *f)
 {
-	if (near_kept_its_word(f) || f->failing)
-		return;
-	count(p, CTR_BYTES_FAILED, near_held(f));
-	proxy_failure_push(p, FAILURE_REPLACED, f, NULL, f->pos_reported, near_held(f));
+	if (!near_kept_its_word(f) && !f->failing)
+		near_lose(p, f, FAILURE_REPLACED, f->pos_reported, near_held(f));
 }
 
 static struct near_flow *succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
@@ -359,6 +364,14 @@ static void drain_check(struct proxy *p, struct near_flow *f)
 	near_close(p, f);
 }
 
+/* The failure of a closed flow was fetched: the descriptor and the place are free. */
+static void end_of_loss(struct proxy *p, struct near_flow *f)
+{
+	f->ended = false;
+	near_store(p, f);
+	near_place_left(p, f);
+}
+
 /* Closes an unpaired flow whose host has been silent for FORSAKEN_NS. Nothing of the flow was ACKed. */
 static bool requester_gave_up(struct proxy *p, struct near_flow *f)
 {
@@ -382,7 +395,10 @@ void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind)
 		near_ops_retire(p, f, false);
 		break;
 	case TK_DRAIN:
-		drain_check(p, f);
+		if (f->ended)
+			end_of_loss(p, f);
+		else
+			drain_check(p, f);
 		break;
 	case TK_LIVENESS:
 		near_liveness_on_timer(p, f);

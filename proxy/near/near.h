@@ -65,10 +65,11 @@ void near_take_mode(struct proxy *p, struct near_flow *f, enum ack_mode mode);
  * for its requester. For a flow that was used near_reset.c recognises the next incarnation. */
 void near_cm_over(struct proxy *p, const struct near_cm_info *ci);
 
-/* A slot of the place was freed. If it was the last one and the flow is over, the place itself is free. */
+/* A slot of the place was freed, or its descriptor. If it was the last one and the flow is over, the place itself is
+ * free. */
 static inline void near_place_left(struct proxy *p, struct near_flow *f)
 {
-	if (!f->used && !f->held_bytes && !dnode_on(&f->work_node) && !dnode_on(&f->free_node))
+	if (!f->used && !f->ended && !f->held_bytes && !dnode_on(&f->work_node) && !dnode_on(&f->free_node))
 		dlist_append(&p->near_free, &f->free_node);
 }
 

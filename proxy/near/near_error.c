@@ -251,6 +251,12 @@ static bool awaits_answers(const struct near_flow *f)
 	return op && op->pos < f->fail_pos && (roce_op(op->opcode)->flags & ROP_VALID);
 }
 
+void near_loss_wait(struct proxy *p, struct near_flow *f)
+{
+	if (f->tell == TELL_NOTHING && near_loss_is_fresh(p, f))
+		timer_set(&p->timers, &f->fail_timer, f->loss.ns + LOSS_FETCHED_NS);
+}
+
 static void fail_now(struct proxy *p, struct near_flow *f)
 {
 	const struct rd_op *op = near_op_open(f);
@@ -270,6 +276,7 @@ static void fail_now(struct proxy *p, struct near_flow *f)
 		near_unpaired_given_up(p, f);
 	if (late)
 		near_error_begin(p, f);
+	near_loss_wait(p, f);
 	if (!FAULT(FAULT_FAILURE_STORED_LAST)) /* before slots are freed: after a kill only this tells of it */
 		near_store(p, f);
 	near_free_slots(p, f);
@@ -284,6 +291,20 @@ static void fail_now(struct proxy *p, struct near_flow *f)
 		near_ack_schedule(p, f, DUE_NAK);
 }
 
+/* Events are in memory only, so the descriptor names the failure until somebody has surely fetched the event
+ * (near_store()). */
+void near_lose(struct proxy *p, struct near_flow *f, enum proxy_failure why, uint64_t pos, uint64_t bytes)
+{
+	count(p, CTR_BYTES_FAILED, bytes);
+	proxy_failure_push(p, why, f, NULL, pos, bytes);
+	f->loss = (struct near_loss){.ns = p->now_ns, .pos = pos, .bytes = bytes, .why = why};
+}
+
+bool near_loss_is_fresh(const struct proxy *p, const struct near_flow *f)
+{
+	return f->loss.ns && p->now_ns < f->loss.ns + LOSS_FETCHED_NS;
+}
+
 static void refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome, enum proxy_failure why)
 {
 	if (f->failed || f->failing || FAULT(FAULT_REFUSAL_UNTOLD))
@@ -291,10 +312,8 @@ static void refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t 
 	f->failing = true;
 	f->fail_pos = pos;
 	f->nak_syndrome = syndrome;
-	if (f->pos_acked > pos || why == FAILURE_BUFFER_LOST || why == FAILURE_DAMAGED) {
-		count(p, CTR_BYTES_FAILED, near_held(f));
-		proxy_failure_push(p, why, f, NULL, pos, near_held(f));
-	}
+	if (f->pos_acked > pos || why == FAILURE_BUFFER_LOST || why == FAILURE_DAMAGED)
+		near_lose(p, f, why, pos, near_held(f));
 	timer_set(&p->timers, &f->fail_timer, p->now_ns + ANSWERS_NS);
 	near_fail_if_answered(p, f);
 }
@@ -324,6 +343,8 @@ void near_fail_on_timer(struct proxy *p, struct near_flow *f)
 {
 	if (f->failing)
 		fail_now(p, f);
+	else if (f->failed && f->tell == TELL_NOTHING)
+		near_store(p, f); /* without the failure, which was fetched */
 	else if (f->failed)
 		near_error_on_timer(p, f);
 }

@@ -11,6 +11,7 @@
 #define DRAIN_STALL_NS     150000000ull /* a replaced flow fails after its responder was silent for so long */
 #define DRAIN_LOOK_NS      10000000ull  /* a replaced flow is checked each time this and two round trips have passed */
 #define FORSAKEN_NS        5000000000ull       /* longer than hosts wait between two repetitions */
+#define LOSS_FETCHED_NS    100000000ull /* the daemon records a failure sooner, on a busy machine too */
 
 /* --- places: near_table.c --- */
 
@@ -339,6 +340,14 @@ void near_turn_on_timer(struct proxy *p, struct near_flow *f);
 void near_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome);
 /* The responder waits for the packet at pos, which was in an arena that this edge has lost. It may have been ACKed. */
 void near_buffer_lost(struct proxy *p, struct near_flow *f, uint64_t pos);
+/* Requests that were ACKed, or may have been, will not be delivered: raises a failure. A rebuild raises it again while it
+ * is fresh. */
+void near_lose(struct proxy *p, struct near_flow *f, enum proxy_failure why, uint64_t pos, uint64_t bytes);
+/* True if nobody may have fetched the failure's event yet. */
+bool near_loss_is_fresh(const struct proxy *p, const struct near_flow *f);
+/* The flow has failed: its descriptor names the failure until it was fetched. If the host is to be told, the descriptor
+ * is stored again when that is over. */
+void near_loss_wait(struct proxy *p, struct near_flow *f);
 /* An operation has been answered: perhaps the last one that a refusal waited for. */
 void near_fail_if_answered(struct proxy *p, struct near_flow *f);
 void near_fail_on_timer(struct proxy *p, struct near_flow *f);

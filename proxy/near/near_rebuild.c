@@ -14,9 +14,13 @@
 
 #include "near_fp.h"
 
+/* DESC_ENDED: the flow is closed, and nobody may have fetched the event of its failure. Older versions of the program
+ * take it for DESC_FREE. */
+enum desc_state { DESC_FREE, DESC_USED, DESC_ENDED };
+
 /* What survives a restart. */
 struct near_desc {
-	uint32_t state; /* 1: in use */
+	uint32_t state; /* enum desc_state */
 	uint32_t inc;
 	struct ip_addr src, dst;
 	uint32_t dest_qpn, requester_qpn;
@@ -31,6 +35,8 @@ struct near_desc {
 
 	/* Stored only if one of them is not 0; an older version of the program ignores them. */
 	uint32_t replaced_flow, replaced_inc; /* as in near_flow, while `replaces`; replaced_inc 0: it does not */
+	uint64_t loss_pos, loss_bytes;        /* as in near_flow.loss, while that is fresh ... */
+	uint8_t loss_why;                     /* ... 1 + enum proxy_failure; 0: it is not */
 };
 
 _Static_assert(sizeof(struct near_desc) <= ARENA_DESC_MAX, "near descriptor fits");
@@ -54,18 +60,26 @@ static uint64_t alive_of(const struct near_flow *f)
 	return f->tell != TELL_NOTHING ? max_u64(f->alive_ns, f->error_ns) : f->alive_ns;
 }
 
-static void recover_failure(struct proxy *p, struct near_flow *f, const struct near_desc *d)
+static uint8_t syndrome_of(const struct near_desc *d)
 {
 	uint8_t how = d->failed & (uint8_t)~FAILED_UNTOLD;
 
+	return how == FAILED_SILENT ? 0 : how;
+}
+
+static void recover_failure(struct proxy *p, struct near_flow *f, const struct near_desc *d)
+{
 	f->failed = d->failed != 0;
-	f->nak_syndrome = how == FAILED_SILENT ? 0 : how;
+	f->nak_syndrome = syndrome_of(d);
 	f->fail_pos = d->pos_settled;
 	f->fail_msn = d->msn_settled;
-	if (!(d->failed & FAILED_UNTOLD))
-		return;
-	f->alive_ns = 0; /* the descriptor has another time there */
-	near_error_resume(p, f, d->alive_ns);
+	if (d->loss_why)
+		near_lose(p, f, d->loss_why - 1, d->loss_pos, d->loss_bytes);
+	if (d->failed & FAILED_UNTOLD) {
+		f->alive_ns = 0; /* the descriptor has another time there */
+		near_error_resume(p, f, d->alive_ns);
+	}
+	near_loss_wait(p, f);
 }
 
 /* near_desc.begins: what is known of the flow's beginning. */
@@ -81,13 +95,14 @@ static uint8_t begins_of(const struct proxy *p, const struct near_flow *f)
 /* Bytes of the descriptor that need be stored: loading fills the rest with 0. */
 static size_t stored_len(const struct near_desc *d)
 {
-	return d->replaced_inc ? sizeof(*d) : offsetof(struct near_desc, template) + d->template_len;
+	return d->replaced_inc || d->loss_why ? sizeof(*d) : offsetof(struct near_desc, template) + d->template_len;
 }
 
 void near_store(struct proxy *p, struct near_flow *f)
 {
+	bool lost = (f->failed || f->ended) && near_loss_is_fresh(p, f);
 	struct near_desc d = {
-	    .state = f->used,
+	    .state = f->ended ? DESC_ENDED : f->used ? DESC_USED : DESC_FREE,
 	    .inc = f->inc,
 	    .src = f->src,
 	    .dst = f->dst,
@@ -111,6 +126,9 @@ void near_store(struct proxy *p, struct near_flow *f)
 	    .template_len = f->template_len,
 	    .replaced_flow = f->replaces ? f->replaced_flow : 0,
 	    .replaced_inc = f->replaces ? f->replaced_inc : 0,
+	    .loss_pos = lost ? f->loss.pos : 0,
+	    .loss_bytes = lost ? f->loss.bytes : 0,
+	    .loss_why = (uint8_t)(lost ? f->loss.why + 1 : 0),
 	};
 
 	memcpy(d.template, f->template, f->template_len);
@@ -170,6 +188,25 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 		near_requester_enter(p, f);
 }
 
+/* Raises the failure of a closed flow again. The flow keeps its place until that was fetched. */
+static void rebuild_ended(struct proxy *p, uint32_t idx, const struct near_desc *d)
+{
+	struct near_flow *f = &p->near[idx];
+
+	near_flow_init(p, f, idx);
+	timer_cancel(&p->timers, &f->retire);
+	f->used = false;
+	f->ended = true;
+	f->inc = d->inc;
+	f->src = d->src;
+	f->dst = d->dst;
+	f->dest_qpn = d->dest_qpn;
+	f->requester_qpn = d->requester_qpn;
+	f->nak_syndrome = syndrome_of(d);
+	near_lose(p, f, d->loss_why - 1, d->loss_pos, d->loss_bytes);
+	timer_set(&p->timers, &f->drain, p->now_ns + LOSS_FETCHED_NS);
+}
+
 void near_rebuild(struct proxy *p)
 {
 	for (uint32_t idx = 0; idx < p->cfg.max_flows; idx++) {
@@ -178,7 +215,9 @@ void near_rebuild(struct proxy *p)
 		if (!arena_desc_load(p->arena, DESC_NEAR, idx, &d, sizeof(d)))
 			continue;
 		p->near_inc[idx] = d.inc;
-		if (d.state == 1 && d.lane < p->cfg.nlanes && d.template_len <= TEMPLATE_MAX)
+		if (d.state == DESC_ENDED && d.loss_why)
+			rebuild_ended(p, idx, &d);
+		if (d.state == DESC_USED && d.lane < p->cfg.nlanes && d.template_len <= TEMPLATE_MAX)
 			rebuild_flow(p, idx, &d);
 	}
 }

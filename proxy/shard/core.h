@@ -118,6 +118,13 @@ struct near_reset {
 	uint64_t lost_count_ns;   /* when a packet known one position lower came; 0: none since the last in order */
 };
 
+/* A failure that was raised for a near flow. */
+struct near_loss {
+	uint64_t ns; /* when; 0: none was */
+	uint64_t pos, bytes;
+	enum proxy_failure why;
+};
+
 /* One direction of an RC connection, seen beside its requester. Positions: base <= settled <= next <= max. */
 struct near_flow {
 	bool used;
@@ -145,6 +152,8 @@ struct near_flow {
 	                            or responses to two operations, have told the exact value */
 	uint32_t msn_late_op;    /* 1 + relative MSN of the operation whose response told msn_offset; 0: none did */
 	bool failed;             /* the responder refused: silent from here on */
+	struct near_loss loss;   /* the last failure that was raised */
+	bool ended;              /* the flow is closed, and its descriptor stays until LOSS_FETCHED_NS after `loss` */
 	bool requester_known;    /* it is in proxy.near_by_requester */
 	bool superseded;         /* the requester's QPN is in a younger connection: no packet goes to the host */
 	uint64_t stalled_ns;     /* since when `stalled` is set */
@@ -278,7 +287,7 @@ struct near_flow {
 	bool absorbing;              /* packets held from pos_next on are in order and are left for the next tick */
 	struct near_flow *older;     /* incarnation before, still draining: this one does not send until it is gone */
 	struct near_flow *newer;     /* incarnation after: this one drains, and is not in the table of keys */
-	struct timer drain;          /* checks of a flow that drains */
+	struct timer drain;          /* checks of a flow that drains; ended: for the end of its descriptor */
 	bool drain_pinged;           /* a PING was sent since the line was last heard */
 	uint64_t line_back_ns;       /* while the flow drained the line was silent until then */
 	uint64_t last_rx_ns;         /* last packet from the host */

@@ -101,6 +101,19 @@ static void kill__a_failure_is_known_before_what_was_acked_is_gone(void **state)
 	at_every_store(state, four_acked, hear_of_failure, failed_or_all_there);
 }
 
+static void failure_is_named(struct core *c)
+{
+	core_rebuild(&c->a);
+	if (core_near(c)->failed)
+		assert_true(core_event(&c->a, EV_FLOW_FAILED));
+}
+
+/* The event was in memory only. */
+static void kill__a_failure_is_named(void **state)
+{
+	at_every_store(state, four_acked, hear_of_failure, failure_is_named);
+}
+
 static void refuse(struct core *c)
 {
 	core_in(&c->b, core_answer(RC_ACK, CORE_QPN, 1, AETH_NAK_REM_ACCESS, 1), 0, 0);
@@ -843,6 +856,121 @@ static void kill__the_far_edge_forgets_the_old_life_first(void **state)
 	at_every_store(state, sent_and_reset, reset_is_certain, old_life_is_over_at_the_far_edge);
 }
 
+/* The near edge has requests in front of this PSN from that one on, all of one incarnation. */
+static bool holds(const struct core *c, uint32_t first, uint32_t next)
+{
+	for (uint32_t i = 0; i < CORE_FLOWS; i++) {
+		const struct near_flow *f = &c->a.p->near[i];
+
+		if (f->used && pos_psn(f->pos_settled) == first && pos_psn(f->pos_next) == next && near_held(f))
+			return true;
+	}
+	return false;
+}
+
+/* The responder is silent, the line is not. */
+static void drain_limit_passes(struct core *c)
+{
+	c->now_ns += 1000 * CORE_MS;
+	c->a.p->last_rx_ns = c->now_ns;
+	proxy_tick(c->a.p, c->now_ns);
+}
+
+/* The event was fetched: the next rebuild does not raise it again, and no place of the table is lost. */
+static void is_named_once(struct core *c)
+{
+	uint32_t places = 0;
+
+	core_wait(c, 200 * CORE_MS);
+	core_rebuild(&c->a);
+	assert_false(core_event(&c->a, EV_FLOW_FAILED));
+	for (const struct dnode *n = c->a.p->near_free.next; n != &c->a.p->near_free; n = n->next)
+		places++;
+	assert_int_equal(places + c->a.p->near_used, CORE_FLOWS);
+}
+
+static void old_life_is_there_or_named(struct core *c)
+{
+	core_rebuild(&c->a);
+	if (holds(c, 1, 5))
+		return;
+	assert_true(core_event(&c->a, EV_FLOW_FAILED));
+	is_named_once(c);
+}
+
+static void kill__an_old_life_fails_by_name(void **state)
+{
+	at_every_store(state, old_life_drains, drain_limit_passes, old_life_is_there_or_named);
+}
+
+static void cm_connects(struct core *c, uint32_t tag)
+{
+	struct near_cm_info ci = {.src = core_ip(1, 2),
+	                          .dst = core_ip(2, 2),
+	                          .dest_qpn = CORE_QPN,
+	                          .requester_qpn = 0x20 + tag,
+	                          .start_psn = 100 * tag,
+	                          .tag = tag,
+	                          .pmtu = CORE_PMTU,
+	                          .rnr_retry = 7};
+
+	near_cm_open(c->a.p, &ci);
+}
+
+/* Two incarnations with requests that were ACKed early. */
+static struct core *two_lives_owed(void **state)
+{
+	struct core *c = four_acked(state);
+
+	cm_connects(c, 2);
+	core_send_run(c, 200, 4);
+	assert_non_null(core_near(c)->older);
+	assert_int_equal(pos_psn(core_near(c)->pos_acked), 204);
+	core_forget(&c->a);
+	return c;
+}
+
+static void third_life_begins(struct core *c)
+{
+	cm_connects(c, 3);
+}
+
+static void both_are_there_or_named(struct core *c)
+{
+	core_rebuild(&c->a);
+	assert_true(holds(c, 1, 5));
+	if (holds(c, 200, 204))
+		return;
+	assert_true(core_event(&c->a, EV_FLOW_FAILED));
+	is_named_once(c);
+}
+
+static void kill__a_second_life_fails_by_name(void **state)
+{
+	at_every_store(state, two_lives_owed, third_life_begins, both_are_there_or_named);
+}
+
+/* The responder refuses what an older incarnation is owed. */
+static void hear_of_old_refusal(struct core *c)
+{
+	struct near_flow *old = core_near(c)->older;
+	struct wan_flow_report r = {.flow = near_wire_id(c->a.p, old),
+	                            .inc = old->inc,
+	                            .received = POS_ORIGIN + 5,
+	                            .delivered = POS_ORIGIN + 1,
+	                            .credit = POS_ORIGIN + 100,
+	                            .state = WFS_FAILED,
+	                            .nak_pos = POS_ORIGIN + 1,
+	                            .syndrome = AETH_NAK_REM_ACCESS};
+
+	near_on_report(c->a.p, lane_of(c->a.p, old->lane), &r);
+}
+
+static void kill__a_refusal_of_an_old_life_is_named(void **state)
+{
+	at_every_store(state, old_life_drains, hear_of_old_refusal, old_life_is_there_or_named);
+}
+
 /* --- a base that the responder tells --- */
 
 static struct core *begun_too_high(void **state)
@@ -1058,6 +1186,7 @@ int main(void)
 	    CORE_TEST(kill__a_pair_at_the_near_edge_has_its_count),
 	    CORE_TEST(kill__a_pair_at_the_far_edge_is_whole),
 	    CORE_TEST(kill__a_failure_is_known_before_what_was_acked_is_gone),
+	    CORE_TEST(kill__a_failure_is_named),
 	    CORE_TEST(kill__a_failed_far_flow_leaves_no_slots),
 	    CORE_TEST(kill__what_was_held_is_counted_anew),
 	    CORE_TEST(kill__a_first_response_tells_the_pmtu),
@@ -1077,6 +1206,9 @@ int main(void)
 	    CORE_TEST(kill__an_old_life_is_delivered_first),
 	    CORE_TEST(kill__an_old_life_ends_when_delivered),
 	    CORE_TEST(kill__the_far_edge_forgets_the_old_life_first),
+	    CORE_TEST(kill__an_old_life_fails_by_name),
+	    CORE_TEST(kill__a_second_life_fails_by_name),
+	    CORE_TEST(kill__a_refusal_of_an_old_life_is_named),
 	    CORE_TEST(kill__a_lower_base_has_its_count),
 	    CORE_TEST(kill__a_new_connection_begins),
 	    CORE_TEST(kill__the_rest_of_a_read_is_no_other_read),

@@ -82,14 +82,45 @@ static void recover_failure(struct proxy *p, struct near_flow *f, const struct n
 	near_loss_wait(p, f);
 }
 
-/* near_desc.begins: what is known of the flow's beginning. */
-enum { BEGINS_FIXED = 1, BEGINS_IN_DOUBT = 2, BEGINS_INSIDE = 4, BEGINS_MSN_LATE = 8, BEGINS_EARLY = 16 /* near_mode() is near */ };
+/* near_desc.begins: what is known of the flow's beginning, and of the packet before pos_settled if nothing was taken
+ * behind it: it ended a message, or a WRITE or a SEND goes on behind it. A request taken later is in the arena. */
+enum {
+	BEGINS_FIXED = 1,
+	BEGINS_IN_DOUBT = 2,
+	BEGINS_INSIDE = 4,
+	BEGINS_MSN_LATE = 8,
+	BEGINS_EARLY = 16, /* near_mode() is near */
+	BEGINS_BETWEEN = 32,
+	BEGINS_IN_WRITE = 64,
+	BEGINS_IN_SEND = 128
+};
+
+static uint8_t last_of(const struct near_flow *f)
+{
+	uint16_t was = roce_op(f->op_last)->flags;
+
+	if (f->failed || !f->op_known || f->pos_settled != f->pos_next || !(was & ROP_REQUEST))
+		return 0;
+	if (was & ROP_END)
+		return BEGINS_BETWEEN;
+	return roce_may_follow(f->op_last, RC_WRITE_MIDDLE) ? BEGINS_IN_WRITE : BEGINS_IN_SEND;
+}
+
+/* Sets op_last to an opcode that the same ones may follow as in the life before. */
+static void recover_last(struct near_flow *f, uint8_t begins)
+{
+	f->op_known = begins & (BEGINS_BETWEEN | BEGINS_IN_WRITE | BEGINS_IN_SEND);
+	if (begins & BEGINS_BETWEEN)
+		f->op_last = RC_SEND_ONLY;
+	else
+		f->op_last = begins & BEGINS_IN_WRITE ? RC_WRITE_MIDDLE : RC_SEND_MIDDLE;
+}
 
 static uint8_t begins_of(const struct proxy *p, const struct near_flow *f)
 {
 	return (uint8_t)((f->base_fixed ? BEGINS_FIXED : 0) | (f->doubted ? BEGINS_IN_DOUBT : 0) |
 	                 (f->begins_inside ? BEGINS_INSIDE : 0) | (f->msn_late ? BEGINS_MSN_LATE : 0) |
-	                 (near_mode(p, f) == ACK_MODE_NEAR ? BEGINS_EARLY : 0));
+	                 (near_mode(p, f) == ACK_MODE_NEAR ? BEGINS_EARLY : 0) | last_of(f));
 }
 
 /* Bytes of the descriptor that need be stored: loading fills the rest with 0. */
@@ -164,6 +195,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->msn_known = d->msn_known;
 	f->rnr_retry = d->rnr_retry;
 	near_set_base(f, d->pos_settled);
+	recover_last(f, d->begins);
 	f->psn_origin = pos_psn(d->pos_base);
 	f->sent_before = true;
 	f->pos_base = d->pos_base;

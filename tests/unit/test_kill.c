@@ -525,16 +525,22 @@ static void kill__a_read_owns_its_psns(void **state)
 
 /* --- a report --- */
 
-static void hear_of_delivery(struct core *c)
+/* The responder has everything before PSN `psn`. */
+static void hear_of_delivery_before(struct core *c, uint32_t psn)
 {
 	struct wan_flow_report r = {.flow = near_wire_id(c->a.p, core_near(c)),
 	                            .inc = core_near(c)->inc,
-	                            .received = POS_ORIGIN + 5,
-	                            .delivered = POS_ORIGIN + 5,
+	                            .received = POS_ORIGIN + psn,
+	                            .delivered = POS_ORIGIN + psn,
 	                            .credit = POS_ORIGIN + 100};
 
 	near_on_report(c->a.p, lane_of(c->a.p, core_near(c)->lane), &r);
 	core_collect(&c->a);
+}
+
+static void hear_of_delivery(struct core *c)
+{
+	hear_of_delivery_before(c, 5);
 }
 
 static void nothing_acked_is_gone(struct core *c)
@@ -586,6 +592,95 @@ static void kill__a_report_settles_in_mode_far(void **state)
 static void kill__a_report_settles_in_mode_host(void **state)
 {
 	at_every_store(state, four_sent_host, hear_of_delivery, nothing_acked_is_gone);
+}
+
+/* --- what may follow when all before is settled --- */
+
+static struct core *first_and_last(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_know_epochs(c);
+	core_send(c, RC_WRITE_FIRST, 1);
+	core_send(c, RC_WRITE_LAST, 2);
+	return c;
+}
+
+static void hear_of_last(struct core *c)
+{
+	hear_of_delivery_before(c, 3);
+}
+
+/* `wrong` is not taken, `right` is. */
+static void takes_what_follows(struct core *c, uint32_t psn, uint8_t wrong, uint8_t right)
+{
+	core_rebuild(&c->a);
+	core_know_epochs(c);
+	core_ack(c, psn - 1, AETH_ACK_NO_CREDITS, psn);
+	core_wait(c, 10 * CORE_MS);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	assert_int_not_equal(core_in(&c->a, core_req(wrong, psn), 0, 0), DROP_NONE);
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_int_equal(core_send(c, right, psn), DROP_NONE);
+	core_expect(&c->b, right, psn);
+}
+
+/* Linux rxe repeats the rest of a message at the PSN of the next one, as a request of no bytes. */
+static void takes_no_rest(struct core *c)
+{
+	takes_what_follows(c, 3, RC_WRITE_LAST, RC_WRITE_ONLY);
+}
+
+static void kill__behind_a_message_another_one_begins(void **state)
+{
+	at_every_store(state, first_and_last, hear_of_last, takes_no_rest);
+}
+
+static struct core *first_only(void **state, uint8_t first)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	core_know_epochs(c);
+	core_send(c, first, 1);
+	return c;
+}
+
+static struct core *first_of_write(void **state)
+{
+	return first_only(state, RC_WRITE_FIRST);
+}
+
+static struct core *first_of_send(void **state)
+{
+	return first_only(state, RC_SEND_FIRST);
+}
+
+static void hear_of_first_request(struct core *c)
+{
+	hear_of_delivery_before(c, 2);
+}
+
+static void takes_rest_of_write(struct core *c)
+{
+	takes_what_follows(c, 2, RC_SEND_LAST, RC_WRITE_LAST);
+}
+
+static void takes_rest_of_send(struct core *c)
+{
+	takes_what_follows(c, 2, RC_SEND_ONLY, RC_SEND_LAST);
+}
+
+static void kill__a_write_goes_on(void **state)
+{
+	at_every_store(state, first_of_write, hear_of_first_request, takes_rest_of_write);
+}
+
+static void kill__a_send_goes_on(void **state)
+{
+	at_every_store(state, first_of_send, hear_of_first_request, takes_rest_of_send);
 }
 
 /* --- the base moves down --- */
@@ -1200,6 +1295,9 @@ int main(void)
 	    CORE_TEST(kill__a_report_settles_what_is_stored),
 	    CORE_TEST(kill__a_report_settles_in_mode_far),
 	    CORE_TEST(kill__a_report_settles_in_mode_host),
+	    CORE_TEST(kill__behind_a_message_another_one_begins),
+	    CORE_TEST(kill__a_write_goes_on),
+	    CORE_TEST(kill__a_send_goes_on),
 	    CORE_TEST(kill__a_base_that_moved_down_is_stored),
 	    CORE_TEST(kill__a_new_life_replaces_the_old_one),
 	    CORE_TEST(kill__a_doubt_is_stored_whole),

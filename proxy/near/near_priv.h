@@ -154,6 +154,8 @@ uint32_t near_commit(struct proxy *p, struct near_flow *f, const uint8_t *l3, co
                      uint32_t psns, uint32_t fp, uint16_t vlan_tci);
 /* Gives up the packet in that slot, held beyond a gap. The packet was not ACKed, so its host sends it again. */
 void near_drop_held(struct proxy *p, struct near_flow *f, uint32_t slot);
+/* Gives up packets held in [from, upto): a READ owns these positions. */
+void near_drop_inside(struct proxy *p, struct near_flow *f, uint64_t from, uint64_t upto);
 /* True if the packet held at pos_next may ask for the rest of the READ before it. */
 bool near_held_may_be_rest(struct proxy *p, const struct near_flow *f, uint32_t slot);
 /* The slot at pos_next is committed: counts it as in order, and moves pos_next behind it. */

@@ -172,6 +172,7 @@ void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns)
 	f->psns_unknown = false;
 	if (!op || op->pos + 1 != f->pos_next)
 		return;
+	near_drop_inside(p, f, f->pos_next, op->pos + psns);
 	slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, op->pos);
 	op->psns = psns;
 	near_reserve_resize(p, f, op);

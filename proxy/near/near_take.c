@@ -171,8 +171,7 @@ static void learn_pmtu_from_request(struct proxy *p, struct near_flow *f, const 
 		near_learn_pmtu(p, f, pkt->payload_len);
 }
 
-/* Gives up packets held in [from, upto): a READ owns these positions. */
-static void drop_inside(struct proxy *p, struct near_flow *f, uint64_t from, uint64_t upto)
+void near_drop_inside(struct proxy *p, struct near_flow *f, uint64_t from, uint64_t upto)
 {
 	for (uint64_t pos = from; f->ooo_pkts && pos < min_u64(upto, f->pos_held); pos++) {
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos);
@@ -188,7 +187,7 @@ void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot)
 	bool owed_nothing = f->pos_reported == f->pos_next;
 
 	PROBE4(request_rx, f->idx, h->pos, h->opcode, h->len);
-	drop_inside(p, f, h->pos + 1, h->pos + h->psns);
+	near_drop_inside(p, f, h->pos + 1, h->pos + h->psns);
 	f->msn_next = h->msn;
 	f->op_last = h->opcode;
 	f->op_known = true;

@@ -1275,6 +1275,25 @@ static void reads__what_follows_one_of_unknown_length_is_kept(void **state)
 	core_expect_aeth(&c->a, 8, AETH_ACK_NO_CREDITS);
 }
 
+/* A request whose PSN the READ owns, of a host that is wrong, is given up: it would keep its slot for ever. */
+static void reads__what_lies_inside_one_of_unknown_length_is_given_up(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	assert_int_equal(ask(c, 1, 3, 1, true), DROP_NONE);
+	core_expect(&c->b, RC_READ_REQUEST, 1);
+	core_send(c, RC_WRITE_ONLY, 3);
+	assert_int_equal(core_near(c)->ooo_pkts, 1);
+	respond(c, three[0], 1, 2);
+	assert_int_equal(core_near(c)->pos_next, POS_ORIGIN + 4);
+	assert_int_equal(core_near(c)->ooo_pkts, 0);
+	respond(c, three[1], 2, 2);
+	respond(c, three[2], 3, 2);
+	for (uint32_t i = 0; i < 3; i++)
+		expect_response(c, three[i], 1 + i);
+	assert_int_equal(near_held(core_near(c)), 0);
+}
+
 /* A READ with the same end asks for the rest of the first one, and is not taken: the host had the beginning before
  * there was an edge. */
 static void reads__rest_of_one_of_unknown_length(void **state)
@@ -1528,6 +1547,7 @@ int main(void)
 	    CORE_TEST(reads__count_of_a_new_queue_pair_is_exact),
 	    CORE_TEST(reads__length_is_learned_for_the_right_one),
 	    CORE_TEST(reads__what_follows_one_of_unknown_length_is_kept),
+	    CORE_TEST(reads__what_lies_inside_one_of_unknown_length_is_given_up),
 	    CORE_TEST(reads__rest_of_one_of_unknown_length),
 	    CORE_TEST(reads__rest_of_one_that_is_held),
 	    CORE_TEST(reads__rest_of_one_that_was_held),

@@ -273,8 +273,8 @@ void near_ops_retire(struct proxy *p, struct near_flow *f, bool all)
 	while (!dlist_empty(&f->ops)) {
 		struct rd_op *op = dlist_entry(dlist_first(&f->ops), struct rd_op, node);
 
-		if (keep(p, f, op))
-			break;
+		if (keep(p, f, op) || op->pos >= f->pos_freed)
+			break; /* a request that near_work() has still to free would outlive its result */
 		if (!work_take(p)) {
 			timer_set(&p->timers, &f->retire, p->now_ns);
 			return;

@@ -369,6 +369,38 @@ static void kill__a_result_goes_with_its_request(void **state)
 	at_every_store(state, atomic_long_ago, forget_result, result_or_doubt);
 }
 
+/* The result is given in a call that has no work left for freeing what is settled. */
+static struct core *atomic_not_freed(void **state)
+{
+	struct core *c = atomic_sent(state);
+	struct lan_tx tx;
+
+	core_in(&c->b, core_answer(RC_ATOMIC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), 0, 0);
+	core_in(&c->b, core_answer(RC_ACK, CORE_QPN, 2, AETH_ACK_NO_CREDITS, 3), 0, 0);
+	while (core_carry(c, &c->b, &c->a))
+		proxy_tick(c->b.p, c->now_ns);
+	c->a.p->work_left = 0;
+	assert_int_not_equal(near_resp_tx(c->a.p, core_near(c), &tx), 0);
+	assert_int_equal(core_near(c)->ops_done, 1);
+	assert_true(core_near(c)->pos_freed <= POS_ORIGIN + 1);
+	core_forget(&c->a);
+	c->now_ns += 11000 * CORE_MS;
+	return c;
+}
+
+static void forget_and_free(struct core *c)
+{
+	c->a.p->work_left = 100;
+	forget_result(c);
+	near_work(c->a.p, core_near(c));
+	forget_result(c);
+}
+
+static void kill__a_result_goes_with_its_request_that_is_not_freed(void **state)
+{
+	at_every_store(state, atomic_not_freed, forget_and_free, result_or_doubt);
+}
+
 /* --- the last response of a READ --- */
 
 static struct core *read_answered(void **state)
@@ -1289,6 +1321,7 @@ int main(void)
 	    CORE_TEST(kill__a_request_behind_a_read_tells_its_length),
 	    CORE_TEST(kill__a_result_is_given_and_kept),
 	    CORE_TEST(kill__a_result_goes_with_its_request),
+	    CORE_TEST(kill__a_result_goes_with_its_request_that_is_not_freed),
 	    CORE_TEST(kill__the_last_response_is_given),
 	    CORE_TEST(kill__what_is_held_behind_a_read_is_counted),
 	    CORE_TEST(kill__a_read_owns_its_psns),

@@ -186,13 +186,13 @@ struct rd_op *near_op_new(struct proxy *p, struct near_flow *f, const struct roc
 void near_op_insert(struct near_flow *f, struct rd_op *op);
 /* A READ, ATOMIC or unknown request at pos is about to be taken. msn: relative, with it counted. False: too many. */
 bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t psns,
-                   uint32_t msn, uint32_t fp);
+                   uint32_t msn, uint32_t fp, enum rd_op_use use);
 /* The READ in that slot is in order now. Sets op->psns by the PMTU, which may have been unknown when the READ was held;
  * sets psns_unknown if the PMTU still is. */
 void near_op_measure(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t slot);
 /* Makes the operation of the request in that slot, at pos_next. The request has a slot but no record: it was held
  * beyond a gap, or the edge has restarted. False: too many operations. */
-bool near_op_begin_held(struct proxy *p, struct near_flow *f, uint32_t slot);
+bool near_op_begin_held(struct proxy *p, struct near_flow *f, uint32_t slot, enum rd_op_use use);
 /* The operation began before a restart of this edge: nobody knows how much of its answer the host was given. */
 static inline void near_op_resume(struct rd_op *op)
 {

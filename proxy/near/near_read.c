@@ -96,13 +96,13 @@ void near_op_insert(struct near_flow *f, struct rd_op *op)
 }
 
 bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t psns,
-                   uint32_t msn, uint32_t fp)
+                   uint32_t msn, uint32_t fp, enum rd_op_use use)
 {
 	struct rd_op *op;
 
-	if (f->nops >= READS_PER_FLOW || !rd_op_left(p, OP_FOR_NEAR))
+	if (f->nops >= READS_PER_FLOW || !rd_op_left(p, use))
 		near_ops_retire(p, f, false);
-	op = near_op_new(p, f, pkt, pos, psns, msn, fp, OP_FOR_NEAR);
+	op = near_op_new(p, f, pkt, pos, psns, msn, fp, use);
 	if (!op)
 		return false;
 	near_op_insert(f, op);
@@ -122,13 +122,13 @@ void near_op_measure(struct proxy *p, struct near_flow *f, struct rd_op *op, uin
 	arena_amend(p->arena, slot, op->psns, arena_hdr(p->arena, slot)->msn);
 }
 
-bool near_op_begin_held(struct proxy *p, struct near_flow *f, uint32_t slot)
+bool near_op_begin_held(struct proxy *p, struct near_flow *f, uint32_t slot, enum rd_op_use use)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	struct roce_pkt pkt;
 
 	if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE ||
-	    !near_op_begin(p, f, &pkt, f->pos_next, h->psns, f->msn_next + 1, h->fp))
+	    !near_op_begin(p, f, &pkt, f->pos_next, h->psns, f->msn_next + 1, h->fp, use))
 		return false;
 	near_op_measure(p, f, near_op_at(f, f->pos_next), slot);
 	return true;

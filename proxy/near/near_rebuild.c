@@ -304,6 +304,11 @@ static bool follows(struct proxy *p, const struct near_flow *f, uint32_t slot, b
 	       !(was_held && near_held_may_be_rest(p, f, slot));
 }
 
+/* A READ or ATOMIC that was taken in order had a record in the life before, and so had each that is kept, within
+ * OP_FOR_NEAR. So all of them find one again: no far flow has a record yet, and the few held ones that become in order
+ * here (what near_absorb_held() was about to take) have less than OP_FOR_NEAR - OP_FOR_FAR leaves. A request that finds
+ * none was held, so it has not crossed, or is damaged. It is given up, as in near_absorb_held(): it was not ACKed, its
+ * host repeats it, and a second slot of one position would count as damage in the next rebuild. */
 static void rebuild_run(struct proxy *p, struct near_flow *f)
 {
 	uint32_t slot, msn;
@@ -318,8 +323,10 @@ static void rebuild_run(struct proxy *p, struct near_flow *f)
 			break;
 		}
 		f->psns_unknown = false; /* a READ in front of it owned one PSN */
-		if ((h->flags & SF_OWN_RESPONSE) && !near_op_begin_held(p, f, slot))
+		if ((h->flags & SF_OWN_RESPONSE) && !near_op_begin_held(p, f, slot, OP_FOR_FAR)) {
+			near_drop_held(p, f, slot);
 			break;
+		}
 		if (h->flags & SF_OWN_RESPONSE)
 			near_op_resume(near_op_at(f, h->pos));
 		if (h->msn != msn && !FAULT(FAULT_HELD_COUNT_KEPT)) /* it was held beyond a gap: its MSN was a guess */

@@ -245,7 +245,7 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 			if (op) {
 				op->msn = h->msn;
 				near_op_measure(p, f, op, slot);
-			} else if (!near_op_begin_held(p, f, slot)) { /* too many operations: the host repeats it */
+			} else if (!near_op_begin_held(p, f, slot, OP_FOR_NEAR)) { /* too many operations: the host repeats it */
 				near_drop_held(p, f, slot);
 				break;
 			}
@@ -331,7 +331,7 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 		return refuse_read(p, f);
 	if (near_turn_comes_early(p, f) || !admit_next(p, f, pkt->len))
 		return back_pressure(p, f, DROP_LAN_NO_ROOM);
-	if (own && !near_op_begin(p, f, pkt, pos, psns, f->msn_next + 1, fp))
+	if (own && !near_op_begin(p, f, pkt, pos, psns, f->msn_next + 1, fp, OP_FOR_NEAR))
 		return back_pressure(p, f, DROP_LAN_READS_FULL);
 	while ((slot = near_commit(p, f, l3, pkt, pos, psns, fp, vlan_tci)) == SLOT_NONE && evict_highest(p, f))
 		;

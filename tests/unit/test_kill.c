@@ -193,19 +193,24 @@ static struct core *read_of_unknown_length(void **state)
 
 static const uint8_t three[] = {RC_READ_RESP_FIRST, RC_READ_RESP_MIDDLE, RC_READ_RESP_LAST};
 
-/* The near edge takes the response of PSN 1 and MSN 2 from the WAN. */
-static void hear_of_response(struct core *c, uint8_t opcode, const uint8_t *payload, uint16_t len)
+/* The near edge takes a response from the WAN. Its MSN is the one of a flow of single packets. */
+static void hear_of_response_at(struct core *c, uint32_t psn, uint8_t opcode, const uint8_t *payload, uint16_t len)
 {
-	struct roce_pkt h = core_answer(opcode, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2);
+	struct roce_pkt h = core_answer(opcode, CORE_QPN, psn, AETH_ACK_NO_CREDITS, psn + 1);
 	uint8_t l3[LAN_PKT_MAX];
 	struct wan_packet w = {.flow = near_wire_id(c->a.p, core_near(c)),
 	                       .inc = core_near(c)->inc,
-	                       .pos = POS_ORIGIN + 1,
+	                       .pos = POS_ORIGIN + psn,
 	                       .kind = WP_RESPONSE,
 	                       .data = l3};
 
 	w.len = w.total = (uint16_t)roce_build(l3, sizeof(l3), &h, payload, len);
 	near_on_packet(c->a.p, lane_of(c->a.p, core_near(c)->lane), &w);
+}
+
+static void hear_of_response(struct core *c, uint8_t opcode, const uint8_t *payload, uint16_t len)
+{
+	hear_of_response_at(c, 1, opcode, payload, len);
 }
 
 /* The first response tells the PMTU. */
@@ -504,6 +509,65 @@ static void host_gets_all(struct core *c)
 static void kill__what_is_held_behind_a_read_is_counted(void **state)
 {
 	at_every_store(state, read_of_unknown_length_and_more, hear_of_first, host_gets_all);
+}
+
+enum { KEPT = 128, HELD = 200 }; /* more than a flow may have records */
+
+/* A READ of PSN `psn` and `len` bytes. */
+static void ask_for(struct core *c, uint32_t psn, uint32_t len)
+{
+	struct roce_pkt h = core_req(RC_READ_REQUEST, psn);
+
+	h.reth_va += (uint64_t)psn * len;
+	h.reth_len = len;
+	core_in(&c->a, h, 0, 0);
+}
+
+/* Many READs were answered and are kept; many more are held behind one of unknown length. */
+static struct core *many_reads(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	for (uint32_t psn = 1; psn <= KEPT; psn += KEPT / 2) { /* there is no room for the answers to all */
+		for (uint32_t i = 0; i < KEPT / 2; i++)
+			ask_for(c, psn + i, 256);
+		core_pump(c);
+		for (uint32_t i = 0; i < KEPT / 2; i++)
+			core_in(&c->b, core_answer(RC_READ_RESP_ONLY, CORE_QPN, psn + i, AETH_ACK_NO_CREDITS, psn + i + 1),
+			        256, 0);
+		core_pump(c);
+	}
+	core_forget(&c->a);
+	core_forget(&c->b);
+	assert_int_equal(core_near(c)->ops_done, KEPT);
+	ask_for(c, KEPT + 1, 3 * CORE_PMTU);
+	for (uint32_t psn = KEPT + 4; psn < KEPT + 4 + HELD; psn++)
+		ask_for(c, psn, 256);
+	assert_int_equal(core_near(c)->ooo_pkts, HELD);
+	return c;
+}
+
+static void hear_of_first_of_many(struct core *c)
+{
+	hear_of_response_at(c, KEPT + 1, RC_READ_RESP_FIRST, core_payload(0, KEPT + 1), CORE_PMTU);
+}
+
+/* A READ without a record is given up, as in a live edge. If it stayed, its repetition would get a second slot at the
+ * same position. */
+static void kill__what_finds_no_record_leaves_no_slot(void **state)
+{
+	for (uint32_t n = 1; n <= 12; n++) {
+		struct core *c = many_reads(state);
+		const struct near_flow *f;
+
+		kill_at(c, n, hear_of_first_of_many);
+		core_rebuild(&c->a);
+		core_session(c);
+		f = core_near(c);
+		assert_int_equal(arena_find(c->a.p->arena, SLOT_REQ_NEAR, f->idx, f->pos_next), SLOT_NONE);
+		core_done(state);
+		*state = NULL;
+	}
 }
 
 /* A READ of three fills the gap in front of what is held, and owns the PSN of one packet that is held by error. */
@@ -1324,6 +1388,7 @@ int main(void)
 	    CORE_TEST(kill__a_result_goes_with_its_request_that_is_not_freed),
 	    CORE_TEST(kill__the_last_response_is_given),
 	    CORE_TEST(kill__what_is_held_behind_a_read_is_counted),
+	    CORE_TEST(kill__what_finds_no_record_leaves_no_slot),
 	    CORE_TEST(kill__a_read_owns_its_psns),
 	    CORE_TEST(kill__a_report_settles_what_is_stored),
 	    CORE_TEST(kill__a_report_settles_in_mode_far),

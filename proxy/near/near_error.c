@@ -149,7 +149,7 @@ void near_error_begin(struct proxy *p, struct near_flow *f)
 	if (f->tell != TELL_NOTHING || f->pairing == PAIR_LEARNING || f->newer || FAULT(FAULT_IDLE_UNTOLD))
 		return;
 	f->tell = TELL_LATER;
-	f->error_ns = p->now_ns;
+	f->error_ns = f->failed_ns = p->now_ns;
 	f->error_tries = 0;
 	near_error_later(p, f);
 }
@@ -157,6 +157,7 @@ void near_error_begin(struct proxy *p, struct near_flow *f)
 void near_error_resume(struct proxy *p, struct near_flow *f, uint64_t failed_ns)
 {
 	near_error_begin(p, f);
+	f->failed_ns = min_u64(failed_ns, p->now_ns);
 	if (failed_ns > p->now_ns || p->now_ns - failed_ns > TELL_MAX_NS) /* in the future: a time of another boot */
 		give_up_telling(p, f);
 }

@@ -57,7 +57,7 @@ static uint8_t failure_of(const struct near_flow *f)
 /* near_desc.alive_ns. While the host must still be told of a failure, TELL_MAX_NS counts from the failure. */
 static uint64_t alive_of(const struct near_flow *f)
 {
-	return f->tell != TELL_NOTHING ? max_u64(f->alive_ns, f->error_ns) : f->alive_ns;
+	return f->tell != TELL_NOTHING ? max_u64(f->alive_ns, f->failed_ns) : f->alive_ns;
 }
 
 static uint8_t syndrome_of(const struct near_desc *d)

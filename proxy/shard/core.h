@@ -225,7 +225,8 @@ struct near_flow {
 	uint8_t error_tries;              /* ... so many have been due, ... */
 	uint32_t error_psn;               /* ... at this PSN, 24 bits */
 	uint32_t error_hint;              /* the PSN that the host expects by its last ACK; NONE: not known yet */
-	uint64_t error_ns;                /* since when `tell` is set */
+	uint64_t error_ns;                /* since when `tell` is set, in this life of the edge, ... */
+	uint64_t failed_ns;               /* ... and in any: when the flow failed */
 	uint64_t asked_ns;                /* TELL_ASKED: since when */
 	uint64_t elsewhere_ns;            /* when the requester's QPN last answered another host than dst; 0: never */
 	uint64_t slow_look_ns, slow_held; /* slow_down(): when to look next, and near_held() at the last look */

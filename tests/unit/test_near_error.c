@@ -214,6 +214,19 @@ static void near_error__not_after_a_long_outage(void **state)
 	assert_false(core_event(&c->a, EV_REQUESTER_UNREACHABLE)); /* the event was reported before */
 }
 
+/* The time since the failure counts, whatever was stored since: restarts do not add up. */
+static void near_error__not_after_some_restarts(void **state)
+{
+	struct core *c = given_refused_late(state, AETH_NAK_REM_ACCESS);
+
+	for (int i = 0; i < 2; i++) {
+		c->now_ns += 3000 * CORE_MS;
+		core_rebuild(&c->a);
+		near_take_mode(c->a.p, core_near(c), ACK_MODE_HOST);
+	}
+	assert_true(core_event(&c->a, EV_REQUESTER_UNREACHABLE));
+}
+
 /* The machine has rebooted, and its monotonic clock starts anew. */
 static void near_error__not_after_another_boot(void **state)
 {
@@ -520,6 +533,7 @@ int main(void)
 	    CORE_TEST(near_error__what_was_sent_to_it_goes_first),
 	    CORE_TEST(near_error__outlives_a_restart),
 	    CORE_TEST(near_error__not_after_a_long_outage),
+	    CORE_TEST(near_error__not_after_some_restarts),
 	    CORE_TEST(near_error__not_after_another_boot),
 	    CORE_TEST(near_error__silence_is_told_after_a_restart),
 	    CORE_TEST(near_error__waits_for_a_flow_without_a_pair),

@@ -801,7 +801,7 @@ enum pair_whose pair_whose(struct proxy *p, struct far_flow *f, const struct roc
 		hp->doubted = true;
 		return PAIR_ITS_OWNERS;
 	}
-	if (!in_flight(&p->far[hp->prober], pkt))
+	if (!may_be_probed(p, &p->far[hp->prober], pkt))
 		return PAIR_ITS_OWNERS;
 	/* The answer may be the second to a packet of the owner sent twice: their number decides. */
 	if (pos >= f->pos_base && pos < f->pos_tx_max && p->now_ns < f->retried_ns + PAIR_LATE_NS && repeated &&

@@ -21,7 +21,8 @@ void near_fp_note(struct proxy *p, struct near_flow *f, const struct slot_hdr *h
 /* Compares a packet below pos_next with the one that was at pos. */
 enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp,
                               bool starts_message);
-/* True if the packet of fingerprint fp at pos is the known packet of pos - 1, but for its PSN. */
+/* True if the packet of fingerprint fp at pos is the known packet of pos - 1, but for its PSN, and programs that send
+ * the same each time are no explanation: it is neither the known packet of pos nor that of pos - 2. */
 bool near_fp_one_too_high(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp);
 /* The fingerprints of a flow below a position, oldest first. */
 struct fp_memory {

@@ -361,11 +361,19 @@ enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64
 	return e && e[0] != (uint32_t)pos && e == entry(p, f, f->fp_count - 1) && in_message(f) ? FP_OPEN : FP_STALE;
 }
 
+/* True if the packet that was at `at` differs from the one that comes at pos only by its PSN. */
+static bool was_at(struct proxy *p, const struct near_flow *f, uint64_t at, uint64_t pos, uint32_t fp)
+{
+	uint32_t there = ((fp ^ pos_psn(pos) ^ pos_psn(at)) & ~FP_COUNTS) | 1u;
+
+	return near_fp_check(p, f, at, there, true) == FP_SAME;
+}
+
 bool near_fp_one_too_high(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp)
 {
-	uint32_t before = ((fp ^ pos_psn(pos) ^ pos_psn(pos - 1)) & ~FP_COUNTS) | 1u;
-
-	return pos > f->pos_base && pos <= f->pos_next && near_fp_check(p, f, pos - 1, before, true) == FP_SAME;
+	if (pos <= f->pos_base || pos > f->pos_next || !was_at(p, f, pos - 1, pos, fp))
+		return false;
+	return !was_at(p, f, pos, pos, fp) && !was_at(p, f, pos - 2, pos, fp);
 }
 
 bool near_fp_messages_from(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t *n)

@@ -94,6 +94,30 @@ static void near_reset__host_that_lost_count_is_refused(void **state)
 	assert_int_equal(core_pending(&c->b), 0); /* and its responder sees nothing of it */
 }
 
+static void same_words(struct core *c, uint32_t from)
+{
+	for (uint32_t psn = from; psn < 6; psn++)
+		core_in(&c->a, core_req(RC_FETCH_ADD, psn), 0, 0);
+	core_wait(c, 2 * CORE_MS);
+}
+
+/* Each request of the program is like the one before it, so that none is known one position lower only. */
+static void near_reset__same_words_are_no_lost_count(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_HOST);
+
+	same_words(c, 1); /* the first one was lost */
+	core_wait(c, 10 * CORE_MS);
+	same_words(c, 0);
+	core_in(&c->b, core_answer(RC_ACK, CORE_QPN, 0, AETH_NAK_PSN_SEQ, 0), 0, 0);
+	core_wait(c, 2 * CORE_MS);
+	core_forget(&c->b);
+	for (uint32_t i = 0; i < 4; i++)
+		same_words(c, 0);
+	assert_false(core_near(c)->failed);
+	core_expect(&c->b, RC_FETCH_ADD, 0);
+}
+
 /* Nothing is refused before all in front of it is done: that NAK acknowledges it. */
 static void near_reset__host_that_lost_count_hears_of_the_rest_first(void **state)
 {
@@ -723,6 +747,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(near_reset__confused_window_counts_for_nothing),
 	    CORE_TEST(near_reset__host_that_lost_count_is_refused),
+	    CORE_TEST(near_reset__same_words_are_no_lost_count),
 	    CORE_TEST(near_reset__host_that_lost_count_hears_of_the_rest_first),
 	    CORE_TEST(near_reset__host_that_lost_count_begins_the_next_message),
 	    CORE_TEST(near_reset__host_that_lost_count_below_what_is_expected),

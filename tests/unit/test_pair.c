@@ -544,6 +544,20 @@ static void pair__reused_requester_qpn(void **state)
 	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
 }
 
+/* The first packet of the new QP was lost: its responder waits for a PSN in front of all that is here. */
+static void pair__reused_requester_qpn_expects_an_earlier_psn(void **state)
+{
+	struct core *c = given_pair(state, QPN0, 0x51);
+
+	core_wait(c, 100 * CORE_MS);
+	send_to(c, QPN0 + 1, 1);
+	core_expect(&c->b, RC_WRITE_ONLY, 1);
+	assert_int_equal(core_in(&c->b, core_answer(RC_ACK, 0x51, 0, AETH_NAK_PSN_SEQ, 0), 0, 0), DROP_NONE);
+	core_pump(c);
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
+	assert_int_equal(pos_psn(near_of(c, QPN0 + 1)->pos_base), 0);
+}
+
 /* The old flow has repeated a packet a moment ago: a late answer to the repetition may still come, but no answer of
  * a PSN that the flow never sent. */
 static void pair__reused_requester_qpn_at_another_psn(void **state)
@@ -1471,6 +1485,7 @@ int main(void)
 	    CORE_TEST(pair__stray_nak_is_no_answer),
 	    CORE_TEST(pair__second_answer_confirms),
 	    CORE_TEST(pair__reused_requester_qpn),
+	    CORE_TEST(pair__reused_requester_qpn_expects_an_earlier_psn),
 	    CORE_TEST(pair__reused_requester_qpn_at_another_psn),
 	    CORE_TEST(pair__overtaken_answer_decides_nothing),
 	    CORE_TEST(pair__cm_needs_no_probe),

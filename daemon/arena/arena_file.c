@@ -31,6 +31,14 @@
 
 enum trailer_acks { ACKS_UNKNOWN, ACKS_EARLY, ACKS_LATE }; /* unknown: written by a version without this field */
 
+/* Whether an arena before this one was lost with its contents, and whether the other edge has heard so. */
+enum trailer_loss {
+	LOSS_UNKNOWN, /* written by a version without this field */
+	LOSS_NONE,    /* the arena before had drained */
+	LOSS_UNTOLD,  /* an arena before, if there was one, is lost; no session was heard since */
+	LOSS_TOLD,    /* such an arena is lost, and the other edge has begun a session that knows this arena */
+};
+
 enum trailer_state { TRAILER_EMPTY = 1, TRAILER_IN_USE = 2 };
 
 /* First bytes of the last MAP_ALIGN of the file. All fields but `state` and those behind the CRC are written before the
@@ -52,6 +60,9 @@ struct trailer {
 	uint32_t acks;        /* enum trailer_acks, of the packets in the arena. Not in the CRC, either */
 	uint64_t owner_start; /* start time of that process, from /proc/PID/stat: another process may have the same PID
 	                       * later */
+	uint64_t peer_epoch;  /* epoch of the other edge's arena in the last session; 0: none, or written by a version
+	                       * without this field. Not in the CRC, as `loss` */
+	uint32_t loss;        /* enum trailer_loss */
 };
 
 static uint32_t trailer_crc(const struct trailer *t)
@@ -420,7 +431,9 @@ static void write_trailer(struct arena_file *f, const struct arena_file_params *
 	                      .nshards = p->nshards,
 	                      .reserve_percent = p->geometry.reserve_percent,
 	                      .lanes = p->lanes,
-	                      .state = TRAILER_EMPTY};
+	                      .state = TRAILER_EMPTY,
+	                      .peer_epoch = f->peer_epoch,
+	                      .loss = f->former_kept ? LOSS_NONE : LOSS_UNTOLD};
 	t->crc = trailer_crc(t);
 }
 
@@ -450,6 +463,7 @@ static int make_file(struct arena_file *f, const struct arena_file_params *p, ch
 	if (ftruncate(f->fd, 0) < 0) /* the rest of a start that was killed */
 		return complain(f, err, errlen, "cannot empty");
 	f->fresh = true;
+	f->former_kept &= !p->former_lost;
 	f->epoch = p->new_epoch;
 	r = map_file(f, p, err, errlen);
 	if (r < 0) {
@@ -482,7 +496,10 @@ static int look_at_existing(struct arena_file *f, const struct arena_file_params
 	case CONTENT_EMPTY:
 		break;
 	}
-	f->drained = t->magic == TRAILER_MAGIC;
+	if (t->magic == TRAILER_MAGIC) {
+		f->former_kept = t->loss != LOSS_UNTOLD; /* the next arena has to tell the other edge */
+		f->peer_epoch = t->peer_epoch;
+	}
 	if (unlink(f->path) < 0)
 		return complain(f, err, errlen, "cannot remove the empty buffer of an earlier start");
 	close_fd(f);
@@ -526,6 +543,8 @@ int arena_file_open(struct arena_file *f, const struct arena_file_params *p, cha
 		r = make_file(f, p, err, errlen);
 	} else if (r > 0) {
 		f->epoch = old.epoch;
+		f->former_kept = old.loss == LOSS_UNKNOWN || old.loss == LOSS_NONE;
+		f->peer_epoch = old.peer_epoch;
 		r = map_file(f, p, err, errlen);
 	}
 	if (r < 0)
@@ -559,6 +578,19 @@ bool arena_file_was_early(const struct arena_file *f)
 	return trailer_of(f)->acks != ACKS_LATE;
 }
 
+void arena_file_say_told(struct arena_file *f)
+{
+	struct trailer *t = trailer_of(f);
+
+	if (t->loss == LOSS_UNTOLD)
+		__atomic_store_n(&t->loss, (uint32_t)LOSS_TOLD, __ATOMIC_RELEASE);
+}
+
+void arena_file_say_peer(struct arena_file *f, uint64_t peer_epoch)
+{
+	__atomic_store_n(&trailer_of(f)->peer_epoch, peer_epoch, __ATOMIC_RELEASE);
+}
+
 void arena_file_close(struct arena_file *f, bool empty)
 {
 	if (f->region && empty)
@@ -583,9 +615,9 @@ bool arena_file_left(const char *path)
 	return left;
 }
 
-static int check_other(const char *path, char *err, size_t errlen)
+static int check_other(const char *path, bool *untold, char *err, size_t errlen)
 {
-	struct trailer t;
+	struct trailer t = {0};
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	bool full;
 
@@ -600,19 +632,21 @@ static int check_other(const char *path, char *err, size_t errlen)
 		         path);
 		return -EBUSY;
 	}
+	*untold |= t.magic == TRAILER_MAGIC && t.loss == LOSS_UNTOLD;
 	unlink(path);
 	return 0;
 }
 
-int arena_file_check_others(const char *dir, const char *link, uint32_t nshards, char *err, size_t errlen)
+int arena_file_check_others(const char *dir, const char *link, uint32_t nshards, bool *untold, char *err, size_t errlen)
 {
 	char path[320];
 
+	*untold = false;
 	for (uint32_t shard = nshards; shard < SHARDS_MAX; shard++) {
 		int r;
 
 		arena_file_name(path, sizeof(path), dir, link, shard);
-		r = check_other(path, err, errlen);
+		r = check_other(path, untold, err, errlen);
 		if (r < 0)
 			return r;
 	}

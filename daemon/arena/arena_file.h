@@ -37,6 +37,7 @@ struct arena_file_params {
 	uint64_t lanes; /* link_plan_lanes(): decides which lane a flow is on */
 	struct arena_geometry geometry;
 	uint64_t new_epoch;      /* if the file begins a new life */
+	bool former_lost;        /* such a life has to report a lost arena of another shard: arena_file_check_others() */
 	const char *numa_ifname; /* place near this interface; NULL: anywhere */
 };
 
@@ -45,7 +46,10 @@ struct arena_file {
 	void *region; /* geometry.len bytes */
 	size_t map_len;
 	uint64_t epoch;
-	bool drained; /* fresh, and the trailer of the arena before says that nothing was left in it */
+	bool former_kept; /* no arena before this one is lost with packets in it, or the other edge heard of that loss
+	                   * in an earlier arena. The same at each start on this arena: a start may be killed before
+	                   * its hello */
+	uint64_t peer_epoch; /* epoch of the other edge's arena, as an earlier process wrote it; 0: not known */
 	bool fresh; /* the arena is empty: format it. Otherwise rebuild */
 	char path[320];
 	char set_aside[360]; /* new name of a file that was set aside; empty: none was */
@@ -74,14 +78,24 @@ void arena_file_say_early(struct arena_file *f, bool early);
 /* The last value of arena_file_say_early(), of an earlier process, too; true if unknown. */
 bool arena_file_was_early(const struct arena_file *f);
 
+/* Writes into the trailer that the other edge has begun a session in which it knows this arena's epoch: if an arena
+ * before is lost, the arenas that follow when this one has drained need not say so again. */
+void arena_file_say_told(struct arena_file *f);
+
+/* Writes the epoch of the other edge's arena into the trailer, for arena_file.peer_epoch of the next start. Call when
+ * the core has begun the session with that arena: the flows of an earlier one are named then. */
+void arena_file_say_peer(struct arena_file *f, uint64_t peer_epoch);
+
 /* empty: nothing in it needs to be kept. */
 void arena_file_close(struct arena_file *f, bool empty);
 
 /* True if there is a file that holds packets, or may, and that no process has open. */
 bool arena_file_left(const char *path);
 
-/* Refuses (-EBUSY) if arenas of this link from a start with more shards still hold something; removes them if not. */
-int arena_file_check_others(const char *dir, const char *link, uint32_t nshards, char *err, size_t errlen);
+/* Refuses (-EBUSY) if arenas of this link from a start with more shards still hold something; removes them if not.
+ * untold: whether one that was removed had a lost arena before it, of which the other edge has not heard. */
+int arena_file_check_others(const char *dir, const char *link, uint32_t nshards, bool *untold, char *err,
+                            size_t errlen);
 
 enum arena_debt {
 	ARENA_CLEAR,  /* nothing is owed to any host, or there is no file */

@@ -70,7 +70,7 @@ static int open_arenas(struct link *l, const char *pcap_dir, char err[CONFIG_ERR
 	int r = make_dir(c, err);
 
 	if (r == 0)
-		r = arena_file_check_others(c->arena_dir, c->name, c->workers, err, CONFIG_ERR_MAX);
+		r = arena_file_check_others(c->arena_dir, c->name, c->workers, &p.former_lost, err, CONFIG_ERR_MAX);
 	if (r == 0 && getrandom(&p.new_epoch, sizeof(p.new_epoch), 0) != sizeof(p.new_epoch)) {
 		snprintf(err, CONFIG_ERR_MAX, "no random numbers: %s", strerror(errno));
 		r = -errno;
@@ -263,6 +263,15 @@ bool link_arena_kept(const struct link *l)
 		if (!worker_arena_kept(l->worker[i]))
 			return false;
 	return true;
+}
+
+uint64_t link_peer_arena_epoch(const struct link *l)
+{
+	/* the last worker is the last one to be given a session */
+	for (uint32_t i = l->nworkers; i-- > 0;)
+		if (worker_peer_epoch(l->worker[i]) != 0)
+			return worker_peer_epoch(l->worker[i]);
+	return 0;
 }
 
 /* --- stopping --- */

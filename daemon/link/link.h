@@ -73,8 +73,11 @@ bool link_alive(struct link *l);
 const struct link_config *link_config(const struct link *l);
 /* Random id of this life of the arena; in hello. */
 uint64_t link_arena_epoch(const struct link *l);
-/* True if no earlier arena can have been lost with packets in it. */
+/* True if no arena before the present one can have been lost with packets in it; a loss that the other edge heard of in
+ * an earlier arena does not count. The same at each start on this arena. */
 bool link_arena_kept(const struct link *l);
+/* Epoch of the other edge's arena in the last session before this start; 0: not known. */
+uint64_t link_peer_arena_epoch(const struct link *l);
 
 /* State of all shards, gathered from the workers. `flows` is malloc'ed, the caller frees it. */
 struct link_snapshot {

@@ -20,6 +20,7 @@ struct worker_params {
 	struct wan_pacer *pacers; /* of the link, one for each path */
 	const char *pcap_dir;    /* NULL: no capture */
 	uint64_t new_epoch;      /* for an arena that begins anew */
+	bool former_lost;        /* such an arena has to report a lost one: arena_file_check_others() */
 	int notify_fd;           /* eventfd of the main thread */
 	bool may_spin;           /* there are enough cores to poll instead of sleeping a few microseconds */
 	int cpu;                 /* -1: anywhere */
@@ -126,8 +127,10 @@ void worker_stop(struct worker *w);
 void worker_close(struct worker *w, bool comes_back);
 
 uint64_t worker_epoch(const struct worker *w);
-/* True if the worker took up an arena of an earlier run, or that arena had drained. False: an earlier arena, if any, is
- * lost. */
+/* False: an arena before the present one, if there was one, is lost, and every hello of the present one has to say so;
+ * arena_file.former_kept. */
 bool worker_arena_kept(const struct worker *w);
+/* Epoch of the other edge's arena that the arena's file remembered at the start; 0: none. */
+uint64_t worker_peer_epoch(const struct worker *w);
 
 #endif

@@ -162,6 +162,7 @@ static void begin_session(struct worker *w, const struct worker_cmd *cmd)
 	w->wan_ops->session(w->wan, w->epoch_rx);
 	w->unmatched_at_ns = 0; /* some strays may belong to this session */
 	proxy_session_start(w->core, &cmd->session, w->now_ns);
+	arena_file_say_peer(&w->arena, cmd->session.peer_arena_epoch);
 }
 
 static int rebind(struct worker *w, uint32_t port)
@@ -243,6 +244,8 @@ unsigned worker_pass_events(struct worker *w)
 	unsigned n = 0;
 
 	while (n < EVENTS_BUDGET && !spsc_full(&w->events) && proxy_event_next(w->core, &ev)) {
+		if (ev.type == EV_WAN_UP) /* the other edge's core has begun the session, too */
+			arena_file_say_told(&w->arena);
 		spsc_put(&w->events, &ev);
 		n++;
 	}

@@ -141,6 +141,7 @@ static int open_arena(struct worker *w, char *err, size_t errlen)
 	                               .lanes = link_plan_lanes(c),
 	                               .geometry = link_plan_geometry(c),
 	                               .new_epoch = w->params.new_epoch,
+	                               .former_lost = w->params.former_lost,
 	                               .numa_ifname = lan_ifname(c)};
 	int r;
 
@@ -550,5 +551,10 @@ uint64_t worker_epoch(const struct worker *w)
 
 bool worker_arena_kept(const struct worker *w)
 {
-	return !w->arena.fresh || w->arena.drained;
+	return w->arena.former_kept;
+}
+
+uint64_t worker_peer_epoch(const struct worker *w)
+{
+	return w->arena.peer_epoch;
 }

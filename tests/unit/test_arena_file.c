@@ -348,6 +348,7 @@ static void expect_set_aside(uint8_t byte_inside)
 	p.new_epoch = 2222;
 	open_ok(&f, &p, true);
 	assert_int_equal(f.epoch, 2222);
+	assert_false(f.former_kept);
 	assert_non_null(strstr(f.set_aside, "t.0.arena.damaged-2"));
 	fd = open(f.set_aside, O_RDONLY);
 	assert_true(fd >= 0);
@@ -383,6 +384,7 @@ static void file__without_a_byte_is_no_loss(void **state)
 	close(open(path, O_RDWR | O_CREAT, 0600));
 	open_ok(&f, &p, true);
 	assert_string_equal(f.set_aside, "");
+	assert_false(f.former_kept);
 	arena_file_close(&f, true);
 }
 
@@ -480,6 +482,111 @@ static void file__of_an_earlier_version_comes_back(void **state)
 	arena_file_close(&f, true);
 }
 
+/* The arena of a start that finds the file damaged. */
+static void lose(struct arena_file *f, struct arena_file_params *p)
+{
+	leave_in_use();
+	change_bytes((off_t)(file_len(LEN, MAP_ALIGN) - MAP_ALIGN), "\0\0\0\0", 4);
+	p->new_epoch = 2222;
+	open_ok(f, p, true);
+	assert_false(f->former_kept);
+}
+
+/* Each start on the arena that follows a lost one reports the loss: an earlier start may have been killed before its hello. */
+static void loss__is_said_by_each_start_on_the_next_arena(void **state)
+{
+	struct arena_file_params p = params_of(0, 1);
+	struct arena_file f;
+
+	(void)state;
+	lose(&f, &p);
+	arena_file_in_use(&f);
+	arena_file_close(&f, false);
+	open_ok(&f, &p, false);
+	assert_int_equal(f.epoch, 2222);
+	assert_false(f.former_kept);
+	arena_file_say_told(&f);
+	arena_file_close(&f, false);
+	open_ok(&f, &p, false); /* the other edge may be started anew, and its flows of the lost arena are rebuilt */
+	assert_false(f.former_kept);
+	arena_file_close(&f, false);
+}
+
+/* The arena that follows a lost one has drained, or was never used, and no session was heard on it: the next arena reports
+ * the loss. */
+static void loss__passes_on_until_it_is_told(void **state)
+{
+	struct arena_file_params p = params_of(0, 1);
+	struct arena_file f;
+
+	(void)state;
+	lose(&f, &p);
+	arena_file_close(&f, false); /* killed before the core was in it */
+	open_ok(&f, &p, true);
+	assert_false(f.former_kept);
+	arena_file_in_use(&f);
+	arena_file_close(&f, true);
+	p.geometry.len = 2 * LEN;
+	open_ok(&f, &p, true);
+	assert_false(f.former_kept);
+	arena_file_in_use(&f);
+	arena_file_say_told(&f);
+	arena_file_close(&f, true);
+	open_ok(&f, &p, true);
+	assert_true(f.former_kept);
+	arena_file_in_use(&f);
+	arena_file_say_told(&f); /* there is nothing to tell */
+	arena_file_close(&f, false);
+	open_ok(&f, &p, false);
+	assert_true(f.former_kept);
+	arena_file_close(&f, true);
+}
+
+/* A trailer of a version without the field: the arena is taken up, or had drained, and nothing is known of a loss. */
+static void loss__is_not_said_of_an_earlier_version_s_arena(void **state)
+{
+	static const uint8_t none[4];
+	const off_t at = (off_t)(file_len(LEN, MAP_ALIGN) - MAP_ALIGN + offsetof(struct trailer, loss));
+	struct arena_file_params p = params_of(0, 1);
+	struct arena_file f;
+
+	(void)state;
+	leave_in_use();
+	change_bytes(at, none, sizeof(none));
+	open_ok(&f, &p, false);
+	assert_true(f.former_kept);
+	arena_file_say_told(&f);
+	assert_int_equal(trailer_of(&f)->loss, LOSS_UNKNOWN);
+	arena_file_close(&f, true);
+	open_ok(&f, &p, true);
+	assert_true(f.former_kept);
+	arena_file_close(&f, true);
+}
+
+/* The other edge's arena is remembered over restarts, and by the arena behind one that has drained. */
+static void peer_epoch__outlives_the_process_and_a_drained_arena(void **state)
+{
+	struct arena_file_params p = params_of(0, 1);
+	struct arena_file f;
+
+	(void)state;
+	open_ok(&f, &p, true);
+	assert_true(f.peer_epoch == 0);
+	arena_file_in_use(&f);
+	arena_file_say_peer(&f, 0x123456789abcdef0);
+	arena_file_close(&f, false);
+	open_ok(&f, &p, false);
+	assert_true(f.peer_epoch == 0x123456789abcdef0);
+	arena_file_close(&f, true);
+	open_ok(&f, &p, true);
+	assert_true(f.peer_epoch == 0x123456789abcdef0);
+	arena_file_in_use(&f);
+	arena_file_close(&f, false);
+	open_ok(&f, &p, false);
+	assert_true(f.peer_epoch == 0x123456789abcdef0);
+	arena_file_close(&f, true);
+}
+
 /* With pages of 1 GiB all lengths and addresses are multiples of these. */
 static void map__of_huge_pages_of_any_size(void **state)
 {
@@ -561,21 +668,57 @@ static void others__full_ones_stop_the_start_and_empty_ones_go(void **state)
 {
 	struct arena_file_params p = params_of(2, 3);
 	struct arena_file f;
+	bool untold;
 	char err[512], path[128];
 
 	(void)state;
-	assert_int_equal(arena_file_check_others(dir, "t", 1, err, sizeof(err)), 0);
+	assert_int_equal(arena_file_check_others(dir, "t", 1, &untold, err, sizeof(err)), 0);
 	open_ok(&f, &p, true);
 	arena_file_in_use(&f);
 	arena_file_close(&f, false);
-	assert_int_equal(arena_file_check_others(dir, "t", 3, err, sizeof(err)), 0);
-	assert_int_equal(arena_file_check_others(dir, "t", 2, err, sizeof(err)), -EBUSY);
+	assert_int_equal(arena_file_check_others(dir, "t", 3, &untold, err, sizeof(err)), 0);
+	assert_int_equal(arena_file_check_others(dir, "t", 2, &untold, err, sizeof(err)), -EBUSY);
 	assert_non_null(strstr(err, "t.2.arena"));
 	open_ok(&f, &p, false);
 	arena_file_close(&f, true);
-	assert_int_equal(arena_file_check_others(dir, "t", 2, err, sizeof(err)), 0);
+	assert_int_equal(arena_file_check_others(dir, "t", 2, &untold, err, sizeof(err)), 0);
 	arena_file_name(path, sizeof(path), dir, "t", 2);
 	assert_int_equal(access(path, F_OK), -1);
+}
+
+/* The arena that followed a lost one is removed, as Workers= is smaller now, before the other edge heard of the loss: the
+ * arenas that stay report it. */
+static void others__a_loss_that_was_not_told_passes_to_those_that_stay(void **state)
+{
+	struct arena_file_params p = params_of(1, 2), stays = params_of(0, 1);
+	struct arena_file f;
+	char err[512];
+	bool untold;
+
+	(void)state;
+	open_ok(&f, &stays, true);
+	arena_file_say_told(&f);
+	arena_file_close(&f, true);
+	open_ok(&f, &p, true); /* the first of its name may follow a lost one */
+	arena_file_close(&f, true);
+	assert_int_equal(arena_file_check_others(dir, "t", 1, &untold, err, sizeof(err)), 0);
+	assert_true(untold);
+	stays.former_lost = untold;
+	open_ok(&f, &stays, true);
+	assert_false(f.former_kept);
+	arena_file_in_use(&f);
+	arena_file_close(&f, false);
+	assert_int_equal(arena_file_check_others(dir, "t", 1, &untold, err, sizeof(err)), 0);
+	assert_false(untold);
+	stays.former_lost = untold;
+	open_ok(&f, &stays, false);
+	assert_false(f.former_kept);
+	arena_file_close(&f, true);
+	open_ok(&f, &p, true);
+	arena_file_say_told(&f);
+	arena_file_close(&f, true);
+	assert_int_equal(arena_file_check_others(dir, "t", 1, &untold, err, sizeof(err)), 0);
+	assert_false(untold);
 }
 
 /* Flows would be looked for on other lanes. */
@@ -619,6 +762,10 @@ int main(void)
 	    cmocka_unit_test_teardown(file__set_aside_are_kept_up_to_a_bound, empty_dir),
 	    cmocka_unit_test_teardown(file__unfinished_one_is_made_again, empty_dir),
 	    cmocka_unit_test_teardown(file__of_an_earlier_version_comes_back, empty_dir),
+	    cmocka_unit_test_teardown(loss__is_said_by_each_start_on_the_next_arena, empty_dir),
+	    cmocka_unit_test_teardown(loss__passes_on_until_it_is_told, empty_dir),
+	    cmocka_unit_test_teardown(loss__is_not_said_of_an_earlier_version_s_arena, empty_dir),
+	    cmocka_unit_test_teardown(peer_epoch__outlives_the_process_and_a_drained_arena, empty_dir),
 	    cmocka_unit_test_teardown(map__of_huge_pages_of_any_size, empty_dir),
 	    cmocka_unit_test_teardown(file__links_are_not_followed, empty_dir),
 	    cmocka_unit_test_teardown(file__says_what_is_owed, empty_dir),
@@ -627,6 +774,7 @@ int main(void)
 	    cmocka_unit_test_teardown(file__missing_directory_is_a_sentence, empty_dir),
 	    cmocka_unit_test_teardown(file__of_other_lanes_is_refused_and_kept, empty_dir),
 	    cmocka_unit_test_teardown(others__full_ones_stop_the_start_and_empty_ones_go, empty_dir),
+	    cmocka_unit_test_teardown(others__a_loss_that_was_not_told_passes_to_those_that_stay, empty_dir),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -32,6 +32,24 @@ void worker_say_owed(struct worker *w)
 	mode_then = w->core->cfg.mode;
 }
 
+static uint64_t said_peer;
+static uint64_t sessions_then;
+static unsigned times_told;
+static struct worker *saying;
+
+void arena_file_say_peer(struct arena_file *f, uint64_t peer_epoch)
+{
+	(void)f;
+	said_peer = peer_epoch;
+	sessions_then = saying->core->sessions;
+}
+
+void arena_file_say_told(struct arena_file *f)
+{
+	(void)f;
+	times_told++;
+}
+
 static int rebound = -1;
 
 void worker_port_name(const struct link_config *c, uint32_t port, char ifname[IF_NAMESIZE])
@@ -101,6 +119,45 @@ static void command__early_acks_are_said_before_there_are_any(void **state)
 	spsc_free(&w.answers);
 }
 
+static void fake_wan_session(struct wan_port *p, uint32_t epoch)
+{
+	(void)p;
+	assert_int_equal(epoch, 0x20001);
+}
+
+/* The trailer gets the epoch of the other edge's arena after the core has begun the session. The trailer says that the other
+ * edge knows this arena after a datagram of that session was heard. */
+static void command__a_session_is_written_into_the_arena_s_trailer(void **state)
+{
+	static const struct wan_port_ops ops = {.session = fake_wan_session};
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct worker w = {.core = c->a.p, .wan_ops = &ops, .params.notify_fd = eventfd(0, EFD_NONBLOCK)};
+	struct worker_cmd cmd = {
+	    .type = WORKER_SESSION,
+	    .session = {.epoch_tx = 0x20000, .epoch_rx = 0x20001, .peer_arena_epoch = 0x123456789abcdef0}};
+	const struct proxy_session there = {.epoch_tx = 0x20001, .epoch_rx = 0x20000};
+	uint64_t sessions = c->a.p->sessions;
+
+	core_wait(c, CORE_MS);
+	saying = &w;
+	w.now_ns = c->now_ns;
+	assert_true(spsc_init(&w.events, 1024, sizeof(struct proxy_event)));
+	while (worker_pass_events(&w))
+		;
+	times_told = 0;
+	carry_out(&w, &cmd);
+	assert_true(said_peer == 0x123456789abcdef0);
+	assert_int_equal(sessions_then, sessions + 1);
+	worker_pass_events(&w);
+	assert_int_equal(times_told, 0);
+	proxy_session_start(c->b.p, &there, c->now_ns);
+	core_wait(c, 1000 * CORE_MS);
+	worker_pass_events(&w);
+	assert_int_equal(times_told, 1);
+	close(w.params.notify_fd);
+	spsc_free(&w.events);
+}
+
 /* The answer may be read when the worker has ended, by who frees all that was not taken. */
 static void command__keys_that_were_taken_are_not_in_the_answer(void **state)
 {
@@ -154,6 +211,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(events__of_all_failed_flows_come_through),
 	    CORE_TEST(command__early_acks_are_said_before_there_are_any),
+	    CORE_TEST(command__a_session_is_written_into_the_arena_s_trailer),
 	    cmocka_unit_test(command__keys_that_were_taken_are_not_in_the_answer),
 	    cmocka_unit_test(command__a_port_that_cannot_be_bound_is_in_the_answer),
 	};

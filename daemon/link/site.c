@@ -484,6 +484,7 @@ static int start(struct site *s, char err[CONFIG_ERR_MAX])
 	}
 	life.epoch = link_arena_epoch(s->link);
 	life.former = link_arena_kept(s->link) ? FORMER_KEPT : FORMER_LOST;
+	life.peer_epoch = link_peer_arena_epoch(s->link);
 	s->peer = peer;
 	peer_run(peer, &s->config, &life);
 	return 0;

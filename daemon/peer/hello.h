@@ -55,12 +55,14 @@ void peer_msg_header(uint8_t out[PEER_HEADER_LEN], enum peer_msg_type type, uint
 enum arena_former {
 	FORMER_UNKNOWN, /* sent by a version without this field */
 	FORMER_KEPT,    /* the former buffer is still in use, or was empty */
-	FORMER_LOST,    /* the former buffer, if there was one, is lost with its contents */
+	FORMER_LOST,    /* a former buffer, if there was one, is lost with its contents, and the other edge may not
+	                 * have heard so before the present buffer */
 };
 
 struct arena_life {
 	uint64_t epoch;
-	enum arena_former former;
+	enum arena_former former; /* the same at each start on the arena of that epoch */
+	uint64_t peer_epoch;      /* of the other edge's arena in the last session before this start; 0: not known */
 };
 
 struct hello {
@@ -69,7 +71,7 @@ struct hello {
 	uint32_t session;          /* counts this edge's hellos in this boot: changes whenever its hello changes */
 	uint64_t arena_epoch;      /* epoch of the buffer */
 	uint8_t arena_former;      /* enum arena_former */
-	uint64_t peer_arena_epoch; /* the other edge's, as last heard; 0: never */
+	uint64_t peer_arena_epoch; /* the other edge's in the last session; 0: there was none */
 	uint64_t rate_bps;
 	uint16_t wan_mtu;
 	uint16_t lanes;

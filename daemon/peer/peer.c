@@ -390,6 +390,7 @@ static void begin_session(struct peer *p, const struct seal_secret *tx)
 	p->session_boot_id = p->there.boot_id;
 	hello_epochs(&p->here, &p->there, s);
 	s->mismatch = p->status.verdict != HELLO_AGREED;
+	p->here.peer_arena_epoch = p->there.arena_epoch; /* goes out with the next hello */
 	p->status.in_session = true;
 	p->is_void = false;
 	p->status.sessions++;
@@ -504,8 +505,6 @@ bool peer_take_hello(struct peer *p, struct conn *c, const struct hello *h)
 	p->status.met = true;
 	p->status.stopped_there = false;
 	look_at_rates(p);
-	if (p->here.peer_arena_epoch != h->arena_epoch)
-		p->here.peer_arena_epoch = h->arena_epoch; /* goes out with the next hello */
 	if (is_new)
 		reconsider(p);
 	else if (was_lost && p->session_due)
@@ -677,6 +676,7 @@ void peer_run(struct peer *p, const struct link_config *c, const struct arena_li
 {
 	p->here.arena_epoch = life->epoch;
 	p->here.arena_former = (uint8_t)life->former;
+	p->here.peer_arena_epoch = life->peer_epoch;
 	if (p->tls != NULL && tls_proof_is_public(p->tls))
 		log_info("link %s: CA=%s: others than its owner may read it: set mode 600, or a user of this machine "
 		         "can pass for an edge until the TLS handshake fails",

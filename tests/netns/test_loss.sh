@@ -103,6 +103,26 @@ both_say_it() {
 	[ "$NAMED" = 2 ] || why "edge b names $NAMED queue pairs, not 2"
 }
 
+# Edge a is killed again before its hello could report the lost buffer, and edge b is restarted meanwhile: both edges report the
+# loss all the same.
+near_buffer_gone_twice() {
+	lab_edges_stop
+	rm -f "$LAB_DIR/b/failed"
+	bytes_held_by_the_dead || return
+	rm "$LAB_SHM/a/$ARENA"
+	lab_edge_start a
+	sleep 1
+	{ lab_edge_stop a KILL; } 2>/dev/null
+	[ -s "$LAB_SHM/a/$ARENA" ] || why "edge a made no buffer" || return
+	{ lab_edge_stop b KILL; } 2>/dev/null
+	lab_edge_start b
+	lab_edge_start a
+	lab_line_ctl uncut
+	lab_link_up || return
+	lab_wait 5 both_say_it || return
+	NOTE="$HELD bytes were lost; $NAMED queue pairs are named"
+}
+
 # A buffer that had drained is no loss.
 near_buffer_drained() {
 	lab_edges_stop
@@ -160,6 +180,7 @@ check "a buffer whose superblock is damaged is set aside" damaged 0
 check "a buffer whose trailer is damaged is set aside" damaged $((-2 << 20))
 check "a renamed link file leaves no buffer behind in silence" renamed
 check "a near edge without its buffer is loud at both edges" near_buffer_gone
+check "a near edge killed again before it could tell is as loud" near_buffer_gone_twice
 check "a buffer that had drained is no loss" near_buffer_drained
 check "$QPS queue pairs that fail together are named" thousand_failed
 check_end

@@ -43,6 +43,7 @@ struct edge {
 	unsigned offers;
 	bool slow_keys; /* the workers do not answer */
 	bool disagrees;
+	struct arena_life life;
 };
 
 struct lab {
@@ -92,7 +93,7 @@ static int start_edge(struct lab *l, struct edge *e)
 	int r = peer_open(&e->config, l->base, &user, &e->peer, err);
 
 	if (r == 0)
-		peer_run(e->peer, &e->config, &(struct arena_life){.epoch = 7});
+		peer_run(e->peer, &e->config, &e->life);
 	return r;
 }
 
@@ -129,6 +130,7 @@ static int set_up(void **state)
 	assert_non_null(l->base);
 	make_config(&l->a.config, "to-b", 1, 2);
 	make_config(&l->b.config, "to-a", 2, 1);
+	l->a.life.epoch = l->b.life.epoch = 7;
 	set_prefix(l->a.config.local, &l->a.config.nlocal, "10.1.0.0/16");
 	set_prefix(l->a.config.remote, &l->a.config.nremote, "10.2.0.0/16");
 	set_prefix(l->b.config.local, &l->b.config.nlocal, "10.2.0.0/16");
@@ -188,6 +190,11 @@ static bool both_met(const struct lab *l)
 static bool second_session(const struct lab *l)
 {
 	return l->a.sessions == 2 && l->b.sessions == 2;
+}
+
+static bool third_session(const struct lab *l)
+{
+	return l->a.sessions == 3 && l->b.sessions == 3;
 }
 
 static bool a_lost(const struct lab *l)
@@ -260,6 +267,32 @@ static void peer__restarted_edge_begins_a_new_session(void **state)
 	assert_crosswise(l);
 	assert_int_not_equal(l->a.last.epoch_tx, before.epoch_tx);
 	assert_int_not_equal(l->a.last.epoch_rx, before.epoch_rx);
+}
+
+/* Edge b lost its buffer, and edge b's first start after that ends before a hello. Edge a is restarted meanwhile. Both
+ * edges hear of the loss in the next session, and not again in the session after it. */
+static void peer__a_lost_buffer_is_heard_of_after_restarts_of_both(void **state)
+{
+	struct lab *l = *state;
+
+	l->a.life.former = l->b.life.former = FORMER_KEPT;
+	bring_up(l);
+	stop_edge(&l->b);
+	l->b.life = (struct arena_life){.epoch = 99, .former = FORMER_LOST};
+	stop_edge(&l->a);
+	assert_int_equal(start_edge(l, &l->b), 0);
+	stop_edge(&l->b);
+	l->a.life.peer_epoch = l->a.last.peer_arena_epoch; /* from its buffer */
+	assert_int_equal(start_edge(l, &l->b), 0);
+	assert_int_equal(start_edge(l, &l->a), 0);
+	run_until(l, second_session, 5000);
+	assert_true(l->b.last.arena_lost);
+	assert_false(l->a.last.peer_kept_arena);
+	assert_int_equal(l->a.last.peer_arena_epoch, 99);
+	stop_edge(&l->b);
+	assert_int_equal(start_edge(l, &l->b), 0);
+	run_until(l, third_session, 5000);
+	assert_false(l->b.last.arena_lost);
 }
 
 static bool both_have_two(const struct lab *l)
@@ -830,6 +863,29 @@ static void sealed__offer_is_made_again_on_the_next_connection(void **state)
 	assert_crosswise(l);
 	assert_same_secrets(l);
 	assert_int_equal(l->a.sessions, 1);
+}
+
+/* Edge a has had edge b's hello, but the session never began: edge a still tells the next start that another buffer was
+ * known. */
+static void sealed__a_lost_buffer_is_heard_of_after_a_hello_without_a_session(void **state)
+{
+	struct lab *l = *state;
+
+	l->b.life = (struct arena_life){.epoch = 99, .former = FORMER_LOST};
+	l->a.life.peer_epoch = 98;
+	l->b.slow_keys = true;
+	assert_int_equal(start_edge(l, &l->b), 0);
+	assert_int_equal(start_edge(l, &l->a), 0);
+	run_until(l, both_met, 3000);
+	run_for(l, 30);
+	assert_int_equal(l->a.sessions, 0); /* its core does not know of the loss, but it has had the hello */
+	l->b.sessions = 0;
+	stop_edge(&l->b);
+	l->b.slow_keys = false;
+	assert_int_equal(start_edge(l, &l->b), 0);
+	run_until(l, both_in_session, 5000);
+	assert_true(l->b.last.arena_lost);
+	assert_false(l->a.last.peer_kept_arena);
 }
 
 /* Workers of this edge could not have the keys, over a connection that stays: the same ones are made again. */
@@ -1543,6 +1599,7 @@ int main(void)
 	    TEST(peer__the_connecting_edge_may_be_first),
 	    TEST(peer__broken_connection_leaves_the_session),
 	    TEST(peer__restarted_edge_begins_a_new_session),
+	    TEST(peer__a_lost_buffer_is_heard_of_after_restarts_of_both),
 	    TEST(peer__renewed_session_is_another_one_at_both_edges),
 	    TEST(peer__a_stop_by_an_operator_is_told),
 	    TEST(peer__clocks_are_compared),
@@ -1565,6 +1622,7 @@ int main(void)
 	    SEALED(sealed__every_session_has_new_secrets),
 	    SEALED(sealed__broken_connection_leaves_the_session),
 	    SEALED(sealed__offer_is_made_again_on_the_next_connection),
+	    SEALED(sealed__a_lost_buffer_is_heard_of_after_a_hello_without_a_session),
 	    SEALED(sealed__keys_that_workers_did_not_take_are_made_again),
 	    SEALED(sealed__offer_that_is_not_answered_is_made_again),
 	    SEALED(sealed__disagreement_is_told_without_a_session),

@@ -198,27 +198,22 @@ static int change(struct mnl_socket *s, const struct pair *pair, bool there)
 	return r == 0 ? 1 : r == (there ? -EEXIST : -ENOENT) ? 0 : r;
 }
 
-static int set(struct mnl_socket *s, const struct pair *pair, bool there)
+/* Of two results: the first error, else 1 if either is 1. */
+static int both(int a, int b)
 {
-	int r = change(s, pair, there);
-
-	return r < 0 ? r : 0;
+	return a < 0 ? a : b < 0 ? b : a | b;
 }
 
-/* Rules n to end - 1 of the link. 0, or the first error; all rules are tried in any case. */
+/* Rules n to end - 1 of the link. 1; 0 if they were so already; the first error, and all rules are tried in any case. */
 static int set_range(struct mnl_socket *s, const struct link_config *c, uint32_t n, uint32_t end, bool there)
 {
 	struct pair pair;
-	int worst = 0;
+	int r = 0;
 	bool skip;
 
-	for (; n < end && nth_pair(c, n, &pair, &skip); n++) {
-		int r = skip ? 0 : set(s, &pair, there);
-
-		if (r < 0 && worst == 0)
-			worst = r;
-	}
-	return worst;
+	for (; n < end && nth_pair(c, n, &pair, &skip); n++)
+		r = skip ? r : both(r, change(s, &pair, there));
+	return r;
 }
 
 static int set_pieces(struct mnl_socket *s, const struct link_config *c, bool closed)
@@ -228,7 +223,7 @@ static int set_pieces(struct mnl_socket *s, const struct link_config *c, bool cl
 
 	if (r < 0)
 		return r;
-	return closed ? set_range(s, c, drop, end, true) : set_range(s, c, first, drop, false);
+	return both(r, closed ? set_range(s, c, drop, end, true) : set_range(s, c, first, drop, false));
 }
 
 int fib_rule_set(const struct link_config *c, bool roce, bool all_ip)
@@ -236,7 +231,7 @@ int fib_rule_set(const struct link_config *c, bool roce, bool all_ip)
 	struct mnl_socket *s = rtnl_open();
 	uint32_t pairs = pairs_of(c);
 	bool pieces = roce && !all_ip; /* otherwise fragments take the IP port, or are not restricted */
-	int r[4];
+	int r[4], all = 0;
 
 	if (!s)
 		return -errno;
@@ -248,9 +243,8 @@ int fib_rule_set(const struct link_config *c, bool roce, bool all_ip)
 		r[1] = set_pieces(s, c, false);
 	mnl_socket_close(s);
 	for (unsigned i = 0; i < 4; i++)
-		if (r[i] < 0)
-			return r[i];
-	return 0;
+		all = both(all, r[i]);
+	return all;
 }
 
 int fib_rule_set_all(bool closed)
@@ -478,8 +472,8 @@ static int sweep(struct mnl_socket *sock, struct stale *s, bool drops)
 			return -EBUSY;
 		before = s->seen;
 		for (uint32_t i = 0; i < s->n; i++) {
-			r = set(sock, &s->rule[i].pair, false);
-			worst = worst ? worst : r;
+			r = change(sock, &s->rule[i].pair, false);
+			worst = worst == 0 && r < 0 ? r : worst;
 		}
 		if (worst < 0)
 			return worst;

@@ -12,7 +12,7 @@
 
 /* roce: the kernel drops a link's RoCEv2, both directions; all_ip: it looks up all IP from the local hosts to the
  * remote ones in ip_port_table(). UDP fragments from local hosts, whose port no rule can see, are dropped together with
- * RoCEv2 unless all_ip. 0, or negative errno of the first rule that could not be set. */
+ * RoCEv2 unless all_ip. 1; 0 if the rules were so already; negative errno of the first rule that could not be set. */
 int fib_rule_set(const struct link_config *c, bool roce, bool all_ip);
 
 /* closed: the kernel drops all RoCEv2 that it would forward, of any address, while a link file cannot be understood. 1;

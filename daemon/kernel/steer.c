@@ -343,24 +343,46 @@ static void note(const struct link_config *c, const char *script)
 	free(is);
 }
 
-/* script NULL: any script. */
-static bool stands(const struct link_config *c, const char *script)
+void steer_forget(void)
 {
-	const struct noted *n = find_noted(c->name);
-	bool same;
-	char *is;
+	for (unsigned i = 0; i < SITES_MAX; i++)
+		clear(&noted[i]);
+}
 
-	if (!n || (script && (!n->script || strcmp(n->script, script) != 0)))
-		return false;
-	is = steer_in_force(c);
-	same = is && strcmp(n->text, is) == 0;
-	free(is);
-	return same;
+/* The part of a listing of steer_in_force() from the table at forwarding on; NULL: there is no such table. */
+static const char *forward_part(const char *listed)
+{
+	return strstr(listed, "table inet ");
+}
+
+/* Writes into text which rules another program has removed from the nft tables, which were as noted and are as listed
+ * now. A chain at ingress does not count: it is gone when its port is. rules: rules of `ip rule` are gone, too. False:
+ * nothing is. */
+static bool name_removed(const struct noted *n, const char *listed, bool rules, char *text, size_t len)
+{
+	bool netdev = !strstr(listed, "table netdev "), inet = !forward_part(listed);
+	char name[TABLE_NAME_MAX];
+
+	name_table(name, n->link);
+	text[0] = 0;
+	if (netdev || inet)
+		snprintf(text, len, "the nft table%s %s%s%s %s", netdev && inet ? "s" : "", netdev ? "netdev" : "",
+		         netdev && inet ? " and " : "", inet ? "inet" : "", name);
+	else if (!forward_part(n->text) || strcmp(forward_part(n->text), forward_part(listed)) != 0)
+		snprintf(text, len, "rules of the nft table inet %s", name);
+	if (rules)
+		snprintf(text + strlen(text), len - strlen(text), "%srules of `ip rule`", text[0] ? " and " : "");
+	return text[0] != 0;
 }
 
 bool steer_stands(const struct link_config *c)
 {
-	return stands(c, NULL);
+	const struct noted *n = find_noted(c->name);
+	char *is = n ? steer_in_force(c) : NULL;
+	bool same = is && strcmp(n->text, is) == 0;
+
+	free(is);
+	return same;
 }
 
 static bool port_is_there(const char *ifname)
@@ -368,7 +390,8 @@ static bool port_is_there(const char *ifname)
 	return if_nametoindex(ifname) != 0;
 }
 
-static void set_fib_rules(const struct link_config *c, bool all_ip)
+/* True if some were missing. */
+static bool set_fib_rules(const struct link_config *c, bool all_ip)
 {
 	int r = fib_rule_set(c, true, all_ip);
 
@@ -376,6 +399,7 @@ static void set_fib_rules(const struct link_config *c, bool all_ip)
 		log_warn("link %s: cannot set `ip rule` for the packets that the link takes: %s; only the nft tables "
 		         "keep the kernel from forwarding them",
 		         c->name, strerror(-r));
+	return r > 0;
 }
 
 /* Makes the IP port. A link without a barrier can run without it. */
@@ -388,29 +412,48 @@ static int set_ip_port(const struct link_config *c, char *err, size_t errlen)
 	return all_ip ? r : 0;
 }
 
-/* The IP port is made before packets are routed into it, and removed when no route leads into it any more. */
-int steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen)
+/* Runs the script, unless the rules in force are those that it has set. As steer_install(); rules: rules of `ip rule` were
+ * missing. */
+static int set_tables(const struct link_config *c, const char *script, bool rules, char *err, size_t errlen)
 {
-	char *script = steer_script(c, extent, port_is_there);
-	bool all_ip = takes_all_ip(c, extent);
-	int port = extent == STEER_RUNNING ? set_ip_port(c, err, errlen) : 0, r;
-	char text[NFT_OUTPUT_MAX];
+	const struct noted *n = find_noted(c->name);
+	char text[NFT_OUTPUT_MAX], gone[CONFIG_ERR_MAX], *is = NULL;
+	bool same, removed;
+	int r = 0;
 
-	set_fib_rules(c, all_ip);
-	r = script ? 0 : -ENOMEM;
-	if (script && !stands(c, script)) {
+	if (n && n->script && strcmp(n->script, script) == 0)
+		is = steer_in_force(c);
+	same = is && strcmp(n->text, is) == 0;
+	removed = is && name_removed(n, is, rules, gone, sizeof(gone));
+	free(is);
+	if (!same) {
 		r = nft_run(script, text);
 		if (r == 0)
 			note(c, script);
 	}
-	if (r == -ENOMEM)
-		snprintf(err, errlen, "out of memory");
-	else if (r < 0)
+	if (r < 0)
 		snprintf(err, errlen, "cannot keep the kernel from forwarding this link's packets: %s", text);
+	else if (removed)
+		snprintf(err, errlen, "%s", gone);
+	return r < 0 ? r : removed;
+}
+
+/* The IP port is made before packets are routed into it, and removed when no route leads into it any more. */
+int steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen)
+{
+	char *script = steer_script(c, extent, port_is_there);
+	char text[CONFIG_ERR_MAX] = "out of memory";
+	int port = extent == STEER_RUNNING ? set_ip_port(c, err, errlen) : 0, r = -ENOMEM;
+	bool rules = set_fib_rules(c, takes_all_ip(c, extent));
+
+	if (script)
+		r = set_tables(c, script, rules, text, sizeof(text));
 	free(script);
-	if (r == 0 && extent != STEER_RUNNING)
+	if (r < 0 || (r > 0 && port == 0))
+		snprintf(err, errlen, "%s", text);
+	if (r >= 0 && extent != STEER_RUNNING)
 		ip_port_remove(c->name);
-	return r < 0 ? r : port;
+	return r < 0 || port == 0 ? r : port;
 }
 
 int steer_keep_routing(const struct link_config *c, bool rules, char *err, size_t errlen)

@@ -26,7 +26,9 @@ enum steer_extent {
 	STEER_AT_REST, /* drops RoCE only: nothing is owed that other IP could overtake; no IP port */
 };
 
-/* Replaces the rules in force for this link, unless they are those that this process set last. */
+/* Replaces the rules in force for this link, unless they are those that this process set last. 0, or 1: this process had
+ * set the same rules, another program has removed some since, and they are in force again; err then names what was gone
+ * ("the nft table inet longreach_tokyo and rules of `ip rule`"). */
 int steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen);
 /* Restores missing parts since steer_install(STEER_RUNNING): the IP port, its routes and, if `rules`, the rules in
  * front of the routing tables. */
@@ -39,6 +41,9 @@ void steer_remove(const struct link_config *c);
 int steer_all(bool closed, char *err, size_t errlen);
 /* True if the nft table of steer_all(true) is in force, whichever process set it. */
 bool steer_all_stands(void);
+
+/* Another process sets the rules: steer_install() takes none of them for removed because this process had set others. */
+void steer_forget(void);
 
 /* Removes the tables and IP ports of links that are not among the names. */
 void steer_sweep(const char *const *links, uint32_t n);

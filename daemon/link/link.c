@@ -152,6 +152,7 @@ static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MA
 		r = worker_open_wan(l->worker[i], err, CONFIG_ERR_MAX);
 	if (r == 0)
 		r = privileged_steer_install(c, STEER_RUNNING, err, CONFIG_ERR_MAX);
+	r = r > 0 ? 0 : r; /* 1: somebody had removed rules */
 	if (r == 0)
 		take_over(l);
 	if (r == 0)
@@ -214,6 +215,7 @@ int link_keep_rules(struct link *l, char err[CONFIG_ERR_MAX])
 {
 	int r = 0;
 
+	err[0] = '\0';
 	link_hold_promises(l, LINK_HOLD_RULES, true);
 	if (!privileged_steer_stands(&l->config)) {
 		r = privileged_steer_install(&l->config, STEER_RUNNING, err, CONFIG_ERR_MAX);

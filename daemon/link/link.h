@@ -45,8 +45,9 @@ uint32_t link_untold(const struct link *l);
 bool link_holds_promises(const struct link *l);
 
 /* Checks the link's rules in the kernel, and restores them if they were changed. Nothing is acknowledged early until
- * the result is known. 0: the rules were in force; 1: they were restored; negative errno with err a sentence: they
- * cannot be restored, and early ACKs wait for a call that succeeds. */
+ * the result is known. 0: the rules were in force; 1: they were restored, and err names those that were gone, or is
+ * empty if none was; negative errno with err a sentence: they cannot be restored, and early ACKs wait for a call that
+ * succeeds. */
 int link_keep_rules(struct link *l, char err[CONFIG_ERR_MAX]);
 
 /* Both edges have said hello on the control channel: (re)starts the session in every shard. tx: what its datagrams are

@@ -579,9 +579,12 @@ void site_look_at_rules(struct site *s)
 	}
 	r = link_keep_rules(s->link, err);
 	if (r != 0 && log_limit_pass(&s->rules_said, clock_now_ns(), NULL))
-		log_warn("link %s: another program changed or removed the nft rules that keep the kernel from "
-		         "forwarding this link's packets, as `nft flush ruleset` does%s [rules_changed]",
-		         s->config.name, r > 0 ? ": longreachd has put the rules back" : "");
+		log_warn("link %s: another program removed or changed %s, as `nft flush ruleset` does%s [rules_changed]",
+		         s->config.name,
+		         r > 0 && err[0] != '\0' ? err : "rules that keep the kernel from forwarding this link's packets",
+		         r > 0 ? ": longreachd has put the rules back" : "");
+	if (r > 0)
+		err[0] = '\0';
 	if (set_trouble(s, TROUBLE_RULES, err) && err[0] != '\0')
 		log_err("link %s: %s; no packet is acknowledged early until the rules are set", s->config.name, err);
 }

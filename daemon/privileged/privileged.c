@@ -103,7 +103,7 @@ static int ask(const struct ask *a, char *err, size_t errlen)
 		snprintf(answer.err, sizeof(answer.err), "longreachd's privileged process does not answer");
 	if (fd >= 0)
 		close(fd);
-	if (err != NULL && r < 0)
+	if (err != NULL && r != 0)
 		snprintf(err, errlen, "%s", answer.err);
 	return r;
 }

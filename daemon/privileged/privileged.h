@@ -22,7 +22,7 @@
 /* From here on calls ask the parent over these two socket ends (privsep.c). */
 void privileged_ask_over(int ask_fd, int tell_fd);
 
-/* steer.h's, under the same conditions. */
+/* steer.h's, under the same conditions; err is written if the result is not 0. */
 int privileged_steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen);
 int privileged_steer_keep_routing(const struct link_config *c, bool rules, char *err, size_t errlen);
 void privileged_steer_remove(const struct link_config *c);

@@ -178,7 +178,7 @@ static int set_up(void **state)
 	assert_int_equal(addr_read_prefix("0.0.0.0/0", &links[1].remote[0]), 0);
 	kernel.is_new = true;
 	for (unsigned i = 0; i < 2; i++)
-		assert_int_equal(fib_rule_set(&links[i], true, i == 1), 0);
+		assert_int_equal(fib_rule_set(&links[i], true, i == 1), 1);
 	kernel.is_new = false;
 	kernel.drops_asked = kernel.ndrops;
 	return 0;
@@ -220,6 +220,18 @@ static unsigned of_others(void)
 	return n;
 }
 
+/* The caller learns whether somebody had removed one. */
+static void fib_rule_set__tells_whether_a_rule_was_missing(void **state)
+{
+	(void)state;
+	assert_int_equal(fib_rule_set(&links[0], true, false), 0);
+	for (uint32_t n = kernel.n; n > 0; n -= n > 7 ? 7 : n) { /* of each kind */
+		kernel.rule[n - 1] = kernel.rule[--kernel.n];
+		assert_int_equal(fib_rule_set(&links[0], true, false) | fib_rule_set(&links[1], true, true), 1);
+		assert_int_equal(fib_rule_set(&links[0], true, false) | fib_rule_set(&links[1], true, true), 0);
+	}
+}
+
 static void fib_rule_sweep__however_many_there_are(void **state)
 {
 	uint32_t asked = kernel.n;
@@ -242,7 +254,7 @@ static void fib_rule_sweep__behind_many_that_stay(void **state)
 	kernel.is_new = true;
 	for (uint8_t i = 0; i < 3; i++) {
 		make_link(&large[i], "large", (uint8_t)(10 + 2 * i), PREFIXES_MAX, PREFIXES_MAX);
-		assert_int_equal(fib_rule_set(&large[i], true, i == 1), 0);
+		assert_int_equal(fib_rule_set(&large[i], true, i == 1), 1);
 	}
 	kernel.is_new = false;
 	asked = kernel.n;
@@ -323,6 +335,7 @@ int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup(t, set_up)
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup(fib_rule_set__tells_whether_a_rule_was_missing, set_up),
 	    TEST(fib_rule_sweep__however_many_there_are),
 	    TEST(fib_rule_sweep__behind_many_that_stay),
 	    TEST(fib_rule_sweep__leaves_what_is_asked_for_and_what_is_others),

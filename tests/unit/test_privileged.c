@@ -46,6 +46,8 @@ int steer_install(const struct link_config *c, enum steer_extent extent, char *e
 	seen.extent = extent;
 	if (seen.answer < 0)
 		snprintf(err, errlen, "nft is not to be had");
+	if (seen.answer == 1)
+		snprintf(err, errlen, "the nft table inet longreach_tokyo");
 	return seen.answer;
 }
 
@@ -203,6 +205,8 @@ static void privileged__errors_come_back_as_sentences(void **state)
 	assert_false(privileged_steer_stands(&c));
 	seen.answer = 1;
 	assert_true(privileged_steer_stands(&c));
+	assert_int_equal(privileged_steer_install(&c, STEER_RUNNING, err, sizeof(err)), 1);
+	assert_string_equal(err, "the nft table inet longreach_tokyo");
 }
 
 static void privileged__ip_port_knows_the_wan_addresses(void **state)

@@ -262,6 +262,39 @@ static void steer__one_family_only(void **state)
 	free(s);
 }
 
+/* An operator reads what was gone. A chain at ingress is gone with its port, and nobody has removed it. */
+static void steer__names_what_another_program_removed(void **state)
+{
+	static const char netdev[] = "table netdev longreach_tokyo {\n\tchain port0 {\n}\n}\n",
+	                  no_port[] = "table netdev longreach_tokyo {\n}\n",
+	                  inet[] = "table inet longreach_tokyo {\n\tA counter drop\n\tB counter drop\n}\n",
+	                  less[] = "table inet longreach_tokyo {\n\tA counter drop\n}\n", none[] = "(none)\n";
+	static const struct {
+		const char *parts[2];
+		bool rules;
+		const char *gone;
+	} cases[] = {
+	    {{netdev, inet}, false, ""},
+	    {{no_port, inet}, false, ""},
+	    {{none, inet}, false, "the nft table netdev longreach_tokyo"},
+	    {{netdev, none}, false, "the nft table inet longreach_tokyo"},
+	    {{none, none}, false, "the nft tables netdev and inet longreach_tokyo"},
+	    {{netdev, less}, false, "rules of the nft table inet longreach_tokyo"},
+	    {{netdev, inet}, true, "rules of `ip rule`"},
+	    {{no_port, none}, true, "the nft table inet longreach_tokyo and rules of `ip rule`"},
+	};
+	char was[512], is[512], gone[CONFIG_ERR_MAX];
+	struct noted n = {.link = "tokyo", .text = was};
+
+	(void)state;
+	snprintf(was, sizeof(was), "%s%s", netdev, inet);
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(is, sizeof(is), "%s%s", cases[i].parts[0], cases[i].parts[1]);
+		assert_int_equal(name_removed(&n, is, cases[i].rules, gone, sizeof(gone)), cases[i].gone[0] != 0);
+		assert_string_equal(gone, cases[i].gone);
+	}
+}
+
 /* --- Ethernet header --- */
 
 static const struct next_hop plain = {.dst_mac = {2, 1, 1, 1, 1, 1}, .src_mac = {2, 2, 2, 2, 2, 2}};
@@ -418,6 +451,7 @@ int main(void)
 	    cmocka_unit_test(steer__replaces_what_an_earlier_life_left),
 	    cmocka_unit_test(steer__names_cannot_leave_the_identifier),
 	    cmocka_unit_test(steer__one_family_only),
+	    cmocka_unit_test(steer__names_what_another_program_removed),
 	    cmocka_unit_test(fib__roce_both_ways_and_all_ip_from_here),
 	    cmocka_unit_test(fib__pieces_are_dropped_and_datagrams_with_a_port_are_not),
 	    cmocka_unit_test(ip_port__names_fit_and_tell_links_apart),

@@ -17,6 +17,7 @@
 #include "daemon/util/clock.h"
 #include "daemon/util/log.h"
 #include "check_config.h"
+#include "close_watch.h"
 #include "options.h"
 #include "daemon/privileged/privsep.h"
 #include "daemon/privileged/sandbox.h"
@@ -47,17 +48,6 @@ static void log_report(enum log_level level, const char *report)
 	}
 }
 
-/* Logs the lines of a report that are not in `said`, and adds them there. */
-static void log_rest(char *report, char *said)
-{
-	for (char *line; (line = strsep(&report, "\n")) != NULL;) {
-		if (line[0] == '\0' || strstr(said, line) != NULL)
-			continue;
-		log_err("%s", line);
-		site_report(said, "%s", line);
-	}
-}
-
 /* closed_apply(), with its report in the log, but for what is in `said` already (SITES_REPORT_MAX). */
 static int close_ways(const struct site_sources *sources, const struct sites *sites, char *said)
 {
@@ -70,7 +60,7 @@ static int close_ways(const struct site_sources *sources, const struct sites *si
 		links.runs[i] = site_link(sites->list[i]) != NULL;
 	}
 	r = closed_apply(sources, &links, report);
-	log_rest(report, said);
+	closed_log(report, said);
 	return r;
 }
 
@@ -150,15 +140,9 @@ static void keep_all_closed(const struct daemon *d)
 {
 	static struct log_limit said = {.window_ns = 10 * NS_PER_S, .burst = 3};
 	char err[CONFIG_ERR_MAX] = "";
-	int r = closed_keep_all(&d->sites.sources, err);
 
-	if (r == 0 || !log_limit_pass(&said, clock_now_ns(), NULL))
-		return;
-	if (r < 0)
+	if (closed_keep_all(&d->sites.sources, err) < 0 && log_limit_pass(&said, clock_now_ns(), NULL))
 		log_err("a link file has an error, and longreachd %s", err);
-	else
-		log_warn("another program removed the nft table inet longreach or the rules of `ip rule` at 89, which close "
-		         "all RoCE while a link file has an error: longreachd has put them back [rules_changed]");
 }
 
 static void on_rules(void *arg)
@@ -336,7 +320,7 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	if (o.action == DO_CLOSE)
-		return close_only(&o.sources) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+		return o.watch ? close_watch_run(&o) : close_only(&o.sources) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (o.action == DO_OWED)
 		return closed_list_owed(&o.sources, stdout) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (o.action == DO_EXPORTS)

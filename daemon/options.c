@@ -15,7 +15,7 @@
 static const char usage[] =
     "usage: longreachd [OPTION]...\n"
     "       longreachd --check-config [--offline] [FILE]...\n"
-    "       longreachd --close\n"
+    "       longreachd --close [--watch]\n"
     "       longreachd --owed\n"
     "       longreachd --exports\n"
     "\n"
@@ -27,6 +27,7 @@ static const char usage[] =
     "  --offline           with --check-config: check the files only, not the machine\n"
     "  --close             keep the kernel from forwarding the links' packets, and exit: run it before the network\n"
     "                      comes up, and after a daemon has ended\n"
+    "  --watch             with --close: goes on, and restores rules that another program removes while no daemon runs\n"
     "  --owed              print the buffers with packets of hosts that may not be delivered yet, and exit\n"
     "  --exports           serve the [Export NAME] directories to longreach copy of the other site, each as its User=\n"
     "  --print-config      print the link files with all defaults and exit\n"
@@ -50,6 +51,7 @@ enum long_options {
 	OPT_CHECK,
 	OPT_OFFLINE,
 	OPT_CLOSE,
+	OPT_WATCH,
 	OPT_OWED,
 	OPT_EXPORTS,
 	OPT_PRINT,
@@ -68,6 +70,7 @@ static const struct option long_options[] = {
     {"check-config", no_argument, NULL, OPT_CHECK},
     {"offline", no_argument, NULL, OPT_OFFLINE},
     {"close", no_argument, NULL, OPT_CLOSE},
+    {"watch", no_argument, NULL, OPT_WATCH},
     {"owed", no_argument, NULL, OPT_OWED},
     {"exports", no_argument, NULL, OPT_EXPORTS},
     {"print-config", no_argument, NULL, OPT_PRINT},
@@ -121,6 +124,9 @@ static void take_option(struct options *o, int opt)
 		break;
 	case OPT_CLOSE:
 		o->action = DO_CLOSE;
+		break;
+	case OPT_WATCH:
+		o->watch = true;
 		break;
 	case OPT_OWED:
 		o->action = DO_OWED;
@@ -179,6 +185,10 @@ void options_parse(int argc, char **argv, struct options *o)
 		return;
 	if (o->offline && o->action != DO_CHECK) {
 		complain(o, "--offline goes with --check-config", "");
+		return;
+	}
+	if (o->watch && o->action != DO_CLOSE) {
+		complain(o, "--watch goes with --close", "");
 		return;
 	}
 	if (optind < argc && o->action != DO_CHECK && o->action != DO_PRINT) {

@@ -17,6 +17,7 @@ struct options {
 	const char *metrics; /* where to serve them; NULL: nowhere */
 	const char *user; /* the user that the process which carries packets becomes; NULL: stays the same user */
 	bool offline; /* DO_CHECK: the files alone */
+	bool watch; /* DO_CLOSE: and restores the rules until it is stopped */
 	struct lan_engine_options engine;
 	bool verbose;
 };

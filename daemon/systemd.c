@@ -32,6 +32,11 @@ void systemd_stopping(void)
 	sd_notify(0, "STOPPING=1");
 }
 
+void systemd_closed(const char *state)
+{
+	sd_notifyf(0, "READY=1\nSTATUS=%s", state);
+}
+
 /* --- watchdog --- */
 
 #define TICKS_PER_TIMEOUT 3

@@ -9,6 +9,8 @@
 void systemd_ready(const struct sites *sites);
 void systemd_reloading(void);
 void systemd_stopping(void);
+/* `longreachd --close --watch` is ready; state: what `systemctl status` shows. */
+void systemd_closed(const char *state);
 
 /* Tells systemd that the daemon works: the event loop and every worker make turns. */
 struct watchdog;

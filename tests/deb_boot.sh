@@ -60,6 +60,16 @@ if [ "${1:-}" = guest ]; then # runs in the guest, from its only unit
 	is_back() { is_active && [ "$(main_pid)" != "$1" ] && longreach status >/dev/null 2>&1; }
 	removed() { rm /etc/longreach/wakkanai.conf && reload && within 10 no_link; }
 	no_link() { ! link_is wakkanai; }
+	guarded() {
+		link_file
+		systemctl reload longreach-closed && within 10 closed || return
+		nft flush ruleset
+		ip rule flush protocol 191
+		within 10 closed && ip rule show | grep -q '^90:' || { journalctl -u longreach-closed -n 12 --no-pager && return 1; }
+		rm /etc/longreach/wakkanai.conf
+		systemctl reload longreach-closed && within 10 eval '! closed'
+	}
+	closed() { nft list tables | grep -q longreach; }
 	purged() {
 		link_file
 		reload
@@ -81,6 +91,7 @@ if [ "${1:-}" = guest ]; then # runs in the guest, from its only unit
 	verdict 'a killed daemon is back, and its link' killed
 	verdict 'a link file that has gone is none' removed
 	verdict 'it stops' eval 'systemctl stop longreachd && ! systemctl is-active longreachd'
+	verdict 'without it, rules that are flushed come back' guarded
 	verdict 'it starts' eval 'systemctl start longreachd && is_active'
 	echo "score $(systemd-analyze security longreachd 2>/dev/null | grep -o 'exposure level.*' | sed 's/.*: *//')"
 	verdict 'a purge leaves nothing' purged

@@ -8,11 +8,12 @@
 
 #include "daemon/arena/arena_file.h"
 #include "daemon/arena/arena_scan.h"
+#include "daemon/kernel/steer.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/log.h"
 #include "daemon/privileged/privileged.h"
 
-#define SAY_AGAIN_NS (60 * NS_PER_S) /* how often the log repeats that a link owes and cannot start */
+#define SAY_AGAIN_NS (60 * NS_PER_S) /* how often the log repeats that a link owes and cannot start, or lost its rules */
 #define NAMES_MAX (SITES_MAX + STRAYS_MAX)
 
 static bool all_closed; /* all RoCE is to stay closed, as far as this process knows */
@@ -66,6 +67,30 @@ static void keep_file(struct closing *c, const char *path)
 	keep(c, name);
 }
 
+/* One line for each link whose rules are flushed at once, and no flood if that goes on. */
+static void log_put_back(const char *link, const char *what)
+{
+	static struct log_limit said = {.window_ns = SAY_AGAIN_NS, .burst = SITES_MAX};
+	char more[80] = "";
+	uint32_t missed = 0;
+
+	if (!log_limit_pass(&said, clock_now_ns(), &missed))
+		return;
+	if (missed > 0)
+		snprintf(more, sizeof(more), " (%u more of these before)", missed);
+	log_warn("link %s: another program removed or changed %s: longreachd has put the rules back [rules_changed]%s", link,
+	         what, more);
+}
+
+static void log_all_put_back(void)
+{
+	static struct log_limit said = {.window_ns = 10 * NS_PER_S, .burst = 3};
+
+	if (log_limit_pass(&said, clock_now_ns(), NULL))
+		log_warn("another program removed the nft table inet longreach or the rules of `ip rule` at 89, which close "
+		         "all RoCE while a link file has an error: longreachd has put them back [rules_changed]");
+}
+
 void closed_note_owed(struct link_config *c)
 {
 	c->barrier_owed =
@@ -77,13 +102,17 @@ int closed_rest(const struct link_config *c, char *err, size_t errlen)
 	struct link_config as_owed = *c;
 	static struct log_limit said = {.window_ns = SAY_AGAIN_NS, .burst = SITES_MAX};
 	enum arena_debt debt = arena_file_debt(c->arena_dir, c->name);
+	int r;
 
 	if (debt == ARENA_OWES && log_limit_pass(&said, clock_now_ns(), NULL))
 		log_warn("link %s: packets that hosts believe delivered are in %s: all traffic that the link takes "
 		         "stays closed between the prefixes until the link has been started and its buffer has drained",
 		         c->name, c->arena_dir);
 	closed_note_owed(&as_owed);
-	return privileged_steer_install(&as_owed, debt == ARENA_CLEAR ? STEER_AT_REST : STEER_RUNNING, err, errlen);
+	r = privileged_steer_install(&as_owed, debt == ARENA_CLEAR ? STEER_AT_REST : STEER_RUNNING, err, errlen);
+	if (r > 0)
+		log_put_back(c->name, err);
+	return r;
 }
 
 /* Closes the next link of config[]. */
@@ -98,6 +127,8 @@ static void rest(struct closing *c, bool runs)
 	         : closed_rest(config, err, sizeof(err));
 	if (r < 0)
 		say_failed(c, err);
+	else if (r > 0 && runs)
+		log_put_back(config->name, err);
 }
 
 /* The number of this daemon's link; its links->n: it has no such link. */
@@ -183,11 +214,27 @@ static void sweep(struct closing *c)
 		privileged_fib_rule_sweep(c->config, c->n);
 }
 
-int closed_apply(const struct site_sources *src, const struct closed_links *links, char *report)
+/* Closes all RoCE, or no longer. Files of running links alone close nothing more, and open nothing either. */
+static void set_all(struct closing *c, bool only_restores)
+{
+	bool known = all_closed;
+	char err[CONFIG_ERR_MAX];
+	int r;
+
+	all_closed = c->unread || ((c->unsure || (only_restores && known)) && privileged_steer_all_stands());
+	r = privileged_steer_all(all_closed, err, sizeof(err));
+	if (r > 0 && known && all_closed)
+		log_all_put_back();
+	if (r < 0)
+		say_failed(c, err);
+	else if (all_closed)
+		say(c, "until that is corrected, this machine forwards no RoCE at all");
+}
+
+static int close_files(const struct site_sources *src, const struct closed_links *links, bool only_restores, char *report)
 {
 	static const struct closed_links none = {.n = 0};
 	struct closing *c = calloc(1, sizeof(*c));
-	char err[CONFIG_ERR_MAX];
 	int r = 0;
 
 	report[0] = '\0';
@@ -201,13 +248,8 @@ int closed_apply(const struct site_sources *src, const struct closed_links *link
 	for (uint32_t i = 0; i < c->paths.n; i++)
 		close_one(c, c->paths.path[i]);
 	close_fileless(c);
-	/* files of running links alone close nothing more, and open nothing either */
-	all_closed = c->unread || (c->unsure && privileged_steer_all_stands());
-	if (privileged_steer_all(all_closed, err, sizeof(err)) < 0)
-		say_failed(c, err);
-	else if (all_closed)
-		say(c, "until that is corrected, this machine forwards no RoCE at all");
-	if (src->nfiles == 0 && !c->unlisted)
+	set_all(c, only_restores);
+	if (src->nfiles == 0 && !c->unlisted && !only_restores)
 		sweep(c);
 	if (c->unread)
 		r = -EINVAL;
@@ -215,6 +257,32 @@ int closed_apply(const struct site_sources *src, const struct closed_links *link
 		r = -EIO;
 	free(c);
 	return r;
+}
+
+int closed_apply(const struct site_sources *src, const struct closed_links *links, char *report)
+{
+	return close_files(src, links, false, report);
+}
+
+int closed_restore(const struct site_sources *src, char *report)
+{
+	return close_files(src, NULL, true, report);
+}
+
+void closed_forget(void)
+{
+	all_closed = false;
+	steer_forget();
+}
+
+void closed_log(char *report, char *said)
+{
+	for (char *line; (line = strsep(&report, "\n")) != NULL;) {
+		if (line[0] == '\0' || strstr(said, line) != NULL)
+			continue;
+		log_err("%s", line);
+		site_report(said, "%s", line);
+	}
 }
 
 static void list_owed_of(const struct link_config *config, FILE *out)
@@ -286,6 +354,8 @@ int closed_keep_all(const struct site_sources *src, char *err)
 	if (!all_closed)
 		return 0;
 	r = privileged_steer_all(true, err, CONFIG_ERR_MAX);
+	if (known && r > 0)
+		log_all_put_back();
 	return known || r < 0 ? r : 0; /* `longreachd --close` may not have set the rules yet */
 }
 

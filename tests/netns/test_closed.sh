@@ -4,32 +4,7 @@
 # edges forward and have routes. The line counts unsealed packets.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
-
-seen() {
-	lab_line_ctl stats | jq '.ab.seen_roce + .ba.seen_roce'
-}
-
-stays_closed() {
-	local before after
-	before=$(seen)
-	! LAB_PATIENCE=2 lab_rcperf --iters 5 --depth 1 --size 4096 || why "RoCE passed" || return
-	after=$(seen)
-	NOTE="$((after - before)) RoCE packets crossed the line"
-	[ "$after" = "$before" ] || why "$NOTE"
-}
-
-opens() {
-	local before after
-	before=$(seen)
-	lab_rcperf --iters 5 --depth 1 --size 4096 || why "nothing passed" || return
-	after=$(seen)
-	NOTE="$((after - before)) RoCE packets crossed the line"
-	[ "$after" -gt "$before" ] || why "$NOTE: the test would not notice what is open"
-}
-
-ping_passes() {
-	lab_in ha busybox ping -q -c 1 -W 1 $B_HOST >"$LAB_DIR/ping" 2>&1
-}
+. "$(dirname "$0")/roce_closed.sh"
 
 # An edge that cannot start; its log has the reason.
 cannot_start() { # reason break mend
@@ -307,11 +282,6 @@ close_sees_what_is_owed() {
 	grep -q 'packets that hosts believe delivered' "$LAB_DIR/close.log"
 }
 
-rules_stand() {
-	lab_in ea nft list table netdev longreach_link | grep -q 'device' &&
-		lab_in ea nft list table inet longreach_link | grep -q drop
-}
-
 # Debian's own nftables.conf begins with it.
 flushed() {
 	local before start ms
@@ -336,10 +306,6 @@ flushed_again() {
 	done
 }
 
-all_is_closed() {
-	lab_in ea nft list table inet longreach 2>/dev/null | grep -q 'udp dport 4791.*drop'
-}
-
 # The table without a link, which --close made for a file that cannot be parsed.
 all_flushed() {
 	local path
@@ -355,10 +321,6 @@ all_flushed() {
 	lab_close a || why "--close: $(tail -1 "$LAB_DIR/close.log")" || return
 	sleep 0.5
 	! all_is_closed || why "all RoCE is closed although the file is whole"
-}
-
-rule_at_89() { # of both families
-	lab_ip ea rule show | grep -q '^89:.*dport 4791.*blackhole' && lab_ip ea -6 rule show | grep -q '^89:.*dport 4791.*blackhole'
 }
 
 # What closes all RoCE: the nft table, and the rules in front of the routing tables.

@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "daemon/closed/closed.c"
-#include "no_log.h"
 #include "no_log_limit.h"
 
 /* What the directory holds, and what was asked of the kernel. */
@@ -21,8 +20,36 @@ static uint32_t ninstalled;
 static enum barrier_mode barrier; /* of the last of them */
 static bool owes_early;
 static bool all_is_closed, rule_is_missing; /* the nft table of no link; a rule in front of the routing tables */
+static int install_result; /* of each */
+static char logged[1024];  /* the last line */
+static bool forgotten;
 static char swept[512]; /* the links whose tables stay, in blanks; empty: nothing was swept */
 static uint32_t rules_kept;
+
+void log_at(enum log_level level, const char *fmt, ...)
+{
+	va_list ap;
+
+	(void)level;
+	va_start(ap, fmt);
+	vsnprintf(logged, sizeof(logged), fmt, ap);
+	va_end(ap);
+}
+
+void site_report(char *report, const char *fmt, ...)
+{
+	size_t n = strlen(report);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(report + n, SITES_REPORT_MAX - n, fmt, ap);
+	va_end(ap);
+}
+
+void steer_forget(void)
+{
+	forgotten = true;
+}
 
 int site_paths_read(const struct site_sources *src, struct site_paths *out, char *report)
 {
@@ -85,11 +112,11 @@ uint32_t arena_scan(const struct arena_claim *claims, uint32_t nclaims, struct a
 int privileged_steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen)
 {
 	(void)extent;
-	(void)err;
-	(void)errlen;
 	barrier = config_barrier(c);
 	snprintf(installed[ninstalled++], LINK_NAME_MAX, "%s", c->name);
-	return 0;
+	if (install_result != 0)
+		snprintf(err, errlen, "the nft table inet longreach_%s", c->name);
+	return install_result;
 }
 
 int privileged_steer_all(bool closed, char *err, size_t errlen)
@@ -134,7 +161,9 @@ static int set_up(void **state)
 	files.n = ninstalled = rules_kept = 0;
 	owes_early = all_is_closed = all_closed = rule_is_missing = false;
 	all_strays_seen = true;
-	swept[0] = '\0';
+	swept[0] = logged[0] = '\0';
+	install_result = 0;
+	forgotten = false;
 	return 0;
 }
 
@@ -321,6 +350,75 @@ static void closed_apply__the_file_of_a_running_link_closes_nothing_and_opens_no
 	assert_true(closed_all() && all_is_closed);
 }
 
+static int restore(void)
+{
+	static const struct site_sources directory = {.dir = "/etc/longreach"};
+	static char report[SITES_REPORT_MAX];
+
+	return closed_restore(&directory, report);
+}
+
+/* An editor renames a file while another program flushes the rules. */
+static void closed_restore__removes_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(restore(), 0);
+	assert_string_equal(swept, "");
+	assert_int_equal(rules_kept, 0);
+	add_file("/etc/longreach/osaka.conf");
+	assert_int_equal(restore(), 0);
+	assert_int_equal(ninstalled, 1);
+	assert_string_equal(swept, "");
+	assert_int_equal(apply(NULL), 0);
+	assert_string_equal(swept, " osaka ");
+}
+
+/* What closes all RoCE goes when somebody asks for it. */
+static void closed_restore__opens_nothing_and_puts_back(void **state)
+{
+	(void)state;
+	add_file("/etc/longreach/bad.conf");
+	assert_int_equal(apply(NULL), -EINVAL);
+	assert_string_equal(logged, "");
+	all_is_closed = false;
+	assert_int_equal(restore(), -EINVAL);
+	assert_true(all_is_closed);
+	assert_non_null(strstr(logged, "table inet longreach"));
+	files.n = 0; /* on its way from one name to another */
+	assert_int_equal(restore(), 0);
+	assert_true(all_is_closed);
+	all_is_closed = false; /* `longreachd --close` by hand */
+	assert_int_equal(restore(), 0);
+	assert_false(all_is_closed || closed_all());
+}
+
+static void closed_restore__names_what_was_removed(void **state)
+{
+	(void)state;
+	add_file("/etc/longreach/osaka.conf");
+	assert_int_equal(restore(), 0);
+	assert_string_equal(logged, "");
+	install_result = 1;
+	assert_int_equal(restore(), 0);
+	assert_non_null(strstr(logged, "link osaka: another program removed or changed the nft table inet longreach_osaka:"));
+	install_result = -EIO;
+	assert_int_equal(restore(), -EIO);
+}
+
+/* Another process has set other rules since: none of them was removed. */
+static void closed_forget__all_that_was_set(void **state)
+{
+	(void)state;
+	add_file("/etc/longreach/bad.conf");
+	assert_int_equal(apply(NULL), -EINVAL);
+	closed_forget();
+	assert_true(forgotten && !closed_all());
+	all_is_closed = false; /* the daemon's link runs with the file that it was started with */
+	assert_int_equal(restore(), -EINVAL);
+	assert_true(all_is_closed);
+	assert_string_equal(logged, "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +432,10 @@ int main(void)
 	    cmocka_unit_test_setup(closed_keep_all__puts_back_what_a_reload_has_closed, set_up),
 	    cmocka_unit_test_setup(closed_keep_all__follows_another_process, set_up),
 	    cmocka_unit_test_setup(closed_apply__the_file_of_a_running_link_closes_nothing_and_opens_nothing, set_up),
+	    cmocka_unit_test_setup(closed_restore__removes_nothing, set_up),
+	    cmocka_unit_test_setup(closed_restore__opens_nothing_and_puts_back, set_up),
+	    cmocka_unit_test_setup(closed_restore__names_what_was_removed, set_up),
+	    cmocka_unit_test_setup(closed_forget__all_that_was_set, set_up),
 	    cmocka_unit_test_setup(closed_list_owed__names_what_it_does_not_understand, set_up),
 	};
 

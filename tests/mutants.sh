@@ -33,8 +33,8 @@ git ls-files | rsync -a --files-from=- ./ $tree/
 # A source that an interrupted run had changed is older than its object now.
 [ ! -s $work/changing ] || touch "$tree/$(cat $work/changing)"
 make -s -j"$(nproc)" build/gcc/tools/mutate O=build/gcc >/dev/null
-# test_bounds and test_kill have their own build of the core; the simulator's seeds cover it.
-unit_tests() { git ls-files 'tests/unit/test_*.c' | sed 's|.*/\(.*\)\.c|\1|; /^test_\(bounds\|kill\)$/d'; }
+# test_bounds, test_kill and test_kill_far have their own build of the core; the simulator's seeds cover it.
+unit_tests() { git ls-files 'tests/unit/test_*.c' | sed 's|.*/\(.*\)\.c|\1|; /^test_\(bounds\|kill\|kill_far\)$/d'; }
 # dies SECONDS COMMAND...: true if the command fails or does not end in time.
 dies() { ! timeout "$1" "${@:2}" >/dev/null 2>&1; }
 make_in() { make -s -C $tree O=build/m LTO= OPT='-O1 -g1' CFLAGS=-w "$@"; }

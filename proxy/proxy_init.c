@@ -326,7 +326,7 @@ static void name_stale_epoch(struct proxy *p, uint32_t slot)
 	struct near_flow unknown = {.idx = h->flow, .inc = h->inc};
 	struct roce_pkt pkt;
 
-	if (h->kind != SLOT_REQ_NEAR || p->near[h->flow].used ||
+	if (h->kind != SLOT_REQ_NEAR || p->near[h->flow].used || p->near[h->flow].ended ||
 	    roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE)
 		return;
 	unknown.src = pkt.src;

@@ -151,7 +151,8 @@ void far_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	struct far_flow *f;
 
 	while ((f = far_by_dest(p, &ci->src, &ci->dst, ci->dest_qpn, &i))) {
-		f->replaced_by = ci->tag;
+		if (f->replaced_by != TAG_OF_ANOTHER)
+			f->replaced_by = ci->tag;
 		if (!far_look_replaced(p, f, false) && f->open)
 			far_store(p, f);
 	}

@@ -89,6 +89,8 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto);
 void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome);
 /* The packet at lost_pos did not come: the flow fails, with `bytes` as an estimate of what is lost. */
 void far_fail_lost(struct proxy *p, struct far_flow *f, uint64_t bytes);
+#define TAG_OF_ANOTHER UINT32_MAX /* far_flow.replaced_by after a restart, which keeps no tags */
+
 /* True if CM has opened another connection of the flow's responder's queue pair. */
 bool far_is_replaced(const struct far_flow *f);
 /* Fails the flow if CM has opened another connection of its responder's queue pair and requests are here or (comes) one

@@ -29,14 +29,13 @@ enum { BASE_FIXED = 1, BASE_REPLACED = 2 };  /* far_desc.base: base_fixed; CM ha
 enum { FAILED = 1, FAILED_LOST = 2 };        /* far_desc.failed; 0: the flow has not failed */
 enum { COUNT_LATE = 1, COUNT_EXACT = 2 };    /* far_desc.by_response: pair_msn_late, and not; 0: pair_by_response is false */
 
-#define SOME_OTHER_TAG UINT32_MAX /* far_flow.replaced_by, where only BASE_REPLACED is known */
 
 _Static_assert(sizeof(struct far_desc) <= ARENA_DESC_MAX, "far descriptor fits");
 
 /* False as well if the connection's tag was not told yet: the flow may be the connection that CM has opened. */
 static bool replaced_for_sure(const struct far_flow *f)
 {
-	return f->replaced_by == SOME_OTHER_TAG || (f->cm_tag && far_is_replaced(f));
+	return f->replaced_by == TAG_OF_ANOTHER || (f->cm_tag && far_is_replaced(f));
 }
 
 void far_store(struct proxy *p, const struct far_flow *f)
@@ -86,7 +85,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d
 	f->vlan_tci = d->vlan_tci;
 	f->pmtu = d->pmtu;
 	f->base_fixed = d->base & BASE_FIXED;
-	f->replaced_by = d->base & BASE_REPLACED ? SOME_OTHER_TAG : 0;
+	f->replaced_by = d->base & BASE_REPLACED ? TAG_OF_ANOTHER : 0;
 	f->failed = d->failed != 0;
 	f->lost = d->failed == FAILED_LOST;
 	f->syndrome = d->syndrome;

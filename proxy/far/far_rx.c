@@ -198,7 +198,7 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 	} else if (!f->base_fixed && o->pos_base < f->pos_base && f->pos_acked == f->pos_base && !f->nops) {
 		far_begin_at(p, f, o->pos_base); /* something was overtaken at the start */
 	}
-	if (f->pairing == PAIR_LEARNING && (o->flags & WOF_DOUBTED))
+	if (f->pairing == PAIR_LEARNING && f->pos_acked == f->pos_base && (o->flags & WOF_DOUBTED))
 		f->doubted = f->resumed = true; /* as in open_first(), which may have been before a restart */
 	if (o->cm_tag)
 		f->cm_tag = o->cm_tag;

@@ -69,8 +69,10 @@ static void find_successors(struct proxy *p, const struct far_flow *stale)
 	struct far_flow *f;
 
 	while ((f = far_by_dest(p, &stale->src, &stale->dst, stale->dest_qpn, &i)))
-		if (f->pairing == PAIR_LEARNING && f->open && f->peer_epoch != stale->peer_epoch)
+		if (f->pairing == PAIR_LEARNING && f->open && !f->stale_epoch && f->peer_epoch != stale->peer_epoch) {
 			f->successor_of = stale->idx;
+			pair_put_off(p, f);
+		}
 }
 
 bool far_stale(struct proxy *p, struct far_flow *f)

@@ -558,6 +558,24 @@ bool pair_turn(struct proxy *p, struct far_flow *f)
 	return true;
 }
 
+void pair_put_off(struct proxy *p, struct far_flow *f)
+{
+	struct hostpair *hp;
+
+	if (f->hostpair == NONE)
+		return;
+	hp = &p->pairs[f->hostpair];
+	dlist_remove(&f->pair_node);
+	if (hp->interrupted == f->idx)
+		hp->interrupted = NONE;
+	if (!f->probing)
+		return;
+	take_turn_back(p, hp, f);
+	timer_cancel(&p->timers, &f->rto);
+	hp->last_prober = f->idx;
+	put_off_turns(p, hp, p->now_ns + p->cfg.quarantine_ns); /* its answer may be on its way */
+}
+
 void pair_unanswered(struct proxy *p, struct far_flow *f)
 {
 	struct hostpair *hp = &p->pairs[f->hostpair];
@@ -785,6 +803,7 @@ enum pair_whose pair_whose(struct proxy *p, struct far_flow *f, const struct roc
 	struct hostpair *hp = &p->pairs[f->hostpair];
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
 	uint32_t repeated = (uint32_t)min_u64(f->repeated, REPEATED_MAX);
+	const struct far_flow *probed;
 
 	if (FAULT(FAULT_PAIR_FOR_EVER))
 		return PAIR_ITS_OWNERS;
@@ -801,8 +820,11 @@ enum pair_whose pair_whose(struct proxy *p, struct far_flow *f, const struct roc
 		hp->doubted = true;
 		return PAIR_ITS_OWNERS;
 	}
-	if (!may_be_probed(p, &p->far[hp->prober], pkt))
+	probed = candidate(p, hp);
+	if (!may_be_probed(p, probed, pkt))
 		return PAIR_ITS_OWNERS;
+	if (is_ahead(probed, pkt) && pos >= f->pos_base && pos < f->pos_tx_max)
+		return PAIR_ITS_OWNERS; /* an ACK of what the owner has sent does not say that probed is behind */
 	/* The answer may be the second to a packet of the owner sent twice: their number decides. */
 	if (pos >= f->pos_base && pos < f->pos_tx_max && p->now_ns < f->retried_ns + PAIR_LATE_NS && repeated &&
 	    answers_heard(hp, pkt) <= 2 * repeated && !FAULT(FAULT_LATE_DECIDES)) {

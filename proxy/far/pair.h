@@ -21,6 +21,8 @@ void pair_unsent(struct proxy *p, struct far_flow *f);
 void pair_after_restart(struct proxy *p, struct far_flow *f);
 /* The flow whose turn it was got no answer in time: quarantine_ns for the host pair, longer and longer for the flow. */
 void pair_unanswered(struct proxy *p, struct far_flow *f);
+/* The flow may not send for now: its turn is taken back, and it waits for none until far_schedule() is called again. */
+void pair_put_off(struct proxy *p, struct far_flow *f);
 /* The end of a quarantine. */
 void pair_on_timer(struct proxy *p, struct hostpair *hp);
 

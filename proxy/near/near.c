@@ -92,7 +92,7 @@ void near_close(struct proxy *p, struct near_flow *f)
 	if (f->older)
 		f->older->newer = NULL;
 	near_queue_close(p, lane_of(p, f->lane), near_wire_id(p, f), f->inc);
-	f->ended = near_loss_is_fresh(p, f);
+	f->ended = near_loss_is_fresh(p, f) && !dlist_empty(&p->near_free); /* in a full table a new flow needs the place */
 	if (f->ended)
 		near_store(p, f); /* before slots are freed: after a kill only this tells of the failure */
 	near_free_slots(p, f);

@@ -180,6 +180,10 @@ void near_error_on_timer(struct proxy *p, struct near_flow *f)
 {
 	const struct far_flow *r = reverse_of(p, f);
 
+	if (f->loss.ns && !near_loss_is_fresh(p, f)) { /* it was fetched: a rebuild need not raise it again */
+		f->loss.ns = 0;
+		near_store(p, f);
+	}
 	if (!may_ask(p, f))
 		return;
 	if (f->tell == TELL_LATER && r && more_comes(p, r)) {

@@ -127,6 +127,8 @@ static struct near_flow *find_victim(struct proxy *p, uint64_t idle_ns)
 			p->near_full_until_ns = p->now_ns + LOOK_AGAIN_NS; /* the whole table was searched in vain */
 		if (!f->used || f->pos_settled != f->pos_next || f->older || f->newer || f->ooo_pkts)
 			continue;
+		if (near_loss_is_fresh(p, f))
+			continue;
 		if (p->now_ns < f->last_rx_ns + idle_ns)
 			continue;
 		if (!victim || f->last_rx_ns < victim->last_rx_ns)
@@ -378,7 +380,7 @@ static struct near_flow *quietest(struct proxy *p, const struct unpaired_source 
 	for (struct dnode *n = s->flows.next; n != &s->flows && work_take(p); n = n->next) {
 		struct near_flow *f = dlist_entry(n, struct near_flow, unpaired_node);
 
-		if (!f->older && !f->newer && (f->src_unknown || !unknown))
+		if (!f->older && !f->newer && (f->src_unknown || !unknown) && !near_loss_is_fresh(p, f))
 			return f;
 	}
 	return NULL;

@@ -167,6 +167,37 @@ static void ack_mode__orphan_refused_after_a_far_restart(void **state)
 	assert_int_equal(core_used(&c->b), 0);
 }
 
+/* A successor that is held has no turn, which others of its hosts would wait for. session_ns: after the restart. */
+static void held_successor(void **state, uint64_t session_ns)
+{
+	struct core *c = given_three_acked_by_far(state);
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
+	const struct core_pkt *k;
+	bool sent = false;
+
+	core_lose(c, &c->a, 99);
+	core_send(c, RC_WRITE_ONLY, 4);
+	core_rebuild(&c->b);
+	core_wait(c, session_ns);
+	core_hello(c, 99, 1);
+	h.dest_qpn = CORE_QPN + 1;
+	core_in(&c->a, h, CORE_PMTU, 0);
+	core_wait(c, 150 * CORE_MS);
+	while ((k = core_take(&c->b)))
+		sent |= k->h.dest_qpn == CORE_QPN + 1;
+	assert_true(sent);
+}
+
+static void ack_mode__successor_held_before_its_turn(void **state)
+{
+	held_successor(state, 0);
+}
+
+static void ack_mode__successor_held_in_its_turn(void **state)
+{
+	held_successor(state, 110 * CORE_MS);
+}
+
 /* The host had not been ACKed that far: it is told at the very packet that was refused. */
 static void ack_mode__orphan_refused_within_its_successor(void **state)
 {
@@ -708,6 +739,8 @@ int main(void)
 	    CORE_TEST(ack_mode__orphan_without_answer_fails_loudly),
 	    CORE_TEST(ack_mode__orphan_refused_fails_once_and_goes),
 	    CORE_TEST(ack_mode__orphan_refused_after_a_far_restart),
+	    CORE_TEST(ack_mode__successor_held_before_its_turn),
+	    CORE_TEST(ack_mode__successor_held_in_its_turn),
 	    CORE_TEST(ack_mode__orphan_refused_within_its_successor),
 	    CORE_TEST(ack_mode__orphan_refused_in_front_of_a_hole),
 	    CORE_TEST(ack_mode__orphan_refused_in_mode_host),

@@ -558,6 +558,25 @@ static void pair__reused_requester_qpn_expects_an_earlier_psn(void **state)
 	assert_int_equal(pos_psn(near_of(c, QPN0 + 1)->pos_base), 0);
 }
 
+/* A copy of an ACK to an idle flow does not say that the flow that is asked is behind its responder. */
+static void pair__late_ack_to_an_idle_owner_is_not_ahead(void **state)
+{
+	struct core *c = given_pair(state, QPN0, 0x51);
+
+	for (uint32_t psn = 1; psn < 4; psn++)
+		send_to(c, QPN0, psn);
+	ack_to(c, 0x51, 3, 4);
+	core_wait(c, 100 * CORE_MS);
+	for (uint32_t psn = 0; psn < 4; psn++)
+		send_to(c, QPN0 + 1, psn);
+	core_wait(c, c->b.cfg.lan_timeout_ns); /* the probe is repeated */
+	assert_true(far_of(c, QPN0 + 1)->probe_repeats || far_of(c, QPN0 + 1)->retries);
+	ack_to(c, 0x51, 2, 4);
+	assert_int_not_equal(far_of(c, QPN0)->pairing, PAIR_LEARNING);
+	assert_int_equal(far_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
+	assert_int_equal(far_of(c, QPN0 + 1)->pos_acked, far_of(c, QPN0 + 1)->pos_base);
+}
+
 /* The old flow has repeated a packet a moment ago: a late answer to the repetition may still come, but no answer of
  * a PSN that the flow never sent. */
 static void pair__reused_requester_qpn_at_another_psn(void **state)
@@ -1486,7 +1505,8 @@ int main(void)
 	    CORE_TEST(pair__second_answer_confirms),
 	    CORE_TEST(pair__reused_requester_qpn),
 	    CORE_TEST(pair__reused_requester_qpn_expects_an_earlier_psn),
-	    CORE_TEST(pair__reused_requester_qpn_at_another_psn),
+	    CORE_TEST(pair__late_ack_to_an_idle_owner_is_not_ahead),
+    CORE_TEST(pair__reused_requester_qpn_at_another_psn),
 	    CORE_TEST(pair__overtaken_answer_decides_nothing),
 	    CORE_TEST(pair__cm_needs_no_probe),
 	    CORE_TEST(pair__answers_to_what_went_past_the_edges),

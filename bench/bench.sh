@@ -2,15 +2,16 @@
 # shellcheck shell=bash
 # bench.sh - verdicts of benchmarks on figures with a limit. To be sourced.
 #
-# Verdicts are printed at once, and written to the file $BENCH_VERDICTS for run.sh, which shows all of them at the end:
-# benchmark, what, figure, limit, verdict, separated by tabs. A figure that could not be measured is neither a failure nor a
-# success: its verdict is "-" with the reason.
+# verdict() prints a verdict at once and appends it to the file $BENCH_VERDICTS; run.sh shows all verdicts at the end. A line of
+# the file is: benchmark, what, figure, limit, verdict, separated by tabs. A figure that could not be measured is neither a
+# failure nor a success: its verdict is "-" with the reason.
 
 : "${BENCH_VERDICTS:=/dev/null}"
 LAB_FEC=auto # the default; tests turn FEC off
 BENCH_NAME=$(basename "${0%.sh}")
 
-# A busy machine makes figures worthless. The check uses the processes that run now: the load average lags by a minute.
+# A busy machine makes figures worthless. The check reads the idle time of one second, because the load average lags by a
+# minute.
 say_if_busy() {
 	{ head -n 1 /proc/stat && sleep 1 && head -n 1 /proc/stat; } | awk '
 		{ idle = $5 + $6 - idle; all = $2 + $3 + $4 + $5 + $6 + $7 + $8 + $9 - all }

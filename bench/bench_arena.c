@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_arena.c - cost of a packet's life in the arena, beside the unavoidable copy.
  *
- * Packets pass in order, as in a flow: `depth` of them are held; each step adds a new packet (alloc, commit), looks up
- * one in the middle, and frees the oldest. Each figure is the median of some rounds. */
+ * Packets pass in order, as in a flow, and the arena always holds `depth` packets. Each step adds a packet (alloc,
+ * commit), looks up a packet in the middle, and frees the oldest. Each figure is the median of ROUNDS rounds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static struct arena *make_arena(void *region)
 	return a;
 }
 
-/* A window of packets over the flows in turn: packet n is position n / FLOWS of flow n % FLOWS. */
+/* The held packets are first .. next - 1: packet n is position n / FLOWS of flow n % FLOWS. */
 struct window {
 	struct arena *a;
 	uint64_t first, next;
@@ -113,7 +113,7 @@ static double bench_window(struct arena *a, uint32_t depth, const uint8_t *paylo
 	return median(ns);
 }
 
-/* Into a ring of `slots` slots: 1 stays in the first-level cache. */
+/* Copies into a ring of `slots` slots. A ring of one slot stays in the first-level cache. */
 static double bench_memcpy(uint8_t *ring, uint32_t slots, const uint8_t *payload)
 {
 	double ns[ROUNDS];
@@ -149,8 +149,8 @@ static double bench_desc(struct arena *a)
 	return median(ns);
 }
 
-/* Fills the arena and attaches it as a restart does, without the page faults of a new heap, which are the kernel's
- * cost. */
+/* Fills the arena and attaches it as a restart does. The heap's pages are touched before, because page faults are a
+ * cost of the kernel. */
 static void bench_attach(struct arena *a, void *region)
 {
 	struct window w = {.a = a};

@@ -3,8 +3,8 @@
 # bench_beside.sh - a link beside floods from foreign senders: the ratio of its goodput with and without a flood, and the time of
 # a new session. Root. QUICK=1: one round.
 #
-# For each flood of tests/netns/floods.sh, in turns: goodput without, goodput with. The ratio is that of the medians. Then
-# edge A is started anew while the flood goes on.
+# For each flood of tests/netns/floods.sh, goodput without and with the flood is measured in turns. The ratio is that of the
+# medians. Then edge A is restarted while the flood goes on.
 . "$(dirname "$0")/../tests/netns/lab.sh"
 . "$(dirname "$0")/../tests/netns/floods.sh"
 . "$(dirname "$0")/bench.sh"
@@ -50,7 +50,7 @@ beside() { # user|box what name
 		goodput >>"$LAB_DIR/loud"
 		[ $((round + 1)) = "$ROUNDS" ] || flood_stop
 	done
-	session_ms >"$LAB_DIR/session" # here: the edge's process must be known to this shell
+	session_ms >"$LAB_DIR/session" # no command substitution: this shell must know the edge's new process
 	flood_stop
 	verdict "goodput while $3 / without" \
 		"$(awk -v a="$(median <"$LAB_DIR/loud")" -v b="$(median <"$LAB_DIR/quiet")" 'BEGIN { printf "%.3f", a / b }')" '>=' 0.95
@@ -60,13 +60,13 @@ beside() { # user|box what name
 lab_up
 lab_line --rate "$LAB_LINE_RATE" --km 30
 lab_server "$B_HOST"
-LAB_RATE=100M # far below what the machine can do: a flood's own work must not be what slows the link down
+LAB_RATE=100M # far below the machine's capacity, so that the processor time of the flood's senders does not slow the link down
 lab_edges
 lab_link_up || exit
 flood_scripts || lab_die "no floods"
 say_if_busy
-echo "goodput of a link at $LAB_RATE beside floods, $ROUNDS rounds of $SECS s with and without in turns, medians; 1,000 connections,"
-echo "hellos or SYNs and 5,000 datagrams a second"
+echo "goodput of a link at $LAB_RATE beside floods: medians of $ROUNDS rounds of $SECS s, with and without a flood in turns;"
+echo "a flood is 1,000 connections, hellos or SYNs and 5,000 datagrams a second"
 for flood in "${FLOODS[@]}"; do
 	# shellcheck disable=SC2086 # two words
 	beside ${flood%|*} "${flood#*|}"

@@ -4,10 +4,11 @@
 #
 #   bench/bench_copy.sh [--km "0 300"] [--loss "0"] [--small FILES] [--large MIB] [--out DIR]
 #
-# Default: 20,000 files of 1 to 8 KiB, and 4 files that are 256 MiB together; with QUICK=1 4,000 and 64 MiB. Trees and copies are in
-# memory (/dev/shm). rsync is a daemon on the other edge's machine (rsync -aH, no ssh), tar goes through socat: both over
+# Default: 20,000 files of 1 to 8 KiB, and 4 files of 256 MiB together; with QUICK=1 4,000 files and 64 MiB. Trees and copies are
+# in memory (/dev/shm). rsync talks to a daemon on the other edge's machine (rsync -aH, no ssh), tar uses socat: both run over
 # CUBIC between the edges' machines, on the same line. DIR (default bench-out) gets copy.csv. Every copy is compared with its
-# source. The verdicts: large files at 0.9 of memory to memory; small files per second no fewer than rsync's.
+# source. The verdicts: large files at 0.9 of memory to memory and no slower than rsync; small files per second no fewer than
+# rsync's and tar's.
 . "$(dirname "$0")/../tests/netns/lab.sh"
 . "$(dirname "$0")/bench.sh"
 
@@ -76,7 +77,7 @@ longreach() {
 	LONGREACH_RELAY="$LAB_DIR/a.relay" "$LAB_BIN/longreach" "$@"
 }
 
-# --- the copies: each fills an empty $FILES/dst from a tree ---
+# --- the copies: each function fills an empty $FILES/dst from a tree ---
 
 by_longreach() { # tree
 	longreach copy "$FILES/src/$1" link:dst >"$LAB_DIR/copy.out" 2>&1
@@ -98,10 +99,10 @@ by_memory() {
 	longreach put "$FILES/memory" link:memory --promise 'done' >"$LAB_DIR/put.out" 2>&1
 }
 
-# Seconds, or nothing.
+# Prints the seconds of a copy, or nothing if the copy failed.
 measure() { # what tree
 	local begin
-	rm -rf "${FILES:?}/dst"/* # only its contents: the servers have the directory open
+	rm -rf "${FILES:?}/dst"/* # not the directory, which the servers have open
 	begin=$(date +%s%N)
 	"by_$1" "$2" || return
 	awk "BEGIN { printf \"%.3f\", ($(date +%s%N) - $begin) / 1e9 }"

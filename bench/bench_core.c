@@ -7,22 +7,23 @@
  *                                                     and the two halves of this work
  *     near,    wan_rx                                 at A: reports come back, slots are freed
  *       reports
- *     far      wan_rx, lan_tx, ACK in, wan_tx         at B: stored, sent to the host, its answer taken, reported
+ *     far      wan_rx, lan_tx, ACK in, wan_tx         at B: the packet is stored, sent to the host, ACKed by the host,
+ *                                                     reported
  *     bytes    memcpy + ICRC                          the same packets, checked and copied
  *     AEAD     the cipher alone                       the same packets, with --seal: near seals, far opens
  *
- * The hosts' packets and the carrying of datagrams are not timed. Each batch of 64 packets takes both ways in turn,
- * through the edges and past them, so that a slow processor slows both. Each block of eight batches has its own
- * figures; printed are the medians of the fastest third of the blocks, and "half of all" is the range of the middle
- * half of the ratios. "held" is the number of packets in A's deep buffer at once: few are more than a core's own caches
- * hold; many are as on a long line. The bare copy uses the same number of places in turn, because memory of an
- * unmanaged buffer is as cold; the cost of a copy into 64 places that stay in the caches is printed, too, for
- * information only.
+ * Building the hosts' packets and carrying the datagrams is not timed. Each batch of 64 packets goes through the edges
+ * and through the bare copy in turn, so that a slow processor slows both. Each block of eight batches has its own
+ * figures. The table shows the medians of the fastest third of the blocks; "half of all" is the range of the middle
+ * half of the ratios. "held" is the number of packets in A's deep buffer at once: the small number already exceeds a
+ * core's own caches, the large number is that of a long line. The bare copy uses the same number of places in turn, so
+ * that its memory is as cold. For information only, the table also shows the cost of a copy into 64 places that stay in
+ * the caches.
  *
  *     bench_core                       the table
  *     bench_core --seal CIPHER         the same on a sealed link, beside the bare cost of cipher, copy and ICRC
- *     bench_core --packets N           N packets once through all sections, without output: for counting the
- *                                      instructions (bench_core.sh) of section_near_in() and its like */
+ *     bench_core --packets N           N packets once through all sections, without a table: bench_core.sh counts the
+ *                                      instructions of each section_*() */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,11 +40,11 @@ enum {
 	DGRAM_MAX = 8972,
 	DGRAMS_MAX = 256, /* per batch and direction, reports included */
 	LINE_MAX = 311,   /* batches under way */
-	IDLE_BATCHES = 5000, /* 100 ms: some probes of the round trip */
+	IDLE_BATCHES = 5000, /* 100 ms: time for some probes of the round trip */
 	PLACES_MAX = 400 * BATCH,
 	QPN = 0x11,
 	FLOWS = 64,
-	BLOCK = 8, /* batches with one set of figures: as long as a chunk of the arena lasts */
+	BLOCK = 8, /* batches with one set of figures: about the packets of one chunk of the arena */
 	BLOCKS = 750,
 	KEPT = BLOCKS / 3,
 	STACK_ALIGN = 16,
@@ -82,8 +83,8 @@ struct bench {
 	uint8_t (*pkt)[PKT_MAX]; /* BATCH packets of host A */
 	uint16_t pkt_len;
 	struct roce_pkt parsed[BATCH];
-	struct dgrams queue[LINE_MAX]; /* the line: `line` of them are used, in turn */
-	struct dgrams port, back;      /* where an edge writes and reads them */
+	struct dgrams queue[LINE_MAX]; /* the line, one element per batch: `line` elements are used, in turn */
+	struct dgrams port, back;      /* datagrams of an edge's WAN port: A to B, B to A */
 	uint32_t line, q_head, q_tail;
 	uint8_t ack[BATCH][128]; /* of host B */
 	uint16_t ack_len[BATCH];
@@ -113,7 +114,7 @@ static void *map(size_t len)
 	return p;
 }
 
-/* Processor time: other processes' time does not count. */
+/* Processor time of this thread, so that other processes do not count. */
 static uint64_t clock_ns(void)
 {
 	struct timespec t;
@@ -134,7 +135,7 @@ static void time_the_clock(void)
 	}
 }
 
-/* Time since *t, which becomes now. */
+/* Returns the time since *t, less the clock's own, and sets *t to now. */
 static double lap(uint64_t *t)
 {
 	uint64_t now = clock_ns(), ns = now - *t;
@@ -222,8 +223,8 @@ static struct bench *open_bench(uint64_t arena_len, enum seal_cipher cipher)
 
 /* --- hosts and the line: not timed --- */
 
-/* Packets of the current batch: identical each time they are built. Freshly built packets are in the caches, as in a
- * port. */
+/* Builds the packets of the current batch, each time with the same bytes. Freshly built packets are in the caches, as
+ * packets in a LAN port are. */
 static void make_packets(struct bench *t)
 {
 	uint8_t payload[PAYLOAD];
@@ -295,7 +296,7 @@ static __attribute__((noinline)) void section_near_in(struct bench *t)
 	}
 }
 
-/* Datagrams are built in reused memory, as in a port; then they are on the line. */
+/* Datagrams are built in reused memory, as in a WAN port. batch() then copies them onto the line. */
 static __attribute__((noinline)) void section_near_out(struct bench *t)
 {
 	t->port.n = 0;
@@ -359,7 +360,7 @@ static __attribute__((noinline)) void section_bytes_few(struct bench *t)
 	copy_and_check(t, &t->few);
 }
 
-/* In place: an edge seals bytes that it has just written. */
+/* Seals in place, as an edge seals bytes that the edge has just written. */
 static __attribute__((noinline)) void section_aead(struct bench *t)
 {
 	const struct seal_aead *a = seal_aead_best(t->cipher);
@@ -403,7 +404,7 @@ static void far_batch(struct bench *t, struct dgrams *in, double ns[SECTIONS])
 	t->back.n = 0;
 }
 
-/* The same batch beside the edges. */
+/* The bare cost of the same batch. */
 static void bare(struct bench *t, double ns[SECTIONS])
 {
 	uint64_t at;
@@ -422,7 +423,7 @@ static void bare(struct bench *t, double ns[SECTIONS])
 	ns[S_AEAD] += lap(&at);
 }
 
-/* One batch in; once the line is full the oldest batch comes out at the other end. */
+/* Sends one batch. Once the line is full, the oldest batch arrives at the other edge. */
 static void batch(struct bench *t, double ns[SECTIONS])
 {
 	struct dgrams *out = &t->queue[t->q_head % t->line];
@@ -453,7 +454,7 @@ static size_t held(const struct bench *t)
 	return st.pool_used[POOL_LAN] / PKT_MAX;
 }
 
-/* No packets: the edges measure the line's length, or the first answer arrives. */
+/* Passes time without packets of hosts, so that the edges measure the line's length, or the first answer arrives. */
 static void idle(struct bench *t, uint32_t batches)
 {
 	double ns[SECTIONS] = {0};
@@ -472,7 +473,7 @@ static void idle(struct bench *t, uint32_t batches)
 	}
 }
 
-/* The start of a host: it has at most a window under way before the first answer. */
+/* Starts the flow as a host does: at most one batch is under way before the first answer. */
 static void begin(struct bench *t, uint32_t line)
 {
 	double ns[SECTIONS] = {0};
@@ -494,7 +495,7 @@ static void warm_up(struct bench *t, uint32_t line, uint32_t batches)
 		batch(t, ns);
 		most = held(t) > most ? held(t) : most;
 	}
-	t->many.slots = most + BATCH; /* before a batch goes, and with it */
+	t->many.slots = most + BATCH; /* held() was read between batches: a batch adds BATCH packets */
 	if (t->many.slots > PLACES_MAX)
 		die("more is held than there are places for");
 }
@@ -505,7 +506,7 @@ static void drain(struct bench *t)
 
 	while (t->q_head != t->q_tail)
 		far_batch(t, &t->queue[t->q_tail++ % t->line], ns);
-	for (int i = 0; i < 200; i++) { /* coalesced reports */
+	for (int i = 0; i < 200; i++) { /* 20 ms, in which coalesced reports leave */
 		t->now_ns += 100000;
 		proxy_tick(t->a.p, t->now_ns);
 		proxy_tick(t->b.p, t->now_ns);
@@ -515,14 +516,14 @@ static void drain(struct bench *t)
 	}
 }
 
-/* Per packet, of each block. */
+/* Figures per packet, of each block. */
 struct took {
 	double ns[SECTIONS][BLOCKS], ratio[SECTIONS][BLOCKS]; /* ratio to the bare cost of the same block */
 };
 
 /* The kernel randomises the stack's address, and the address decides how icrc_check() reads back the masked header: if
- * the loads must wait for earlier stores of a copy into cold memory, the bare cost is 25 ns more. So all places within
- * a cache line are used in turn. */
+ * the loads must wait for earlier stores of a copy into cold memory, the bare cost is 25 ns more. So alloca() moves the
+ * stack, and the blocks use all places within a cache line in turn. */
 static void time_block(struct bench *t, struct took *took, int block)
 {
 	char *moved = __builtin_alloca(STACK_ALIGN * (size_t)(block % STACK_PLACES) + 1);
@@ -546,8 +547,9 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Moves the blocks with the fastest processor to the front: another thread on the same core sometimes takes half of the
- * core, which shows in work that needs only the core: the cipher, or else the copy between caches. */
+/* Moves the blocks in which the processor was fastest to the front. Another thread on the same core sometimes takes
+ * half of the core; the yardstick shows such blocks, because its work needs only the core: the cipher, or else the copy
+ * between caches. */
 static void keep_quickest(struct took *took, int yardstick)
 {
 	static double sorted[BLOCKS];
@@ -606,7 +608,7 @@ static void row(struct bench *t, struct took *took, uint32_t line)
 	print_row(t, took);
 }
 
-/* All packets sent must have passed, else the figures are meaningless. */
+/* The figures count only if all packets were delivered, and none was lost or repeated. */
 static void check(struct bench *t)
 {
 	const struct proxy_counters *ca = proxy_counters(t->a.p), *cb = proxy_counters(t->b.p);
@@ -665,7 +667,8 @@ int main(int argc, char **argv)
 		row(t, took, 1);
 		drain(t);
 		check(t);
-		/* New edges: the responder of a busy flow whose line grew at once would look dead, and the flow be held off. */
+		/* Uses new edges: if the line of a busy flow suddenly grew, its responder would look dead, and the edge
+		 * would hold the flow off. */
 		t = open_bench(ARENA_LEN, cipher);
 		row(t, took, LINE_MAX);
 	}

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Cost of a 4 KiB packet in the core: nanoseconds (bench_core) and instructions (bench_core under callgrind), beside
-# memcpy + ICRC (+ AEAD) of the same bytes in the same run. Built for any x86-64: valgrind knows no AVX-512.
+# memcpy + ICRC (+ AEAD) of the same bytes in the same run. bench_core is built for any x86-64, as valgrind knows no AVX-512.
 #
 #   bench/bench_core.sh [-n PACKETS] [-p]      -p: also the functions in which each path spends its instructions
 #   QUICK=1 bench/bench_core.sh                nanoseconds of a sealed link alone
@@ -29,7 +29,7 @@ make -s O="$build" "$bin"
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT INT TERM
 
-# Instructions per packet in the named functions, with the options of $seal.
+# Prints the instructions per packet in the named functions, with the options of $seal.
 instructions() {
 	local name=$1 toggles= fn
 	shift

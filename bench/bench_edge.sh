@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # bench_edge.sh - cost of an edge per packet, beside a null forwarder on the same I/O. Root.
 #
-# The line between the sites is the null forwarder: it takes each frame from a TPACKET_V2 ring and sends it by sendmmsg,
-# as an edge's LAN port does, and does not change it. Both runs use the same hosts on the same line; processor time per
-# 4 KiB packet is read from /proc for the line and for both edges in the same run.
+# The line between the sites is the null forwarder: the line takes each frame from a TPACKET_V2 ring and sends the frame by
+# sendmmsg, as an edge's LAN port does, without changing the frame. Both runs use the same hosts on the same line; processor
+# time per 4 KiB packet is read from /proc for the line and for both edges in the same run.
 . "$(dirname "$0")/../tests/netns/lab.sh"
 SECS=${SECS:-5}
 PACKET=4096
@@ -41,4 +41,4 @@ lab_edges
 lab_link_up
 measure longreach "$LAB_LINE_PID:line" "$(lab_edge_child a):near-edge" "$(lab_edge_child b):far-edge"
 awk -v a="$null" -v b="$GBPS" 'BEGIN { printf "goodput, longreach / null forwarder: %.2f x\n", b / a }'
-echo "(All processes share the processors of this machine: with edges there are two more of them.)"
+echo "(All processes share the processors of this machine, and edges are two more processes.)"

@@ -7,15 +7,15 @@
 #
 # Default: buffers of 0.5, 1 and 4, about 12 minutes; with QUICK=1 only 1. Two senders at a time start together and always have
 # data to send; the bytes that arrive in the last two thirds count. Two links reach equal shares within half a minute, and their
-# shares then swing for tens of seconds (lrsim --rate late-4bdp): so they run five times as long. DIR (default bench-out) gets
-# fair.csv. The verdicts:
+# shares then swing for tens of seconds (lrsim --rate late-4bdp): so two links run five times as long. DIR (default bench-out)
+# gets fair.csv. The verdicts:
 #
-#   harm        CUBIC gets beside longreach at least its share beside BBR, or half of all that arrives
-#   starvation  longreach gets at least a quarter of all that arrives, beside any other sender
-#   itself      two links get within 20 % of each other
+#   harm        beside longreach CUBIC gets at least its share beside BBR, or half of all that arrives
+#   starvation  beside any other sender longreach gets at least a quarter of all that arrives
+#   itself      the smaller of two links gets at least 0.8 of the larger
 #
-# TCP runs between the edges' machines (iperf3), longreach between the hosts (rcperf) across the edges: on the line are
-# the same kinds of packets, MTU 9000, offloads off.
+# TCP runs between the edges' machines (iperf3), longreach between the hosts (rcperf) across the edges: both send the same
+# kind of packets onto the line, MTU 9000, offloads off.
 . "$(dirname "$0")/../tests/netns/lab.sh"
 . "$(dirname "$0")/bench.sh"
 
@@ -74,7 +74,7 @@ both_up() {
 		[ "$(lab_status b '[.links[].state] | join(" ")')" = "up up" ]
 }
 
-# --- senders: each writes the Mbit/s that arrived into a file, or nothing ---
+# --- senders: each function writes the Mbit/s that arrived into a file, or nothing if the sender failed ---
 
 send_tcp() { # congestion control, which of two, file
 	lab_in ea timeout $((SECS + 8)) iperf3 -c 192.0.2.2 -p $((5200 + $2)) -C "$1" -t $((SECS - SECS / 3)) \
@@ -161,7 +161,7 @@ command -v iperf3 >/dev/null && command -v jq >/dev/null || lab_die "missing: ip
 has_cc cubic || lab_die "this kernel has no TCP CUBIC"
 PAIRS=("bbr cubic" "longreach cubic" "longreach bbr" "longreach longreach")
 has_cc bbr || {
-	echo "this kernel has no TCP BBR (it has $(cat /proc/sys/net/ipv4/tcp_available_congestion_control)): nothing beside it"
+	echo "this kernel has no TCP BBR (only $(cat /proc/sys/net/ipv4/tcp_available_congestion_control)): no pairs with BBR"
 	PAIRS=("longreach cubic" "longreach longreach")
 }
 mkdir -p "$OUT" || exit
@@ -171,7 +171,7 @@ lab_up
 for ns in ea eb; do
 	lab_sysctl $ns net.ipv4.tcp_rmem='4096 131072 67108864' net.ipv4.tcp_wmem='4096 131072 67108864'
 done
-# The line keeps the memory of its start: that of the largest buffer.
+# The line allocates its memory at the start, so it starts with the largest buffer.
 lab_line --rate "${LINE_MBPS}M" --km "$KM" --queue "$(queue_bytes "$(printf '%s\n' "${BUFFERS[@]}" | sort -g | tail -1)")"
 start_edges
 for n in 1 2; do
@@ -179,8 +179,8 @@ for n in 1 2; do
 	lab_server "10.101.2.$((n + 1))" --port $((18514 + n))
 	lab_wait 3 lab_listens eb $((5200 + n)) || lab_die "iperf3 does not listen"
 done
-echo "line: $LINE_MBPS Mbit/s, $KM km; $SECS s for each pair, two links $(secs_of longreach longreach) s" \
-	"until they have come together; the last two thirds of it counted"
+echo "line: $LINE_MBPS Mbit/s, $KM km; $SECS s for each pair, $(secs_of longreach longreach) s for two links," \
+	"whose shares need longer to settle; the last two thirds of the time count"
 say_if_busy
 printf '%6s  %-10s %-10s %10s %10s %9s %9s %11s\n' buffer first second Mbit/s Mbit/s share ratio 'of the line'
 for buffer in "${BUFFERS[@]}"; do

@@ -2,8 +2,8 @@
 /* bench_fec.c - cost of FEC beside a memcpy of the same datagram: adding a datagram to its m repairs (at the sender),
  * keeping a datagram (at the receiver), and rebuilding the lost datagrams of a group.
  *
- *     bench_fec              nanoseconds, and the same in copies
- *     bench_fec OP N         only does OP N times: for counting instructions (bench_fec.sh) */
+ *     bench_fec              nanoseconds, and the ratio to a memcpy ("copies")
+ *     bench_fec OP N         executes OP N times, without output: bench_fec.sh counts the instructions */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +71,7 @@ static void keep(unsigned n, unsigned k, unsigned m)
 		fec_rx_keep(&rx, &seen, i, datagram(i), LEN, i);
 }
 
-/* Rebuilds m lost datagrams of a group of k; per group. */
+/* Rebuilds m lost datagrams in each of n groups of k. */
 static void rebuild(unsigned n, unsigned k, unsigned m)
 {
 	uint8_t lost[FEC_M_MAX], row[FEC_M_MAX], have[FEC_K_MAX];
@@ -117,7 +117,7 @@ static double now_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* The best of some rounds: others use the processor too. */
+/* Time of one operation, in the best of ROUNDS rounds: other processes may slow the others down. */
 static double ns_each(const struct op *o)
 {
 	double best = 1e18;

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# bench_fec.sh - FEC per datagram beside a memcpy of it, in the same run: nanoseconds, and instructions as callgrind
-# counts them (without AVX-512, which it does not know).
+# bench_fec.sh - FEC per datagram beside a memcpy of it, in the same run: nanoseconds, and instructions counted by callgrind
+# (without AVX-512, which callgrind does not know).
 O=${O:-build/gcc}
 bin=$O/bench/bench_fec
 "$bin" || exit 1

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_flood.c - sends foreign datagrams to an edge's UDP port; and a discarding socket for comparison.
+/* bench_flood.c - sends foreign datagrams to an edge's UDP port; for comparison, discards datagrams at a socket.
  *
  *     bench_flood send SRC DST PORT RATE SECONDS KIND    RATE datagrams/s; prints the number sent
  *         KIND  noise    1400 random bytes
- *               header   the same behind a header of the right version, lane 0, made-up session, number and tag
+ *               header   the same after a header of the right version: lane 0, made-up session, number and tag
  *     bench_flood discard ADDR PORT     receives and discards datagrams as cheaply as a process can: batches of 64 by
  *                                       recvmmsg; prints the number received (on SIGTERM)
  *
- * IPv4. SRC is only bound: a run on the peer's machine sends from the peer's address. bench_flood.sh makes the
- * table. */
+ * Addresses are IPv4. SRC must be an address of this machine: to send from the peer's address, run on the peer's
+ * machine. bench_flood.sh makes the table. */
 #define _GNU_SOURCE /* recvmmsg, sendmmsg */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -132,7 +132,7 @@ static int discard(char **arg)
 	struct iovec iov[BATCH];
 	struct sigaction sa = {.sa_handler = stop};
 	unsigned long long came = 0;
-	int fd = open_socket(&own), buffer = 32 << 20; /* an edge's */
+	int fd = open_socket(&own), buffer = 32 << 20; /* as an edge's socket has */
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof(buffer));
 	sigaction(SIGTERM, &sa, NULL);

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # bench_flood.sh - cost of foreign datagrams at an edge's UDP port, beside a process that discards the same datagrams. Root.
 #
-# Edge A's machine sends at a fixed rate to edge B's port on a sealed link, then to a discarding socket on the machine of
-# edge B; in pairs, because other load changes the number of datagrams per wakeup. Medians of the processor time per received
-# datagram and of the ratios, memory before and after all datagrams of a kind, and the link's own goodput meanwhile.
+# Edge A's machine sends at a fixed rate, to a discarding socket on the machine of edge B, then to edge B's port on a sealed
+# link. The two runs form a pair, because other load changes the number of datagrams per wakeup. The output shows medians of
+# the processor time per received datagram and of the ratios, the growth of memory over all datagrams of a kind, and the
+# link's own goodput meanwhile.
 . "$(dirname "$0")/../tests/netns/lab.sh"
 RATE=${RATE:-50000}
 SECS=${SECS:-3}
@@ -21,7 +22,7 @@ resident_kib() { # pid
 	awk '/^VmRSS/ { print $2 }' "/proc/$1/status"
 }
 
-# An edge allocates its memory in the background, and a little more with the first queries.
+# Waits until the edge's memory stays the same: an edge allocates in the background, and a little more with the first queries.
 memory_settles() { # pid
 	local before now=0 tries=0
 	until [ "$now" = "${before:-}" ] || [ $((tries++)) = 20 ]; do
@@ -111,8 +112,8 @@ lab_link_up
 EDGE=$(lab_edge_child b)
 memory_settles "$EDGE"
 IDLE=$(idle_ticks "$EDGE")
-echo "garbage, $RATE datagrams/s of 1400 bytes for $SECS s, $ROUNDS times; taken of those sent (the last time), processor"
-echo "time each, beside a process that discards them"
+echo "garbage, $RATE datagrams/s of 1400 bytes for $SECS s, $ROUNDS times; datagrams taken of those sent (the last time),"
+echo "processor time of each, beside a process that discards the same datagrams"
 pairs "edge: another host's noise" 192.0.2.9 noise
 pairs "edge: noise in the peer's name" 192.0.2.1 noise
 pairs "edge: headers in the peer's name" 192.0.2.1 header
@@ -121,5 +122,5 @@ flood $PORT 192.0.2.1 header >/dev/null &
 sleep 0.5
 loud=$(goodput 3)
 wait $!
-echo "goodput of the link at 400M: $quiet Gbit/s, and $loud Gbit/s while the last one goes on, $(
+echo "goodput of the link at 400M: $quiet Gbit/s, and $loud Gbit/s beside the last flood, $(
 	awk -v a="$loud" -v b="$quiet" 'BEGIN { printf "%.3f", a / b }') of it"

@@ -3,16 +3,16 @@
  *
  *     bench_msg serve ADDR PORT                answers each message with one byte, any number of connections
  *     bench_msg ask ADDR PORT SIZE MBPS SECONDS CC TIMES [BULK_MBPS one|two]
- *                                              messages of SIZE bytes at MBPS, with the congestion control CC; the
- *                                              file TIMES gets when each was due and done (bench_times.c).
- *                                              With BULK_MBPS a second stream of messages goes beside the first, on
- *                                              the same connection or on one of its own; its Mbit/s are printed
+ *                                              sends messages of SIZE bytes at MBPS, with the congestion control CC;
+ *                                              writes to the file TIMES when each was due and done (bench_times.c).
+ *                                              With BULK_MBPS sends a second stream of messages beside the first, on
+ *                                              the same connection or on its own, and prints the stream's Mbit/s
  *
- * A message's time runs from when it was due, even if the connection could not take it then, and ends when the answer
- * arrives; a message without an answer DRAIN_NS after the last one was due counts as done then. Messages of the first
- * stream go first; messages of the second are short (BULK_SIZE) and at most NOTSENT_BYTES wait unsent in the kernel, so
- * messages wait for each other only as long as TCP itself makes them wait. A message begins with its size in four bytes
- * of the sender's byte order: both ends are one machine. */
+ * A message's time begins when the message is due, even if the connection cannot take the message then, and ends when
+ * the answer arrives. A message without an answer counts as done DRAIN_NS after the last message was due. Messages of
+ * the first stream go first. Messages of the second stream are short (BULK_SIZE), and at most NOTSENT_BYTES wait unsent
+ * in the kernel, so messages wait for each other only as long as TCP itself makes them wait. A message begins with its
+ * size in four bytes of the sender's byte order, as both ends run on the same machine. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -33,7 +33,7 @@ enum {
 	SIZE_MAX_BYTES = 1 << 20,
 	BULK_SIZE = 16 << 10,
 	NOTSENT_BYTES = 16 << 10,
-	UNDER_WAY_MAX = 4096, /* of a connection, both streams */
+	UNDER_WAY_MAX = 4096, /* unanswered messages of a connection, both streams */
 	BULK_DEPTH = 512,
 };
 
@@ -48,11 +48,11 @@ struct conn {
 	int fd;
 	struct stream *stream[2]; /* streams of the connection, the more urgent one first; NULL: none */
 	struct stream *now;       /* stream whose message is being sent, NULL: none */
-	uint32_t sent;            /* of it */
+	uint32_t sent;            /* bytes sent of that message */
 	struct {
 		struct stream *of;
 		uint64_t due_ns;
-	} way[UNDER_WAY_MAX]; /* in the order in which the answers come */
+	} way[UNDER_WAY_MAX]; /* unanswered messages first .. end - 1, in the order of their answers */
 	uint64_t first, end;
 };
 
@@ -158,7 +158,7 @@ static uint64_t due_ns(const struct stream *s)
 	return start_ns + (uint64_t)((double)s->started * s->apart_ns);
 }
 
-/* The next message for a connection that is between two; NULL: none is due. */
+/* The stream of the next message for a connection that sends none now; NULL: no message is due. */
 static struct stream *next_of(const struct conn *c, uint64_t at_ns)
 {
 	if (c->end - c->first == UNDER_WAY_MAX || at_ns >= end_ns)

@@ -3,16 +3,16 @@
 # bench_nic.sh - cost of an edge under Engine=packet, under Engine=dpdk, and with WanDevice= as well, beside DPDK's null
 # forwarder. Root.
 #
-# Limits first, in one process over net_vhost (bench/dpdk/): cycles per stage of a null forwarder, of the engine without a
-# core, of the same with copies; then of sealed edges. LIMITS=only stops there, and needs no rights.
+# The limits come first, in one process over net_vhost (bench/dpdk/): cycles per stage of a null forwarder, of the engine without
+# a core, and of the engine with copies; then of sealed edges. LIMITS=only stops there, and needs no root.
 #
-# In turns, between the same hosts: testpmd's `io` mode as the line, which passes each frame of one net_af_packet port unchanged
-# to the other; then edges under either engine on the usual line, and with the WAN on devices as well
-# ("wan"; WAN=only runs only the two that differ in the WAN). Processor time per 4 KiB packet is read from /proc. testpmd polls:
-# its processor time is the elapsed time, so only its throughput is compared. All numbers are medians over the turns.
+# Three systems then run in turns between the same hosts: testpmd's `io` mode as the line, which passes each frame of one
+# net_af_packet port unchanged to the other; edges under either engine on the usual line; and edges whose WAN uses devices as well
+# ("wan"; WAN=only runs only the two systems that differ in the WAN). Processor time per 4 KiB packet is read from /proc. testpmd
+# polls, so that its processor time is the elapsed time: only its throughput is compared. All numbers are medians over the turns.
 #
-# net_af_packet uses the kernel's packet sockets: this measures the cost of the engine on top of them, not the gain of a NIC's own
-# driver.
+# net_af_packet uses the kernel's packet sockets: the benchmark measures the cost of the engine on top of these sockets, not the
+# gain of a NIC's own driver.
 #
 #   O=build/gcc ROUNDS=3 SECS=5 bench/bench_nic.sh     after `make dpdk dpdk-bench`
 . "$(dirname "$0")/../tests/netns/lab.sh"
@@ -43,7 +43,7 @@ traffic() { # what
 	lab_rcperf --op write --size 65536 --depth 32 --mtu 4096 --secs "$SECS" || lab_die "$1: $(tail -1 "$LAB_DIR/rcperf.err")"
 }
 
-# One line of results: what, Gbit/s, us of processor time per packet of each pid.
+# Prints one line of results: what, Gbit/s, us of processor time per packet of each pid.
 measure() { # what pid...
 	local what=$1 before=() p packets i=0 line
 	shift

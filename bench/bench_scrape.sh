@@ -2,19 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # bench_scrape.sh - time and size of a scrape of /metrics of an edge with 10,000 flows, beside one without flows. Root.
 #
-# CM sets up the queue pairs, so that all are paired; they send a little from time to time. No sample is labelled with a flow, so
-# the number of series is the same with 100,000 flows (longreach flow and status --flows name flows).
+# CM sets up the queue pairs, so that all flows are paired; each queue pair sends a little from time to time. No sample is
+# labelled with a flow, so the number of series is the same with 100,000 flows (longreach flow and status --flows name flows).
 . "$(dirname "$0")/../tests/netns/lab.sh"
 . "$(dirname "$0")/bench.sh"
 QPS=10000
-CLIENTS="2 3 4" # hosts; an rcperf has 4096 queue pairs at most
+CLIENTS="2 3 4" # numbers of hosts; three, because one rcperf has at most 4096 queue pairs
 EACH=3400
 SCRAPES=${SCRAPES:-50}
 
 flows() { lab_status a '.links[0].flow_counts.near'; }
 enough_flows() { [ "$(flows)" -ge "$QPS" ]; }
 
-# Bytes, and milliseconds: the median, the worst.
+# Prints the bytes of a scrape, and its milliseconds: the median, the worst.
 scrapes() {
 	lab_in ea perl -MIO::Socket::INET -MTime::HiRes=time -e '
 		for (1 .. $ARGV[0]) {
@@ -29,7 +29,7 @@ scrapes() {
 		printf "%d %.1f %.1f\n", length $text, $t[$#t / 2], $t[-1]' "$SCRAPES" "$LAB_DIR/metrics"
 }
 
-# Except series of priorities: at most eight per port, each from its first frame on.
+# Counts series, without those of priorities: a port has at most eight, each from its first frame on.
 series() { grep '^longreach' "$LAB_DIR/metrics" | grep -vc '^longreach_ingress_priority_'; }
 
 lab_up

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_seal.c - cost of a datagram's cipher, by each library built in: nanoseconds to seal and open one
- * record, and both in gigabytes per second. longreachd measures the same at its start and takes the faster one. */
+ * record, and gigabytes sealed or opened per second. longreachd measures the same at its start and takes the faster
+ * library. */
 #include <stdio.h>
 
 #include "seal/aead.h"

@@ -6,15 +6,15 @@
  *
  * Theory of operation
  *
- * When a hypervisor takes a processor away, or the kernel uses it, all processes on it wait, sometimes for tens of
+ * When a hypervisor takes a processor away, or the kernel uses the processor, its processes wait, sometimes for tens of
  * milliseconds, and about every second on a small virtual machine. The 99.9th percentile of any latency there shows
- * only these stalls. A thread of the highest priority on each processor, which wakes up every LOOK_NS, finds them: if
- * it wakes up late by STALL_NS, no process could run.
+ * only these stalls. To find the stalls, a thread of the highest priority on each processor wakes up every LOOK_NS: if
+ * the thread wakes up late by STALL_NS, no process could run.
  *
- * A message is left out because of when it was due, not because of its latency: if it was due between MS milliseconds
- * (the latency without losses) before a stall and AFTER_NS after the stall, when delayed messages have left. So the
- * same part of each system's messages is left out, slow and fast ones alike. Lines of STALLS: from, to; of TIMES: due,
- * done; CLOCK_MONOTONIC in nanoseconds. */
+ * The time when a message was due decides whether the message is left out, not its latency: a message is left out if it
+ * was due between MS milliseconds (the latency without losses) before a stall and AFTER_NS after the stall, when
+ * delayed messages have left. So the same part of each system's messages is left out, slow or fast. A line of STALLS is
+ * "from to", a line of TIMES "due done", both CLOCK_MONOTONIC in nanoseconds. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>

@@ -11,33 +11,33 @@
 # Without points: the grid 0, 100, 300, 1000, 3000 km x 0, 0.01, 0.1, 1 %, in half an hour; with QUICK=1 one point.
 # DIR (default bench-out) gets wan.csv, wan-goodput.svg and wan-latency.svg.
 #
-#   goodput   Mbit/s that arrived, without the beginning. longreach: WRITEs of 64 KiB, four QPs; TCP: iperf3, CUBIC and
-#             BBR, one stream and eight; QUIC: Debian's ngtcp2 sends a file, by CUBIC, and by BBR if its server survives.
-#   latency   of messages of 64 KiB, a quarter of the line's rate, nothing else on it. longreach: one QP, AckMode=host.
-#             TCP: one connection, from a host on site A's LAN to one on site B's, over a user-space forwarder in the
-#             place of each longreachd, which does not change packets; and (-direct) between the two machines at the
-#             line. Time from when a message was due until its sender knows that it has arrived.
-#   beside    the same for messages of 4 KiB (4 % of the line) while a bulk stream takes half of the line and suffers the
-#             same losses. longreach: two QPs of one pair of hosts, so one lane of its transport. TCP, over forwarders:
-#             both streams on one connection, as in a tunnel or HTTP/2, where messages behind a lost segment wait for
-#             it; and on two connections, which wait only for their own losses. (QUIC's streams would do this on one
-#             connection; the ngtcp2 programs do not time messages.)
+#   goodput   Mbit/s that arrived, without the beginning. longreach: WRITEs of 64 KiB, four QPs. TCP: iperf3, CUBIC and
+#             BBR, one stream and eight. QUIC: Debian's ngtcp2 sends a file, by CUBIC, and by BBR if its server survives.
+#   latency   Time from when a message was due until its sender knows that the message has arrived. Messages of 64 KiB take
+#             a quarter of the line's rate, without other traffic. longreach: one QP, AckMode=host. TCP: one connection from
+#             a host on site A's LAN to a host on site B's LAN, through a user-space forwarder in place of each longreachd,
+#             which does not change packets; and (-direct) one between the two machines at the line.
+#   beside    The same time for messages of 4 KiB (4 % of the line) while a bulk stream takes half of the line and suffers
+#             the same losses. longreach: two QPs of one pair of hosts, so one lane of its transport. TCP, over forwarders:
+#             both streams on one connection, as in a tunnel or HTTP/2, where messages behind a lost segment wait for the
+#             segment; and on two connections, which wait only for their own losses. (QUIC's streams would also wait only
+#             for their own losses on one connection, but the ngtcp2 programs do not time messages.)
 #
 # Times are measured in rounds, each system once per round, and counted together, without messages that were due while this
 # machine stood still (bench_times.c).
 #
-# Differences: for goodput, longreach crosses two more machines (host to edge) on the same processors; its rate is fixed in its
-# link file (--set Path.RateControl=auto: it has to find the rate, as TCP has to); TCP is not encrypted, longreach and QUIC are.
-# Offloads are off on the way, so that the line loses packets of wire size (MTU 9000), and the line carries at most half of the
-# emulator's capacity here; the output shows both. A program that fails prints "-" with the reason below, and counts neither as 0
-# nor as beaten.
+# The systems differ in some points. For goodput, longreach crosses two more machines (host to edge) on the same processors. The
+# rate of longreach is fixed in its link file; with --set Path.RateControl=auto longreach has to find the rate, as TCP has to. TCP
+# is not encrypted, longreach and QUIC are. Offloads are off on the way, so that the line loses packets of wire size (MTU 9000).
+# The line carries at most half of the emulator's capacity here. The output shows offloads and capacity. For a program that fails
+# the output shows "-", with the reason below; the program counts neither as 0 nor as beaten.
 . "$(dirname "$0")/../tests/netns/lab.sh"
 . "$(dirname "$0")/bench.sh"
 
 SECS=${SECS:-2} ROUNDS=3 LINE_MBPS= MEASURES=goodput,latency,beside SETTINGS= OUT=bench-out POINTS=()
 MSG=$((64 << 10)) SMALL=4096 BULK=$((16 << 10))
 RING=4M       # 80 ms of the line; creating one of 32 MB takes a processor 100 ms
-LINE_MOST=400 # more than two processors carry with a line, four endpoints and two edges
+LINE_MOST=400 # Mbit/s; two processors cannot carry more with a line, four endpoints and two edges
 GOODPUTS=(longreach cubic cubic-8 bbr bbr-8 quic-cubic quic-bbr)
 LATENCIES=(longreach cubic bbr cubic-direct bbr-direct)
 BESIDES=(longreach cubic-shared cubic-apart bbr-shared bbr-apart)
@@ -105,7 +105,7 @@ choose_line() {
 	say_if_busy
 }
 
-# --- runs. Each leaves its figures in RESULT, or the reason for missing ones in WHY ---
+# --- runs. Each leaves its figures in RESULT, or the reason for missing figures in WHY ---
 
 RESULT= WHY= NO_LINK=
 
@@ -114,7 +114,7 @@ failed() { # a sentence
 	return 1
 }
 
-# A host behind an edge's machine, like those of lab.sh, for TCP: the machines between only forward.
+# Adds a host behind an edge's machine, as lab.sh does, but for TCP: the machines between only forward.
 tcp_host() { # a|b site-number
 	local other=$((3 - $2))
 	lab_add_ns "t$1"
@@ -163,7 +163,7 @@ size_of() {
 	stat -c %s "$1" 2>/dev/null || echo 0
 }
 
-# The server sends, so it is at site A. Packets are as large as TCP's: the program's default is 1452 bytes.
+# The server sends, so the server is at site A. Packets are as large as TCP's; the program's default would be 1452 bytes.
 goodput_quic() { # congestion control
 	local server client one two dead=
 	ip netns exec "$LAB_ID-ea" gtlsserver -q --no-quic-dump --no-http-dump --cc="$1" --max-udp-payload-size=8900 \
@@ -202,7 +202,8 @@ goodput_longreach() {
 	RESULT=$(lab_result '.there.executed_gbps * 1000 | round')
 }
 
-# Debian 12's server fails an assertion as soon as its BBR sends. Tested and reported once, instead of at each point.
+# Debian 12's server fails an assertion as soon as its BBR sends. This function tests and reports this once, instead of at each
+# point.
 leave_out_dead_quic() {
 	(goodput_quic bbr) 2>/dev/null && return
 	echo "no quic-bbr: $(tail -1 "$LAB_DIR/web.log" | cut -c1-100)"
@@ -291,7 +292,7 @@ median() {
 	sort -n | awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)] }'
 }
 
-# A system that fails in one round has no figure.
+# A system that fails in any round has no figure.
 times() { # km loss measure, systems...
 	local r s
 	declare -A bulk=() why=()
@@ -320,7 +321,7 @@ measured() {
 	[[ ",$MEASURES," = *,$1,* ]]
 }
 
-# Without a link between the edges packets would go past them.
+# If the link does not come up, longreach has no figure: packets would go past the edges.
 with_edges() { # mode, command...
 	NO_LINK=
 	edges "$1" || NO_LINK="the link does not come up"
@@ -328,7 +329,8 @@ with_edges() { # mode, command...
 	lab_edges_stop
 }
 
-# Goodput with edges is measured last, so that no edge runs beside the others; times are measured beside idle edges.
+# Goodput of longreach is measured last, so that no edge runs beside the other systems. Times of the other systems are measured
+# beside idle edges.
 point() { # km loss
 	lab_line_set "$1" "loss=$2%"
 	if measured goodput; then
@@ -355,8 +357,8 @@ value() { # km loss measure system column
 	awk -F, -v k="$1" -v l="$2" -v m="$3" -v s="$4" -v c="$5" '$1 == k && $2 == l && $3 == m && $4 == s { print $c }' "$CSV"
 }
 
-# The best of the others that have a figure: the largest goodput, the smallest time. iperf3 also counts bytes under way at its
-# start: a figure above the line's rate is taken as the line's rate.
+# Prints the best figure of the other systems: the largest goodput, the smallest time. iperf3 also counts bytes under way at its
+# start, so a figure above the line's rate counts as the line's rate.
 best() { # km loss measure column
 	awk -F, -v k="$1" -v l="$2" -v m="$3" -v c="$4" -v line="$LINE_MBPS" '
 		$1 == k && $2 == l && $3 == m && $4 != "longreach" && $c != "" {
@@ -389,8 +391,7 @@ verdicts() {
 			measured $m || continue
 			for c in 7:p50 8:p99 9:p99.9; do
 				name=${c#*:}
-				# Without losses there is nothing to gain: at most a tenth, and the cost of two machines,
-				# may be lost.
+				# Without losses longreach has nothing to gain, and may be slower by a tenth.
 				judge "$km km, $loss % loss: $name of $(
 					[ $m = latency ] && echo '64 KiB' || echo '4 KiB beside bulk') / best" \
 					"$(ratio "$(value "$km" "$loss" $m longreach "${c%%:*}")" \

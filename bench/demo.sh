@@ -18,9 +18,9 @@ usage() {
 usage: bench/demo.sh [options]      (as root, after make; about 3 minutes)
   --km 0,100,300,1000,3000   distances
   --loss 0,0.1,1             share of packets that the line loses, in per cent
-  --points 300:0.1,1000:1    these points instead (km:loss)
+  --points 300:0.1,1000:1    points (km:loss) instead of distances and losses
   --secs 4                   seconds per measurement
-  --mode near|host           what longreach acknowledges (near)
+  --mode near|host           AckMode= of longreach (near)
   --rate 1000                the line, Mbit/s
   --size 16384 --depth 16    messages, and how many a host has outstanding
   --out DIR                  table and plot (demo-out/)
@@ -64,18 +64,18 @@ explain() {
                             $(calc '%.3g' "$RATE_MBPS / 1000") Gbit/s, with and without packet loss
 
   Host A writes into host B's memory (RoCEv2, RC, go-back-N as NICs do it) and keeps $DEPTH messages of $SIZE bytes
-  outstanding: $out_kib KiB. Every byte is checked at host B, and so are order and number.
+  outstanding: $out_kib KiB. Host B checks every byte, and the order and number of messages.
 
-  What matters is outstanding bytes / round trip against the rate of the line: RC waits for the answer of the other
-  end, so one QP can never pass $out_kib KiB per round trip. On a $(calc '%.3g' "$RATE_MBPS / 1000") Gbit/s line that is
-  the same picture as the usual 8 MiB (128 x 64 KiB) on a line of $(
+  RC waits for the answer of the other end, so one QP can never pass $out_kib KiB (its outstanding bytes) per round trip,
+  whatever the rate of the line. $out_kib KiB on a line of $(calc '%.3g' "$RATE_MBPS / 1000") Gbit/s show the same picture as the
+  usual 8 MiB (128 x 64 KiB) on a line of $(
 	calc '%.0f' "$RATE_MBPS / 1000 * 8 * 1024 / $out_kib") Gbit/s.
   Distances count 5 us per km, one way.
 
   direct:    the edges only route.
   longreach: the edges answer the hosts at LAN distance and repair the line's losses between them (AckMode=$LAB_MODE).
 
-  Everything runs on this machine's $(nproc) processors: hosts, edges and the line share them.
+  Hosts, edges and the line share this machine's $(nproc) processors.
 
 END
 }
@@ -99,7 +99,7 @@ points() { # one "km loss" per line
 
 BAR=$(printf '#%.0s' {1..24})
 
-# The edges' present figures of the link.
+# Prints the present figures of the link at edge A.
 link_words() {
 	lab_status a "$STATUS_WORDS" 2>/dev/null
 }
@@ -115,7 +115,7 @@ live() { # what km loss seconds-so-far
 	printf '\r\033[K  %-9s %5s km %5s %% loss [%-24s] %6.3f Gbit/s  %s' "$1" "$2" "$3" "${BAR:0:share}" "${now:-0}" "$words"
 }
 
-# Runs one measurement with the live line; its result is appended to the results file.
+# Runs one measurement with the live line, and appends the result to the results file.
 measure() { # direct|longreach km loss
 	local pid start status
 	lab_line_set "$2" "loss=$3%"
@@ -179,7 +179,7 @@ table() {
 }
 
 plot() {
-	command -v gnuplot >/dev/null || { echo "  (no gnuplot: no plot)"; return 0; }
+	command -v gnuplot >/dev/null || { echo "  (gnuplot is missing: no plot)"; return 0; }
 	gnuplot -e "results='$OUT/demo.tsv'; out='$OUT/demo.svg'; rate=$(calc '%.3f' "$RATE_MBPS / 1000"); losses='$(cut -f3 \
 		"$LAB_DIR/results" | sort -gu | tr '\n' ' ')'" "$LAB_ROOT/bench/plot_demo.gp" && echo "  plot:  $OUT/demo.svg"
 }

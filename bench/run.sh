@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # run.sh - the benchmarks one after the other, and at the end one table of their figures against their limits.
 #
-#   O=build/gcc bench/run.sh [PART...]      all of them, or those named; QUICK=1: a short run of each, under 5 minutes
+#   O=build/gcc bench/run.sh [PART...]      all parts, or the named parts; QUICK=1: short runs, planned for 8 minutes in all
 #
-# Each prints its figures and their references. A part that fails, or takes three times its planned time, counts as failed, and
-# the others go on. Everything is kept in bench-out ($BENCH_OUT): PART.log, verdicts.tsv, CSVs, pictures.
+# Each part prints its figures and their references. A part that fails, or takes three times its planned time, counts as failed,
+# and the other parts still run. run.sh keeps all output in bench-out ($BENCH_OUT): PART.log, verdicts.tsv, CSVs, pictures.
 # Needs root (network namespaces), and an idle machine.
 cd "$(dirname "$0")/.." || exit 2
 O=${O:-build/gcc}
@@ -13,15 +13,15 @@ OUT=${BENCH_OUT:-bench-out}
 export O
 export BENCH_VERDICTS=$OUT/verdicts.tsv
 
-# Name, minutes, minutes if quick, what it is.
+# Name, minutes, minutes with QUICK=1, description.
 PARTS='core 6 0.3 a packet in the core: nanoseconds, instructions, beside copy + ICRC + AEAD
 seal 0.1 0.1 the ciphers, by library
 arena 0.2 0.2 the deep buffer, beside a copy
 fec 1 0.2 erasure code, beside a copy
-edge 0.5 0.3 a packet through a whole edge, beside a forwarder that does nothing to it
-flood 1.5 0.5 garbage at the UDP port, beside a socket that throws it away
-beside 3 1.2 goodput and a new session while strangers connect, say hello and send garbage, beside the same without
-scrape 1.5 1 a scrape of /metrics with 10,000 flows, beside one without any
+edge 0.5 0.3 a packet through a whole edge, beside a forwarder that does not change it
+flood 1.5 0.5 foreign datagrams at the UDP port, beside a socket that discards them
+beside 3 1.2 goodput and a new session while foreign hosts connect, send hellos and datagrams, beside the same without them
+scrape 1.5 1 a scrape of /metrics with 10,000 flows, beside one without flows
 fair 12 1.7 one bottleneck, beside CUBIC, BBR and itself
 copy 2 0.5 trees and large files to the other site, beside rsync and tar over TCP
 wan 32 1.8 goodput and latency over distance and loss, beside TCP and QUIC'
@@ -58,7 +58,7 @@ judge_lines() { # log awk-program that prints: what, figure, operator, limit
 	done < <(awk "$2" "$1")
 }
 
-# A part has its own process group (made by timeout), so that a hanging part is killed with all its processes.
+# timeout gives a part its own process group, so that a hanging part is killed with all its processes.
 part() { # number name minutes what
 	local status log=$OUT/$2.log began=$SECONDS BENCH_NAME=bench_$2
 	printf '\n=== [%d/%d] %s: %s (about %s min)\n' "$1" "$TOTAL" "$2" "$4" "$3"
@@ -85,7 +85,7 @@ interrupted() {
 }
 
 table() {
-	printf '\n=== what was found, against its limits\n'
+	printf '\n=== all figures against their limits\n'
 	awk -F'\t' '{
 		if ($1 != last) print (last == "" ? "" : "\n") $1
 		last = $1

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* push_checkpoint.c - an example: pushes a checkpoint to the other site, where a program is told when all of it is there.
+/* push_checkpoint.c - an example: pushes a checkpoint to the other site, where a program learns that it is complete.
  *
  *     push_checkpoint receive LINK FILE MOST      first, at the other site: waits for one checkpoint of at most MOST bytes
- *     push_checkpoint send LINK FILE              here
+ *     push_checkpoint send LINK FILE              then, at this site
  *
- * The notice of the put says how many bytes there are and what their XXH3 is. FILE appears at the other site when the
- * checksum has been verified, never in part. "send" ends when the receiver has been told: what it finds, it says there.
+ * The notice of the put carries the number of bytes and their XXH3 checksum. The receiver verifies the checksum before
+ * FILE appears, so FILE is never incomplete. "send" ends when the receiver has got the notice; the receiver prints the
+ * result of the verification.
  *
  *     cc push_checkpoint.c -o push_checkpoint -llongreach -lxxhash
  *
- * Exit status: 0 done; 1 it failed, and the reason is told; 2 usage. */
+ * Exit status: 0 done; 1 failed, with a reason on stderr; 2 usage. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -24,7 +25,7 @@
 
 #define REGION "checkpoint"
 
-static char part[4096]; /* what the receiver has not verified yet: the name of its file */
+static char part[4096]; /* name of the file with the bytes that the receiver has not verified yet */
 
 static void fail(const char *what, const char *why)
 {
@@ -126,20 +127,20 @@ static void receive_file(const char *link, const char *file, uint64_t most)
 	if (ftruncate(fd, (off_t)most) < 0)
 		fail(part, strerror(errno));
 	h = offer(link, fd, most, 1);
-	/* A daemon that was restarted goes on with a put, if the same bytes are exported again within five seconds. */
+	/* After a restart the daemon goes on with a put if the same bytes are exported again within five seconds. */
 	while ((r = lr_wait(h, &ev, -1)) < 0 || ev.type != LR_EV_NOTICE)
 		if (r < 0) {
 			lr_close(h);
 			h = offer(link, fd, most, 100);
 		}
 	snprintf(notice, sizeof(notice), "%.*s", (int)ev.len, (const char *)ev.data);
-	/* From here on nobody writes to the file: what is verified stays. */
+	/* After the unexport no put writes to the file, so the verified bytes cannot change. */
 	must(lr_unexport(h, REGION), "lr_unexport");
 	lr_close(h);
 	if (sscanf(notice, "%" SCNu64 " %" SCNx64, &bytes, &sum) != 2 || bytes > most)
-		fail("the notice is no checkpoint's", notice);
+		fail("the notice has no size and checksum", notice);
 	if (checksum(fd, bytes) != sum)
-		fail(file, "the checksum differs: the file has changed while it was sent, or two were sent at once");
+		fail(file, "the checksum differs: the file changed while it was sent, or two programs sent at once");
 	if (ftruncate(fd, (off_t)bytes) < 0 || fsync(fd) < 0 || rename(part, file) < 0)
 		fail(file, strerror(errno));
 	printf("%s: %" PRIu64 " bytes, checksum %016" PRIx64 "\n", file, bytes, sum);

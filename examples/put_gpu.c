@@ -3,15 +3,16 @@
  *
  *     put_gpu LINK REGION BYTES
  *
- * The buffer holds the 32-bit numbers 0, 1, 2, ... At the other site, before that:
+ * The buffer holds the 32-bit numbers 0, 1, 2, ... Before that, export the region at the other site:
  *
  *     longreach export LINK:REGION --gpu 0 --size BYTES       (or --file FILE --access w)
  *
- * The link file says [Relay] Enable=yes at both edges, and GPU=yes where a GPU is used.
+ * The link file must have Enable=yes in [Relay] at both edges, and GPU=yes at an edge whose programs use a GPU.
  *
  *     cc put_gpu.c -o put_gpu -llongreach -lcuda
  *
- * Exit status: 0 the bytes are in the region; 1 they may be there in part, and the reason is told; 2 usage. */
+ * Exit status: 0 the bytes are in the region; 1 failed, with a reason on stderr, and some bytes may be in the region;
+ * 2 usage. */
 #include <cuda.h>
 #include <errno.h>
 #include <longreach.h>
@@ -21,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The end of the process gives back the region, the operation and the GPU memory. */
+/* exit() releases the region, the operation and the GPU memory. */
 static void fail(const char *what, const char *why)
 {
 	fprintf(stderr, "put_gpu: %s: %s\n", what, why);
@@ -43,8 +44,9 @@ static void lr_must(int r, const char *what)
 		fail(what, r == -EPIPE ? "the daemon has gone" : strerror(-r));
 }
 
-/* A buffer with something in it, where a program has its tensors. Its bytes are there when this returns: the daemon does
- * not wait for work that this program has given to the GPU, so that a program with kernels synchronises as well. */
+/* Returns a GPU buffer with numbers in it, where a real program has its tensors. The bytes must be in GPU memory before
+ * the put, because the daemon does not wait for work that this program has queued on the GPU: a program that launches
+ * kernels must synchronise, too. */
 static CUdeviceptr fill_buffer(size_t bytes)
 {
 	size_t words = bytes / 4 + 1;
@@ -62,7 +64,8 @@ static CUdeviceptr fill_buffer(size_t bytes)
 	return buffer;
 }
 
-/* What the daemon must know to open the buffer by CUDA IPC. A buffer may be a part of an allocation. */
+/* Fills *memory with all that the daemon needs to open the buffer by CUDA IPC. The buffer may be a part of an
+ * allocation, hence the offset. */
 static void describe(CUdeviceptr buffer, size_t bytes, CUdevice device, struct lr_gpu *memory)
 {
 	CUipcMemHandle handle;
@@ -113,14 +116,14 @@ int main(int argc, char **argv)
 	describe(buffer, bytes, device, &memory);
 
 	lr_must(lr_open(argv[1], NULL, &h), "lr_open");
-	/* Access 0: the region is for puts of this program; the other site cannot name it. Names are the link's: one for
-	 * each process. */
+	/* Access 0: only this program's operations may use the region, the other site cannot name it. All programs of
+	 * the link share the names of regions, so the name contains the process id. */
 	snprintf(name, sizeof(name), "put-gpu-%d", (int)getpid());
 	lr_must(lr_export_gpu(h, name, &memory, 0), "lr_export_gpu");
 	put(h, name, bytes, argv[2]);
 	printf("%zu bytes are in %s\n", bytes, argv[2]);
 
-	/* The daemon lets go of the memory before the program frees it. */
+	/* The daemon must close the memory before the program frees it. */
 	lr_must(lr_unexport(h, name), "lr_unexport");
 	lr_close(h);
 	CUDA(cuMemFree, buffer);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_nic_edge.c - what a 4 KiB packet costs a sealed edge under Engine=dpdk, in cycles per stage: ports of
+/* bench_nic_edge.c - cost of a 4 KiB packet in a sealed edge under Engine=dpdk, in cycles per stage: ports of
  * net_vhost, the daemon's lan_engine.c, the plugin and the core, between two hosts in the same process (edge_pair.h).
  *
  *     receive  near: frames off the port, into slots, checked, committed
  *     ACKs     near: ACKs to the host
- *     seal     near: datagrams sealed into memory. The UDP socket is not part of it
+ *     seal     near: datagrams sealed into memory, without the UDP socket
  *     open     far: datagrams opened and stored
  *     send     far: packets to the host
  *
- * With the arena lent to the ports and without, a process of its own each, in turns. Blocks of 256 packets are judged
- * by themselves, and figures are medians of the third in which the processor was quickest (as bench_core.c: others use
- * the machine too). Hosts, responses and reports are not timed. All share one thread and its caches, and the PMD copies
- * by CPU: these are no figures of a NIC. */
+ * The edge runs with the arena lent to the ports and without, each in a process of its own, in turns. Each block of 256
+ * packets has its own figures; the output shows medians of the third of the blocks in which the processor was quickest,
+ * because others use the machine, too (as in bench_core.c). Hosts, responses and reports are not timed. All stages
+ * share one thread and its caches, and the PMD copies by CPU: these are no figures of a NIC. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/wait.h>

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_nic_lend.c - what a packet costs between two ports of net_vhost, by ways of carrying it, in cycles per stage.
+/* bench_nic_lend.c - cost of a packet between two ports of net_vhost, by way of carrying it, in cycles per stage.
  *
  *     generator --> virtio-user 0 --> vhost 0 --> [the way] --> vhost 1 --> virtio-user 1 --> counted
  *
- * All in one thread and one process: what is measured is the time stamp counter around the calls of the way alone, so
- * the generator and who else uses the machine count little. The PMDs copy frames by CPU: these are no figures of a NIC.
+ * Everything runs in one thread and one process. The benchmark reads the time stamp counter only around the calls of
+ * the way, so the generator and other users of the machine count little. The PMDs copy frames by CPU: these are no
+ * figures of a NIC.
  *
- *     null     the mbufs of one port are handed to the other: what testpmd's `io` mode does
- *     landing  frames land in slots, so many are held, and the oldest are sent out of their slots: the engine, without
+ *     null     the mbufs of one port are handed to the other, as testpmd's `io` mode does
+ *     landing  frames land in slots, some are held, and the oldest are sent out of their slots: the engine, without
  * a core copying  the same, but copied out of the mbuf into a slot and out of the slot into an mbuf
  *
- * Each way is measured in turn, ROUNDS times. Blocks of 512 packets are judged by themselves, and figures are medians
- * of the third in which the processor was quickest: others use the machine too. */
+ * Each way is measured in turn, ROUNDS times. Each block of 512 packets has its own figures; the output shows medians
+ * of the third of the blocks in which the processor was quickest, because others use the machine, too. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -251,7 +252,7 @@ static void end_row(const struct row *r)
 			fprintf(stderr, "%s\n", err);
 }
 
-/* All that went in is held or came out. */
+/* Lets the last packets come out, and reports packets that neither came out nor are held. */
 static void settle(const struct row *r)
 {
 	for (unsigned quiet = 0; quiet < 10;) {
@@ -272,7 +273,7 @@ static void measure(struct row *r, unsigned round)
 
 	begin_row(r);
 	went_in = came_out = 0;
-	run(r->way, r->held + 4000); /* until so many are held, and caches and places are as they stay */
+	run(r->way, r->held + 4000); /* warm-up: until r->held packets are held, and caches have settled */
 	for (unsigned i = 0; i < BLOCKS; i++) {
 		c = run(r->way, BLOCK);
 		r->block[round * BLOCKS + i] = (struct block){(double)c.rx / c.packets, (double)c.tx / c.packets};

@@ -8,8 +8,8 @@
  * figures of a NIC.
  *
  *     null     the mbufs of one port are handed to the other, as testpmd's `io` mode does
- *     landing  frames land in slots, some are held, and the oldest are sent out of their slots: the engine, without
- * a core copying  the same, but copied out of the mbuf into a slot and out of the slot into an mbuf
+ *     landing  frames land in slots, some are held, the oldest are sent out of their slots: the engine without a core
+ *     copying  the same, but copied out of the mbuf into a slot and out of the slot into an mbuf
  *
  * Each way is measured in turn, ROUNDS times. Each block of 512 packets has its own figures; the output shows medians
  * of the third of the blocks in which the processor was quickest, because others use the machine, too. */

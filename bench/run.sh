@@ -20,7 +20,7 @@ arena 0.2 0.2 the deep buffer, beside a copy
 fec 1 0.2 erasure code, beside a copy
 edge 0.5 0.3 a packet through a whole edge, beside a forwarder that does not change it
 flood 1.5 0.5 foreign datagrams at the UDP port, beside a socket that discards them
-beside 3 1.2 goodput and a new session while foreign hosts connect, send hellos and datagrams, beside the same without them
+beside 3 1.2 goodput and a new session while foreign users and machines connect and send datagrams, beside the same without them
 scrape 1.5 1 a scrape of /metrics with 10,000 flows, beside one without flows
 fair 12 1.7 one bottleneck, beside CUBIC, BBR and itself
 copy 2 0.5 trees and large files to the other site, beside rsync and tar over TCP

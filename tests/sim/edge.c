@@ -15,6 +15,9 @@
 /* Runs without time passing before it counts as a spin. */
 #define SPINS_MAX 1000
 #define TICK_PORTS 16 /* a busy worker looks after its ports so many times between two ticks */
+/* How late a worker comes that spins, and one that sleeps: what its pacers save up, as link_plan_burst_ns() says. */
+#define LATE_SPIN_NS  20000
+#define LATE_SLEEP_NS 400000
 /* One restart in so many follows an attempt of a version that has another layout. The field stays in its place. */
 #define OTHER_VERSION_ONE_IN 4
 /* One rebuild in so many is killed once before, after so many steps at most. */
@@ -500,6 +503,15 @@ static void shard_init(struct edge_shard *s, enum proxy_start start)
 		late_port_open(s);
 }
 
+/* A busy worker looks after its ports every tick_late_ns / TICK_PORTS, which scenario.c keeps to LATE_SLEEP_NS. If its
+ * pacers saved up less, it would send one datagram each time, and most of the line would stay unused. */
+static uint32_t pacer_burst_ns(const struct world_cfg *wc, uint32_t path)
+{
+	if (path == 0 && wc->pacer_burst_ns)
+		return wc->pacer_burst_ns;
+	return wc->tick_late_ns / TICK_PORTS > LATE_SPIN_NS ? LATE_SLEEP_NS : LATE_SPIN_NS;
+}
+
 static void pacers_init(struct edge *e)
 {
 	const struct world_cfg *wc = &e->w->cfg;
@@ -507,8 +519,7 @@ static void pacers_init(struct edge *e)
 	for (uint32_t i = 0; i <= wc->nmore; i++) {
 		uint64_t bps = i ? wc->more[i - 1].pacer_bps : wc->pacer_bps;
 
-		wan_pacer_init(&e->pacer[i], bps, wc->wan_overhead,
-		               i == 0 && wc->pacer_burst_ns ? wc->pacer_burst_ns : 20000);
+		wan_pacer_init(&e->pacer[i], bps, wc->wan_overhead, pacer_burst_ns(wc, i));
 		rate_choose(&e->pacer[i].control, wc->control, bps);
 	}
 }

@@ -62,7 +62,7 @@ struct world_cfg {
 	uint16_t wan_payload_max;
 	uint32_t wan_overhead; /* per datagram: UDP, IP and link layer */
 	uint64_t pacer_bps;
-	uint32_t pacer_burst_ns; /* sending time that may be saved up; 0: 20 us */
+	uint32_t pacer_burst_ns; /* sending time that path 0 may save up; 0: pacer_burst_ns() in edge.c */
 	enum rate_controller control; /* of every path */
 	struct fec_config fec;
 	uint64_t arena_len; /* per shard; 0: what the product of rate and delay asks for */

@@ -178,6 +178,11 @@ bool near_reset_too_soon(const struct near_flow *f)
 	return f->reset.wrong.first_ns < f->alive_ns + AT_PLACE_NS;
 }
 
+bool near_reset_goes_back(const struct proxy *p, const struct near_flow *f)
+{
+	return f->silent_ns >= ROUND_NS || p->now_ns - f->silent_ns <= f->rebuilt_ns;
+}
+
 void near_reset_came_back(struct near_flow *f)
 {
 	f->reset.ahead.n = 0;

@@ -15,7 +15,14 @@
  * If the request merely overtook the missing packet, the request itself is missing afterwards, and a NAK asks for it.
  *
  * The base is not known until the responder has answered or CM has told it: the first packet seen may have overtaken
- * others. Until then lower PSNs extend the flow downwards, and nothing is ACKed. */
+ * others. Until then lower PSNs extend the flow downwards, and nothing is ACKed.
+ *
+ * Only a packet that was overtaken may extend the flow. A host that was silent and begins at a lower PSN repeats
+ * requests of which the edge has seen the later ones only, or its QP was reset. In the second case the requests held
+ * here belong to the life before: once the new life has filled the gap below them, the host would get an ACK of PSNs
+ * that it has not sent, and the responder would execute the old bytes. The far edge may hold these requests, too. So
+ * the flow is closed, and another one begins at the lower PSN (near_reset_goes_back()). This costs a host that only
+ * repeats nothing, because nothing was ACKed: it sends the later requests again. */
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -267,6 +274,8 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 {
 	bool doubt;
 
+	if (may_extend_down(f, pos) && near_reset_goes_back(p, f))
+		return begin_anew(p, f, l3, pkt, vlan_tci, fp);
 	if (may_extend_down(f, pos))
 		return rx_below(p, f, l3, pkt, pos, vlan_tci, fp);
 	if (roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE) {

@@ -374,6 +374,37 @@ static void near__base_extends_after_sending(void **state)
 	assert_int_equal(core_used(&c->a), 0);
 }
 
+/* The responder is dead, and the host gives up. Its queue pair is recovered and begins at a lower PSN: it is sent no ACK
+ * of what only the life before has sent, and no byte of that life reaches the responder. */
+static void near__life_below_takes_nothing_of_the_one_before(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	const struct core_pkt *k;
+
+	for (uint32_t psn = 102; psn < 105; psn++)
+		in_quiet(c, psn);
+	core_wait(c, 60 * CORE_MS);
+	core_forget(&c->b);
+	c->salt = 7;
+	in_quiet(c, 100);
+	in_quiet(c, 101);
+	while (core_pending(&c->b) == 0 && c->now_ns < CORE_START + 1000 * CORE_MS)
+		core_wait(c, CORE_MS); /* the turn of the life before, and its quarantine */
+	core_expect(&c->b, RC_WRITE_ONLY, 100);
+	core_ack(c, 100, AETH_ACK_NO_CREDITS, 1);
+	core_expect_aeth(&c->a, 101, AETH_ACK_NO_CREDITS);
+	core_expect(&c->b, RC_WRITE_ONLY, 101);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_send(c, RC_WRITE_ONLY, 102);
+	core_expect_aeth(&c->a, 102, AETH_ACK_NO_CREDITS);
+	k = core_expect(&c->b, RC_WRITE_ONLY, 102);
+	assert_memory_equal(k->l3 + k->h.hdr_len, core_payload(7, 102), CORE_PMTU);
+	core_ack(c, 102, AETH_ACK_NO_CREDITS, 3);
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_used(&c->a), 0);
+	assert_int_equal(core_used(&c->b), 0);
+}
+
 /* A lower PSN comes too late if the responder has taken the first packet: it had the lower ones before this
  * flow, and the far edge begins at the first packet for good. The host, which has lost the answers, begins
  * another incarnation. */
@@ -1073,6 +1104,7 @@ static const struct CMUnitTest tests[] = {
     CORE_TEST(near__psn_wraps),
     CORE_TEST(near__base_extends_downwards),
     CORE_TEST(near__base_extends_after_sending),
+    CORE_TEST(near__life_below_takes_nothing_of_the_one_before),
     CORE_TEST(near__base_extends_after_an_answer),
     CORE_TEST(near__nak_below_the_base_reaches_the_host),
     CORE_TEST(near__duplicate_is_acked_again),

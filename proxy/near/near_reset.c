@@ -183,6 +183,11 @@ bool near_reset_goes_back(const struct proxy *p, const struct near_flow *f)
 	return f->silent_ns >= ROUND_NS || p->now_ns - f->silent_ns <= f->rebuilt_ns;
 }
 
+bool near_reset_is_possible(const struct proxy *p, const struct near_flow *f)
+{
+	return p->now_ns >= f->last_rx_ns + REBIRTH_MIN_NS + proxy_rtt_ns(p);
+}
+
 void near_reset_came_back(struct near_flow *f)
 {
 	f->reset.ahead.n = 0;

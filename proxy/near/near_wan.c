@@ -372,6 +372,12 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 			near_close(p, f);
 		return false;
 	}
+	/* The responder may have been reset as well, and wait for the first request of the next life. The requests held
+	 * here would count as that life's. Nothing was ACKed, so the host begins another flow. */
+	if (lower && near_reset_is_possible(p, f)) {
+		near_close(p, f);
+		return false;
+	}
 	if (lower && !FAULT(FAULT_BASE_NOT_LOWERED) && !FAULT(FAULT_UNCONFIRMED_ACKED))
 		begin_lower(p, f, r->pos_base);
 	if ((r->at_pos > f->pos_max && !f->doubted) || (r->at_pos < f->pos_base && !FAULT(FAULT_UNCONFIRMED_ACKED)))

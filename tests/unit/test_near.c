@@ -405,6 +405,38 @@ static void near__life_below_takes_nothing_of_the_one_before(void **state)
 	assert_int_equal(core_used(&c->b), 0);
 }
 
+/* The same, but the far edge repeats a request of the life before, and the recovered responder asks for the lower PSN
+ * before its requester has sent anything. */
+static void near__nak_of_the_next_life_keeps_nothing_of_the_one_before(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	for (uint32_t psn = 102; psn < 105; psn++)
+		in_quiet(c, psn);
+	core_wait(c, 400 * CORE_MS);
+	core_forget(&c->b);
+	while (core_pending(&c->b) == 0 && c->now_ns < CORE_START + 1000 * CORE_MS)
+		core_wait(c, CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 102);
+	core_ack(c, 100, AETH_NAK_PSN_SEQ, 0);
+	core_wait(c, 200 * CORE_MS); /* the quarantine of the life before */
+	core_forget(&c->a);
+	core_forget(&c->b);
+	c->salt = 7;
+	in_quiet(c, 100);
+	in_quiet(c, 101);
+	core_expect(&c->b, RC_WRITE_ONLY, 100);
+	core_ack(c, 100, AETH_ACK_NO_CREDITS, 1);
+	core_expect(&c->b, RC_WRITE_ONLY, 101);
+	core_ack(c, 101, AETH_ACK_NO_CREDITS, 2);
+	core_wait(c, CORE_MS);
+	core_expect_aeth(&c->a, 101, AETH_ACK_NO_CREDITS);
+	assert_int_equal(core_pending(&c->a), 0);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_int_equal(core_used(&c->a), 0);
+	assert_int_equal(core_used(&c->b), 0);
+}
+
 /* A lower PSN comes too late if the responder has taken the first packet: it had the lower ones before this
  * flow, and the far edge begins at the first packet for good. The host, which has lost the answers, begins
  * another incarnation. */
@@ -1105,6 +1137,7 @@ static const struct CMUnitTest tests[] = {
     CORE_TEST(near__base_extends_downwards),
     CORE_TEST(near__base_extends_after_sending),
     CORE_TEST(near__life_below_takes_nothing_of_the_one_before),
+    CORE_TEST(near__nak_of_the_next_life_keeps_nothing_of_the_one_before),
     CORE_TEST(near__base_extends_after_an_answer),
     CORE_TEST(near__nak_below_the_base_reaches_the_host),
     CORE_TEST(near__duplicate_is_acked_again),

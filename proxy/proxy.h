@@ -160,7 +160,7 @@ struct proxy_config {
 	uint64_t keepalive_ns;  /* default 250 ms */
 
 	/* LAN */
-	uint64_t reorder_ns;       /* patience with a gap before it is NAKed. default 30 us */
+	uint64_t reorder_ns;       /* how late an overtaken packet comes: patience with a gap before a NAK. default 30 us */
 	uint32_t lan_window_bytes; /* far edge: most in flight to one QP. default 1 MiB */
 	uint32_t lan_host_window_bytes; /* and to one host. default 4 MiB */
 	uint64_t

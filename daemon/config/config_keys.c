@@ -183,7 +183,8 @@ const struct config_key config_keys[] = {
 
     {"Tuning", "ReorderWindow", &type_time, ONE(reorder_ns), .fallback = "30us", .min = 0, .max = 10 * MS,
      .flags = KEY_RELOADABLE,
-     .help = "How long a gap in the packets of a host may last before the edge sends a NAK for it.\n"},
+     .help = "How long a gap in the packets of a host may last before the edge sends a NAK for it.\n"
+             "A repeated READ or ATOMIC that comes less than this after a later one counts as overtaken on the LAN.\n"},
     {"Tuning", "LanWindow", &type_bytes, ONE(lan_window_bytes), .fallback = "1MiB", .min = 64 << 10, .max = 1 << 30,
      .flags = KEY_RELOADABLE, .help = "Most bytes in flight from this edge to one queue pair of a host.\n"},
     {"Tuning", "LanHostWindow", &type_bytes, ONE(lan_host_window_bytes), .fallback = "4MiB", .min = 64 << 10,

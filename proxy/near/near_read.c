@@ -244,14 +244,24 @@ static bool has_had_before(struct proxy *p, const struct near_flow *f, const str
 	return pos <= op->given || op->resumed || near_resp_at_hand(p, f, pos - 1);
 }
 
+/* True if the request at pos is of the row of repetitions that the host is sending, or a copy out of that row. At or
+ * below the last request of the row, pos was overtaken on the LAN (adaptive routing) or is a copy, if it comes within
+ * reorder_ns. A row that begins anew so soon is not recognised: its host then asks once more, after its timeout. */
+static bool row_goes_on(const struct proxy *p, const struct near_flow *f, uint64_t pos)
+{
+	uint64_t within_ns = pos > f->asked_again ? AGAIN_ROW_NS : p->cfg.reorder_ns;
+
+	return p->now_ns < f->asked_again_ns + within_ns;
+}
+
 /* A host repeats from the oldest operation that it lacks. So where a row of repetitions begins, the host has all
  * answers before: earlier operations that are owed again count as given, and do not hold back ACKs. */
 static void had_before(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint64_t pos)
 {
 	struct dnode *n = f->ops.next, *next;
 
-	if (pos > f->asked_again && p->now_ns < f->asked_again_ns + AGAIN_ROW_NS)
-		return; /* the row goes on */
+	if (row_goes_on(p, f, pos))
+		return;
 	for (; n != &op->node && f->repeats && work_take(p); n = next) {
 		struct rd_op *earlier = dlist_entry(n, struct rd_op, node);
 

@@ -486,6 +486,31 @@ static void reads__a_later_row_of_repetitions_ends_the_earlier_one(void **state)
 	assert_int_equal(core_near(c)->repeats, 0);
 }
 
+/* A repeated request that later ones have overtaken on the host's LAN, or a copy of one, begins no row: the host still
+ * lacks the READ that its row began with, and would never get it if that counted as given in every row. */
+static void reads__an_overtaken_repetition_begins_no_row(void **state)
+{
+	static const uint32_t late[] = {5, 8, 5};
+	struct core *c = given_two_reads_freed(state);
+	const struct core_pkt *k;
+
+	read_three(c, 8, 4);
+	core_wait(c, 1100 * CORE_MS);
+	core_forget(&c->a);
+	assert_int_equal(ask(c, 2, 3, 2, true), DROP_LAN_READ_RETRY);
+	k = core_expect(&c->b, RC_READ_REQUEST, 2);
+	assert_int_equal(ask(c, 8, 3, 8, true), DROP_LAN_READ_RETRY);
+	for (size_t i = 0; i < sizeof(late) / sizeof(*late); i++) {
+		core_wait(c, c->a.cfg.reorder_ns - 1);
+		assert_int_equal(ask(c, late[i], 3, late[i], true), DROP_LAN_READ_RETRY);
+	}
+	core_forget(&c->a);
+	execute(c, k, 4);
+	core_pump(c);
+	for (uint32_t i = 0; i < 3; i++)
+		expect_response(c, three[i], 2 + i);
+}
+
 /* Its one response was all of it: that tells no PMTU, but what it owns. */
 static void reads__one_response_is_read_again_without_a_pmtu(void **state)
 {
@@ -1556,6 +1581,7 @@ int main(void)
 	    CORE_TEST(reads__are_free_as_soon_as_they_were_given),
 	    CORE_TEST(reads__what_is_not_here_any_more_is_read_again),
 	    CORE_TEST(reads__a_later_row_of_repetitions_ends_the_earlier_one),
+	    CORE_TEST(reads__an_overtaken_repetition_begins_no_row),
 	    CORE_TEST(reads__one_response_is_read_again_without_a_pmtu),
 	    CORE_TEST(reads__what_is_read_again_may_overtake),
 	    CORE_TEST(reads__what_is_lost_of_it_is_asked_for_soon),

@@ -820,7 +820,7 @@ enum pair_whose pair_whose(struct proxy *p, struct far_flow *f, const struct roc
 		hp->doubted = true;
 		return PAIR_ITS_OWNERS;
 	}
-	probed = candidate(p, hp);
+	probed = &p->far[hp->prober];
 	if (!may_be_probed(p, probed, pkt))
 		return PAIR_ITS_OWNERS;
 	if (is_ahead(probed, pkt) && pos >= f->pos_base && pos < f->pos_tx_max)

@@ -92,7 +92,7 @@ void near_close(struct proxy *p, struct near_flow *f)
 	if (f->older)
 		f->older->newer = NULL;
 	near_queue_close(p, lane_of(p, f->lane), near_wire_id(p, f), f->inc);
-	f->ended = near_loss_is_fresh(p, f) && !dlist_empty(&p->near_free); /* in a full table a new flow needs the place */
+	f->ended = near_loss_is_fresh(p, f);
 	if (f->ended)
 		near_store(p, f); /* before slots are freed: after a kill only this tells of the failure */
 	near_free_slots(p, f);
@@ -111,6 +111,7 @@ void near_close(struct proxy *p, struct near_flow *f)
 	timer_cancel(&p->timers, &f->liveness);
 	f->used = false;
 	barrier_mark(p, f);
+	f->ended &= !dlist_empty(&p->near_free); /* in a full table a new flow needs the place */
 	if (f->ended)
 		timer_set(&p->timers, &f->drain, f->loss.ns + LOSS_FETCHED_NS);
 	else

@@ -139,12 +139,14 @@ bool near_reset_too_soon(const struct near_flow *f);
 /* A packet out of order came lately that is known one position lower: its host has lost count, and begins no new
  * incarnation. */
 bool near_reset_lost_count(const struct proxy *p, const struct near_flow *f);
-/* The packet that came last begins a round: the host was silent before for longer than one packet overtakes another, or
- * the edge has restarted since. The host repeats, or its QP was reset. */
+/* The first packet of the flow came longer ago than one packet overtakes another, so the one that comes now was not
+ * overtaken: the host repeats, or its QP was reset. */
 bool near_reset_goes_back(const struct proxy *p, const struct near_flow *f);
-/* The host has been silent for so long that its QP may have been reset, and the responder's answer that came just now
- * may be of the next incarnation. */
+/* The host of an unpaired flow has been silent for so long, now or before, that its QP may have been reset, and the
+ * responder's answer that came just now may be of the next incarnation. */
 bool near_reset_is_possible(const struct proxy *p, const struct near_flow *f);
+/* A packet of an unpaired flow came after silent_ns. */
+void near_reset_note_rest(struct near_flow *f);
 /* The host has come back to pos_next or below: the known incarnation is alive. */
 void near_reset_came_back(struct near_flow *f);
 /* Any packet while f->reset.waits. */

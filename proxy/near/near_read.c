@@ -249,7 +249,7 @@ static bool has_had_before(struct proxy *p, const struct near_flow *f, const str
  * reorder_ns. A row that begins anew so soon is not recognised: its host then asks once more, after its timeout. */
 static bool row_goes_on(const struct proxy *p, const struct near_flow *f, uint64_t pos)
 {
-	uint64_t within_ns = pos > f->asked_again ? AGAIN_ROW_NS : p->cfg.reorder_ns;
+	uint64_t within_ns = pos > f->asked_again ? AGAIN_ROW_NS : min_u64(p->cfg.reorder_ns, AGAIN_ROW_NS);
 
 	return p->now_ns < f->asked_again_ns + within_ns;
 }

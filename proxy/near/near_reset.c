@@ -180,12 +180,22 @@ bool near_reset_too_soon(const struct near_flow *f)
 
 bool near_reset_goes_back(const struct proxy *p, const struct near_flow *f)
 {
-	return f->silent_ns >= ROUND_NS || p->now_ns - f->silent_ns <= f->rebuilt_ns;
+	return p->now_ns - f->notes.opened_ns >= ROUND_NS; /* opened_ns is 0 after a restart */
 }
 
+/* An answer left the responder half a round trip ago. An answer to the packet that came last comes a round trip behind
+ * that packet. */
 bool near_reset_is_possible(const struct proxy *p, const struct near_flow *f)
 {
-	return p->now_ns >= f->last_rx_ns + REBIRTH_MIN_NS + proxy_rtt_ns(p);
+	uint64_t rtt = proxy_rtt_ns(p);
+
+	return f->rested || f->last_rx_ns <= f->rebuilt_ns ||
+	       p->now_ns >= f->last_rx_ns + max_u64(REBIRTH_MIN_NS + rtt / 2, REBIRTH_MIN_NS / 4 + rtt);
+}
+
+void near_reset_note_rest(struct near_flow *f)
+{
+	f->rested |= f->silent_ns >= REBIRTH_MIN_NS;
 }
 
 void near_reset_came_back(struct near_flow *f)

@@ -17,12 +17,12 @@
  * The base is not known until the responder has answered or CM has told it: the first packet seen may have overtaken
  * others. Until then lower PSNs extend the flow downwards, and nothing is ACKed.
  *
- * Only a packet that was overtaken may extend the flow. A host that was silent and begins at a lower PSN repeats
- * requests of which the edge has seen the later ones only, or its QP was reset. In the second case the requests held
+ * Only a packet that was overtaken may extend the flow, within ROUND_NS of the first one seen. A host that begins at a
+ * lower PSN later repeats requests of which the edge has seen the later ones only, or its QP was reset. In the second case the requests held
  * here belong to the life before: once the new life has filled the gap below them, the host would get an ACK of PSNs
  * that it has not sent, and the responder would execute the old bytes. The far edge may hold these requests, too. So
- * the flow is closed, and another one begins at the lower PSN (near_reset_goes_back()). This costs a host that only
- * repeats nothing, because nothing was ACKed: it sends the later requests again. */
+ * the flow is closed, and another one begins at the lower PSN (near_reset_goes_back()). Nothing was ACKed, so a host
+ * that only repeats sends the later requests again. */
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -222,6 +222,20 @@ static enum proxy_drop begin_anew(struct proxy *p, struct near_flow *f, const ui
 	return near_take_next(p, next, l3, pkt, vlan_tci, fp);
 }
 
+/* Another flow begins with this packet, below one that is learning its pair. Nothing of that one was ACKed, so it gives
+ * way in a full table, too: the next packet opens a flow, or goes end to end. */
+static enum proxy_drop begin_below(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
+                                   uint16_t vlan_tci, uint32_t fp)
+{
+	struct near_flow *next = near_succeed(p, f, pkt->psn, vlan_tci);
+
+	if (next)
+		return near_take_next(p, next, l3, pkt, vlan_tci, fp);
+	if (f->used && !f->older)
+		near_close(p, f);
+	return no_place(p);
+}
+
 /* A READ at a position where no message began: it asks for the rest of a READ whose beginning the host has. */
 static bool asks_for_rest(struct proxy *p, const struct near_flow *f, const struct roce_pkt *pkt)
 {
@@ -275,7 +289,7 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 	bool doubt;
 
 	if (may_extend_down(f, pos) && near_reset_goes_back(p, f))
-		return begin_anew(p, f, l3, pkt, vlan_tci, fp);
+		return begin_below(p, f, l3, pkt, vlan_tci, fp);
 	if (may_extend_down(f, pos))
 		return rx_below(p, f, l3, pkt, pos, vlan_tci, fp);
 	if (roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE) {
@@ -385,6 +399,8 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 	if (!f)
 		return no_place(p);
 	f->silent_ns = p->now_ns - f->last_rx_ns;
+	if (f->pairing == PAIR_LEARNING)
+		near_reset_note_rest(f);
 	f->last_rx_ns = p->now_ns;
 	near_unpaired_seen(p, f);
 	f->migreq = pkt->migreq;

@@ -380,6 +380,8 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 	}
 	if (lower && !FAULT(FAULT_BASE_NOT_LOWERED) && !FAULT(FAULT_UNCONFIRMED_ACKED))
 		begin_lower(p, f, r->pos_base);
+	if (lower)
+		f->reset.waits = false; /* the host comes to the lower base, of which nothing is known that may differ */
 	if ((r->at_pos > f->pos_max && !f->doubted) || (r->at_pos < f->pos_base && !FAULT(FAULT_UNCONFIRMED_ACKED)))
 		return false;
 	f->pair_wanted = !msn_offset_of(p, f, r, &offset, &late);

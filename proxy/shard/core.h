@@ -191,6 +191,7 @@ struct near_flow {
 	uint8_t op_last;
 	struct near_reset reset;
 	uint64_t silent_ns; /* how long the host was silent before its last packet */
+	bool rested;        /* without a pair: the host was once silent for so long that its QP may have been reset */
 	uint64_t alive_ns;  /* when the last packet came that can only belong to this incarnation, ... */
 	uint64_t stored_ns;  /* when the descriptor was stored last */
 	uint64_t rebuilt_ns; /* when the flow was rebuilt from the arena; 0: it began since this edge's start */

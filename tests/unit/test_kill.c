@@ -1199,6 +1199,8 @@ static void counted_from_lower_base(struct core *c)
 	const struct core_pkt *k;
 
 	core_rebuild(&c->a);
+	if (core_near(c)->pairing == PAIR_LEARNING)
+		return; /* its QP may have been reset while the edge was down: near__nak_of_the_next_life_after_a_restart */
 	hear_of_lower_base(c);
 	core_forget(&c->a);
 	for (uint32_t psn = 4; psn < 7; psn++)

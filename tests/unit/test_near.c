@@ -376,7 +376,7 @@ static void near__base_extends_after_sending(void **state)
 
 /* The responder is dead, and the host gives up. Its queue pair is recovered and begins at a lower PSN: it is sent no ACK
  * of what only the life before has sent, and no byte of that life reaches the responder. */
-static void near__life_below_takes_nothing_of_the_one_before(void **state)
+static void life_below(void **state, bool overtaken)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
 	const struct core_pkt *k;
@@ -386,6 +386,8 @@ static void near__life_below_takes_nothing_of_the_one_before(void **state)
 	core_wait(c, 60 * CORE_MS);
 	core_forget(&c->b);
 	c->salt = 7;
+	if (overtaken)
+		in_quiet(c, 105);
 	in_quiet(c, 100);
 	in_quiet(c, 101);
 	while (core_pending(&c->b) == 0 && c->now_ns < CORE_START + 1000 * CORE_MS)
@@ -405,19 +407,55 @@ static void near__life_below_takes_nothing_of_the_one_before(void **state)
 	assert_int_equal(core_used(&c->b), 0);
 }
 
-/* The same, but the far edge repeats a request of the life before, and the recovered responder asks for the lower PSN
- * before its requester has sent anything. */
-static void near__nak_of_the_next_life_keeps_nothing_of_the_one_before(void **state)
+static void near__life_below_takes_nothing_of_the_one_before(void **state)
+{
+	life_below(state, false);
+}
+
+/* A packet of the new life that has overtaken its first one ends no silence. */
+static void near__overtaken_life_below_takes_nothing_of_the_one_before(void **state)
+{
+	life_below(state, true);
+}
+
+/* The table is full, and the flow of the life before gives its place. */
+static void near__life_below_in_a_full_table(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	in_quiet(c, 102);
+	core_wait(c, 60 * CORE_MS);
+	core_forget(&c->b);
+	while (!dlist_empty(&c->a.p->near_free))
+		dlist_remove(dlist_first(&c->a.p->near_free));
+	for (uint32_t round = 0; round < 3; round++) {
+		in_quiet(c, 100);
+		core_wait(c, 2 * CORE_MS);
+	}
+	assert_int_equal(core_near(c)->pos_base, POS_ORIGIN + 100);
+	core_wait(c, 200 * CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 100);
+}
+
+/* The far edge repeats a request of the life before, and the recovered responder asks for the lower PSN before its
+ * requester has sent anything: after silence, or while the near edge was down. */
+static void nak_of_the_next_life(void **state, bool restart)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
 
 	for (uint32_t psn = 102; psn < 105; psn++)
 		in_quiet(c, psn);
-	core_wait(c, 400 * CORE_MS);
-	core_forget(&c->b);
+	if (!restart) {
+		core_wait(c, 400 * CORE_MS);
+		core_forget(&c->b);
+	}
 	while (core_pending(&c->b) == 0 && c->now_ns < CORE_START + 1000 * CORE_MS)
 		core_wait(c, CORE_MS);
 	core_expect(&c->b, RC_WRITE_ONLY, 102);
+	if (restart) {
+		core_rebuild(&c->a);
+		core_session(c);
+	}
 	core_ack(c, 100, AETH_NAK_PSN_SEQ, 0);
 	core_wait(c, 200 * CORE_MS); /* the quarantine of the life before */
 	core_forget(&c->a);
@@ -435,6 +473,16 @@ static void near__nak_of_the_next_life_keeps_nothing_of_the_one_before(void **st
 	assert_int_equal(core_pending(&c->b), 0);
 	assert_int_equal(core_used(&c->a), 0);
 	assert_int_equal(core_used(&c->b), 0);
+}
+
+static void near__nak_of_the_next_life_keeps_nothing_of_the_one_before(void **state)
+{
+	nak_of_the_next_life(state, false);
+}
+
+static void near__nak_of_the_next_life_after_a_restart(void **state)
+{
+	nak_of_the_next_life(state, true);
 }
 
 /* A lower PSN comes too late if the responder has taken the first packet: it had the lower ones before this
@@ -1137,7 +1185,10 @@ static const struct CMUnitTest tests[] = {
     CORE_TEST(near__base_extends_downwards),
     CORE_TEST(near__base_extends_after_sending),
     CORE_TEST(near__life_below_takes_nothing_of_the_one_before),
+    CORE_TEST(near__overtaken_life_below_takes_nothing_of_the_one_before),
+    CORE_TEST(near__life_below_in_a_full_table),
     CORE_TEST(near__nak_of_the_next_life_keeps_nothing_of_the_one_before),
+    CORE_TEST(near__nak_of_the_next_life_after_a_restart),
     CORE_TEST(near__base_extends_after_an_answer),
     CORE_TEST(near__nak_below_the_base_reaches_the_host),
     CORE_TEST(near__duplicate_is_acked_again),

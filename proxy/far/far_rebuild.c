@@ -25,10 +25,9 @@ struct far_desc {
 	uint8_t template[TEMPLATE_MAX];
 };
 
-enum { BASE_FIXED = 1, BASE_REPLACED = 2 };  /* far_desc.base: base_fixed; CM has opened another connection since */
-enum { FAILED = 1, FAILED_LOST = 2 };        /* far_desc.failed; 0: the flow has not failed */
-enum { COUNT_LATE = 1, COUNT_EXACT = 2 };    /* far_desc.by_response: pair_msn_late, and not; 0: pair_by_response is false */
-
+enum { BASE_FIXED = 1, BASE_REPLACED = 2 }; /* far_desc.base: base_fixed; CM has opened another connection since */
+enum { FAILED = 1, FAILED_LOST = 2 };       /* far_desc.failed; 0: the flow has not failed */
+enum { COUNT_LATE = 1, COUNT_EXACT = 2 };   /* far_desc.by_response: pair_msn_late, and not; 0: pair_by_response is false */
 
 _Static_assert(sizeof(struct far_desc) <= ARENA_DESC_MAX, "far descriptor fits");
 

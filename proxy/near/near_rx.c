@@ -18,11 +18,11 @@
  * others. Until then lower PSNs extend the flow downwards, and nothing is ACKed.
  *
  * Only a packet that was overtaken may extend the flow, within ROUND_NS of the first one seen. A host that begins at a
- * lower PSN later repeats requests of which the edge has seen the later ones only, or its QP was reset. In the second case the requests held
- * here belong to the life before: once the new life has filled the gap below them, the host would get an ACK of PSNs
- * that it has not sent, and the responder would execute the old bytes. The far edge may hold these requests, too. So
- * the flow is closed, and another one begins at the lower PSN (near_reset_goes_back()). Nothing was ACKed, so a host
- * that only repeats sends the later requests again. */
+ * lower PSN later repeats requests of which the edge has seen the later ones only, or its QP was reset. In the second
+ * case the requests held here belong to the life before: once the new life has filled the gap below them, the host
+ * would get an ACK of PSNs that it has not sent, and the responder would execute the old bytes. The far edge may hold
+ * these requests, too. So the flow is closed, and another one begins at the lower PSN (near_reset_goes_back()). Nothing
+ * was ACKed, so a host that only repeats sends the later requests again. */
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"

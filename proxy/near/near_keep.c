@@ -62,6 +62,12 @@ static bool keep(const struct proxy *p, const struct near_flow *f, const struct 
 	return f->ops_done <= (FAULT(FAULT_FEW_ANSWERS_KEPT) ? 16 : OPS_KEPT) && p->now_ns < op->done_ns + keep_ns(p);
 }
 
+/* Work of one near_op_at(). */
+static uint32_t op_look_work(const struct near_flow *f)
+{
+	return 1 + f->nops / OPS_PER_WORK;
+}
+
 /* --- responses --- */
 
 /* A response of an earlier incarnation of the flow's place is freed on the way. */
@@ -131,24 +137,29 @@ static uint32_t higher(struct proxy *p, const struct near_flow *f, const struct 
 {
 	uint32_t slot = slot_of_meta(p, dlist_entry(n, struct slot_meta, node));
 	uint64_t at = arena_hdr(p->arena, slot)->pos;
-	const struct rd_op *op = at > *pos ? near_op_at(f, at) : NULL;
+	const struct rd_op *op;
 
+	if (at <= *pos)
+		return else_slot;
+	work_done(p, op_look_work(f));
+	op = near_op_at(f, at);
 	if (!op || op->opcode != RC_READ_REQUEST)
 		return else_slot;
 	*pos = at;
 	return slot;
 }
 
-/* The highest response beyond pos, among the SWEEP / 2 that came first and as many that came last. SLOT_NONE: none. */
+/* The highest response beyond pos, among the SWEEP / 2 that came last and as many that came first. The highest one
+ * mostly came last: then the others need no look at their operations. SLOT_NONE: none. */
 static uint32_t highest_beyond(struct proxy *p, const struct near_flow *f, uint64_t pos)
 {
-	const struct dnode *n = f->resps.next;
+	const struct dnode *n = f->resps.prev;
 	uint32_t slot = SLOT_NONE;
 
-	for (unsigned i = 0; i < SWEEP / 2 && n != &f->resps; i++, n = n->next)
-		slot = higher(p, f, n, &pos, slot);
-	n = f->resps.prev;
 	for (unsigned i = 0; i < SWEEP / 2 && n != &f->resps; i++, n = n->prev)
+		slot = higher(p, f, n, &pos, slot);
+	n = f->resps.next;
+	for (unsigned i = 0; i < SWEEP / 2 && n != &f->resps; i++, n = n->next)
 		slot = higher(p, f, n, &pos, slot);
 	return slot;
 }
@@ -176,7 +187,7 @@ static void sweep(struct proxy *p, struct near_flow *f)
 		struct rd_op *op = near_op_at(f, pos);
 		bool read = op && op->opcode == RC_READ_REQUEST;
 
-		work_done(p, 1 + f->nops / OPS_PER_WORK);
+		work_done(p, op_look_work(f));
 		if ((op || f->psns_unknown) && !(read && (silent || !near_resp_awaited(op, pos)))) {
 			dlist_rotate(&f->resps);
 			continue;

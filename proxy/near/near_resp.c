@@ -52,6 +52,17 @@ static void complete(struct proxy *p, struct near_flow *f, const struct rd_op *o
 		dlist_append_once(&p->resp_list, &f->resp_node);
 }
 
+/* A slot for the response w at hand, though there is no room: READ responses of the flow beyond pos are freed for it. */
+static uint32_t take_evicting(struct proxy *p, struct near_flow *f, const struct lane *l, const struct wan_packet *w,
+                              uint64_t pos)
+{
+	uint32_t slot = SLOT_NONE;
+
+	while (slot == SLOT_NONE && work_take(p) && near_resp_evict(p, f, pos))
+		slot = slot_take(p, SLOT_RESP_NEAR, f->idx, f->inc, w->pos, w->total, l->id, true);
+	return slot;
+}
+
 /* A slot for a response. The response at op->next always finds one, and other responses of the operation that the host
  * waits for come before those of later operations: if there is no room, a READ's response further back is freed, which
  * can be read again. Responses of a READ beyond near_reserve_most() are refused: they would leave no room for those
@@ -67,13 +78,13 @@ static uint32_t take_slot(struct proxy *p, struct near_flow *f, struct rd_op *op
 		near_credit_passed(p, f, w->pos);
 		return SLOT_NONE;
 	}
-	while ((slot = slot_take(p, SLOT_RESP_NEAR, f->idx, f->inc, w->pos, w->total, l->id, urgent)) == SLOT_NONE) {
-		uint64_t behind = next ? w->pos : min_u64(end, op->pos + op->psns) - 1;
-
-		if ((!next && near_op_due(f) != op) || !work_take(p) || !near_resp_evict(p, f, behind))
-			return SLOT_NONE;
-		urgent = true;
-	}
+	slot = slot_take(p, SLOT_RESP_NEAR, f->idx, f->inc, w->pos, w->total, l->id, urgent);
+	if (slot == SLOT_NONE && next)
+		slot = take_evicting(p, f, l, w, w->pos);
+	else if (slot == SLOT_NONE && near_op_due(f) == op)
+		slot = take_evicting(p, f, l, w, min_u64(end, op->pos + op->psns) - 1);
+	if (slot == SLOT_NONE)
+		return SLOT_NONE;
 	near_resp_taken(p, f, slot);
 	near_reserve_use(p, f, op);
 	return slot;

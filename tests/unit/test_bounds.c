@@ -298,27 +298,66 @@ static void bounds__lost_requests_to_read_again(void **state)
 	assert_int_equal(f->agains_due, 128);
 }
 
-/* Flows with as many operations as there may be hold responses of each, and are looked after in the same tick. */
+/* The flow has as many READs as it may have, and holds a response of each; those came in this order, or turned about. */
+static void hold_responses(struct core *c, struct near_flow *f, bool backwards)
+{
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 2);
+	uint64_t base = f->pos_next;
+
+	for (uint32_t i = 0; i < READS_PER_FLOW - 1; i++) {
+		struct rd_op *op = near_op_new(c->a.p, f, &h, base + i, 1, 1 + i, 0, OP_FOR_NEAR);
+
+		assert_non_null(op);
+		near_op_insert(f, op);
+	}
+	for (uint32_t i = 0; i < READS_PER_FLOW - 1; i++) {
+		uint64_t pos = base + (backwards ? READS_PER_FLOW - 2 - i : i);
+		uint32_t slot = slot_take(c->a.p, SLOT_RESP_NEAR, f->idx, f->inc, pos, 100, f->lane, true);
+
+		assert_int_not_equal(slot, SLOT_NONE);
+		near_resp_taken(c->a.p, f, slot);
+	}
+}
+
+/* Such flows are looked after in the same tick. */
 static void bounds__responses_of_many_reads(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 	struct near_flow *f = core_near(c);
-	struct roce_pkt h = core_req(RC_READ_REQUEST, 2);
 
-	for (uint32_t i = 0; i < READS_PER_FLOW - 1; i++) {
-		struct rd_op *op = near_op_new(c->a.p, f, &h, f->pos_next + i, 1, 1 + i, 0, OP_FOR_NEAR);
-		uint32_t slot = slot_take(c->a.p, SLOT_RESP_NEAR, f->idx, f->inc, f->pos_next + i, 100, f->lane, true);
-
-		assert_non_null(op);
-		assert_int_not_equal(slot, SLOT_NONE);
-		near_op_insert(f, op);
-		near_resp_taken(c->a.p, f, slot);
-	}
+	hold_responses(c, f, false);
 	c->a.p->work_left = CALL_WORK;
 	steps_begin();
 	for (; c->a.p->work_left > CALL_WORK / 2; work_done(c->a.p, 4)) /* as proxy_tick() does for each timer */
 		near_ops_retire(c->a.p, f, false);
 	assert_in_range(steps_end("near_ops_retire"), 1, STEPS_MAX / 2);
+}
+
+/* The response that the host waits for needs room, and none that is freed for it gives any: its chunk holds others. */
+static void frees_many(void **state, bool backwards, uint32_t at_least)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	struct near_flow *f = core_near(c);
+	uint64_t pos = f->pos_next;
+	uint32_t freed = 0;
+
+	hold_responses(c, f, backwards);
+	c->a.p->work_left = CALL_WORK;
+	steps_begin();
+	while (work_take(c->a.p) && near_resp_evict(c->a.p, f, pos))
+		freed++;
+	assert_in_range(steps_end("near_resp_evict"), 1, STEPS_MAX * 2 / 3);
+	assert_in_range(freed, at_least, CALL_WORK);
+}
+
+static void bounds__room_among_responses_of_many_reads(void **state)
+{
+	frees_many(state, false, 32);
+}
+
+static void bounds__room_among_responses_that_came_backwards(void **state)
+{
+	frees_many(state, true, 2);
 }
 
 /* Which lane sends next is decided for each datagram: with as many lanes as there may be, too, a turn costs
@@ -446,6 +485,8 @@ int main(void)
 	    cmocka_unit_test(bounds__losses_in_a_row),
 	    CORE_TEST(bounds__lost_requests_to_read_again),
 	    CORE_TEST(bounds__responses_of_many_reads),
+	    CORE_TEST(bounds__room_among_responses_of_many_reads),
+	    CORE_TEST(bounds__room_among_responses_that_came_backwards),
 	    CORE_TEST(bounds__late_error_among_unpaired_flows),
 	    CORE_TEST(bounds__late_error_of_a_number_used_often),
 	    CORE_TEST(bounds__turns_of_lanes),

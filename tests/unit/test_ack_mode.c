@@ -167,35 +167,83 @@ static void ack_mode__orphan_refused_after_a_far_restart(void **state)
 	assert_int_equal(core_used(&c->b), 0);
 }
 
-/* A successor that is held has no turn, which others of its hosts would wait for. session_ns: after the restart. */
-static void held_successor(void **state, uint64_t session_ns)
+/* A stale flow stays, as its responder is silent, and its successor is held. Turns begin a quarantine after the far
+ * edge's restart; the hellos come hello_ns after that restart, and a packet of another flow of the hosts other_ns after
+ * the hellos. */
+static struct core *given_held_successor(void **state, uint64_t hello_ns, uint64_t other_ns)
 {
 	struct core *c = given_three_acked_by_far(state);
 	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
-	const struct core_pkt *k;
-	bool sent = false;
 
 	core_lose(c, &c->a, 99);
 	core_send(c, RC_WRITE_ONLY, 4);
 	core_rebuild(&c->b);
-	core_wait(c, session_ns);
+	core_wait(c, hello_ns);
 	core_hello(c, 99, 1);
+	core_wait(c, other_ns);
+	core_forget(&c->b);
 	h.dest_qpn = CORE_QPN + 1;
 	core_in(&c->a, h, CORE_PMTU, 0);
-	core_wait(c, 150 * CORE_MS);
-	while ((k = core_take(&c->b)))
-		sent |= k->h.dest_qpn == CORE_QPN + 1;
-	assert_true(sent);
+	return c;
 }
 
+/* True if the other flow's packet reaches the responder within ns, while the successor is held. */
+static bool other_is_sent(struct core *c, uint64_t ns)
+{
+	bool sent = false;
+
+	core_wait(c, ns);
+	for (const struct core_pkt *k; (k = core_take(&c->b));)
+		sent |= k->h.dest_qpn == CORE_QPN + 1;
+	assert_int_not_equal(core_far(c)->successor_of, NONE);
+	return sent;
+}
+
+/* The successor waited for its turn when it was found. It gets none while it is held: the other flow has it at once. */
 static void ack_mode__successor_held_before_its_turn(void **state)
 {
-	held_successor(state, 0);
+	struct core *c = given_held_successor(state, 0, 110 * CORE_MS);
+
+	assert_true(other_is_sent(c, CORE_MS));
 }
 
+/* The successor had its turn when it was found. The turn is taken back, and a quarantine follows: the responder may
+ * answer what was sent in it. */
 static void ack_mode__successor_held_in_its_turn(void **state)
 {
-	held_successor(state, 110 * CORE_MS);
+	struct core *c = given_held_successor(state, 105 * CORE_MS, 0);
+
+	assert_false(other_is_sent(c, c->b.cfg.quarantine_ns - CORE_MS));
+	assert_true(other_is_sent(c, 2 * CORE_MS));
+}
+
+/* A near edge opens flows for the same queue pair in two lives of its arena, and loses both. CM has paired the second
+ * one with the first one's QPN. The second waits for the first, so the first must not wait for the second. */
+static void ack_mode__stale_flow_succeeds_no_other(void **state)
+{
+	struct core *c = given_three_acked_by_far(state);
+	const struct near_cm_info ci = {.src = core_ip(1, 2),
+	                                .dst = core_ip(2, 2),
+	                                .dest_qpn = CORE_QPN,
+	                                .requester_qpn = CORE_QPN,
+	                                .start_psn = 200,
+	                                .tag = 2,
+	                                .pmtu = CORE_PMTU,
+	                                .rnr_retry = 7};
+	uint32_t psn = 0;
+
+	core_lose(c, &c->a, 99);
+	near_cm_open(c->a.p, &ci); /* the far edge did not see it */
+	core_send(c, RC_WRITE_ONLY, 200);
+	core_lose(c, &c->a, 100);
+	core_forget(&c->b);
+	core_wait(c, c->b.cfg.lan_timeout_ns / 2);
+	core_expect(&c->b, RC_WRITE_ONLY, 1);
+	core_ack(c, 3, AETH_ACK_NO_CREDITS, 4);
+	core_wait(c, CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c->b));)
+		psn = k->h.psn;
+	assert_int_equal(psn, 200);
 }
 
 /* The host had not been ACKed that far: it is told at the very packet that was refused. */
@@ -741,6 +789,7 @@ int main(void)
 	    CORE_TEST(ack_mode__orphan_refused_after_a_far_restart),
 	    CORE_TEST(ack_mode__successor_held_before_its_turn),
 	    CORE_TEST(ack_mode__successor_held_in_its_turn),
+	    CORE_TEST(ack_mode__stale_flow_succeeds_no_other),
 	    CORE_TEST(ack_mode__orphan_refused_within_its_successor),
 	    CORE_TEST(ack_mode__orphan_refused_in_front_of_a_hole),
 	    CORE_TEST(ack_mode__orphan_refused_in_mode_host),

@@ -114,6 +114,20 @@ static void kill__a_failure_is_named(void **state)
 	at_every_store(state, four_acked, hear_of_failure, failure_is_named);
 }
 
+/* The host is still to be told, but the event was fetched: the next rebuild does not raise it again. */
+static void kill__a_failure_that_was_fetched_is_not_raised_again(void **state)
+{
+	struct core *c = four_acked(state);
+
+	hear_of_failure(c);
+	assert_true(core_event(&c->a, EV_FLOW_FAILED));
+	core_wait(c, 200 * CORE_MS);
+	assert_int_equal(core_near(c)->tell, TELL_ASKED);
+	core_rebuild(&c->a);
+	assert_int_equal(core_near(c)->tell, TELL_LATER);
+	assert_false(core_event(&c->a, EV_FLOW_FAILED));
+}
+
 static void refuse(struct core *c)
 {
 	core_in(&c->b, core_answer(RC_ACK, CORE_QPN, 1, AETH_NAK_REM_ACCESS, 1), 0, 0);
@@ -1094,6 +1108,78 @@ static void kill__an_old_life_fails_by_name(void **state)
 	at_every_store(state, old_life_drains, drain_limit_passes, old_life_is_there_or_named);
 }
 
+static struct core *old_life_drains_in_a_full_table(void **state)
+{
+	struct core *c = old_life_drains(state);
+
+	for (uint32_t i = 0; !dlist_empty(&c->a.p->near_free); i++) {
+		assert_true(i < CORE_FLOWS);
+		near_cm_open(c->a.p, &(struct near_cm_info){.src = core_ip(1, 3),
+		                                            .dst = core_ip(2, 2),
+		                                            .dest_qpn = 0x100 + i,
+		                                            .requester_qpn = 0x200 + i,
+		                                            .tag = 100 + i,
+		                                            .pmtu = CORE_PMTU,
+		                                            .rnr_retry = 7});
+	}
+	return c;
+}
+
+static void place_is_given(struct core *c)
+{
+	drain_limit_passes(c);
+	steps_kill_never();
+	assert_false(dlist_empty(&c->a.p->near_free));
+}
+
+/* Until its place is free, the old incarnation is there or its failure is known. */
+static void old_life_is_there_or_named_or_free(struct core *c)
+{
+	core_rebuild(&c->a);
+	if (holds(c, 1, 5) || !dlist_empty(&c->a.p->near_free))
+		return;
+	assert_true(core_event(&c->a, EV_FLOW_FAILED));
+	is_named_once(c);
+}
+
+static void kill__an_old_life_fails_by_name_in_a_full_table(void **state)
+{
+	at_every_store(state, old_life_drains_in_a_full_table, place_is_given, old_life_is_there_or_named_or_free);
+}
+
+/* A packet of the new incarnation is damaged in the buffer. */
+static struct core *old_life_drains_beside_damage(void **state)
+{
+	struct core *c = old_life_drains(state);
+	const struct near_flow *f = core_near(c);
+	uint32_t slot = arena_find(c->a.p->arena, SLOT_REQ_NEAR, f->idx, f->pos_settled);
+
+	assert_int_not_equal(slot, SLOT_NONE);
+	arena_hdr(c->a.p->arena, slot)->crc ^= 1;
+	return c;
+}
+
+/* What is left of the old incarnation is no damage: its failure was counted. */
+static void old_life_failed_once(struct core *c)
+{
+	uint32_t failures = 0, ended = 0;
+	struct proxy_event ev;
+
+	core_rebuild(&c->a);
+	assert_int_equal(core_ctr(&c->a, CTR_ARENA_DAMAGED), 1);
+	for (uint32_t i = 0; i < CORE_FLOWS; i++)
+		ended += c->a.p->near[i].ended;
+	while (proxy_event_next(c->a.p, &ev))
+		failures += ev.type == EV_FLOW_FAILED;
+	if (ended)
+		assert_int_equal(failures, 1);
+}
+
+static void kill__what_is_left_of_an_old_life_is_no_damage(void **state)
+{
+	at_every_store(state, old_life_drains_beside_damage, drain_limit_passes, old_life_failed_once);
+}
+
 static void cm_connects(struct core *c, uint32_t tag)
 {
 	struct near_cm_info ci = {.src = core_ip(1, 2),
@@ -1380,6 +1466,7 @@ int main(void)
 	    CORE_TEST(kill__a_pair_at_the_far_edge_is_whole),
 	    CORE_TEST(kill__a_failure_is_known_before_what_was_acked_is_gone),
 	    CORE_TEST(kill__a_failure_is_named),
+	    CORE_TEST(kill__a_failure_that_was_fetched_is_not_raised_again),
 	    CORE_TEST(kill__a_failed_far_flow_leaves_no_slots),
 	    CORE_TEST(kill__what_was_held_is_counted_anew),
 	    CORE_TEST(kill__a_first_response_tells_the_pmtu),
@@ -1405,6 +1492,8 @@ int main(void)
 	    CORE_TEST(kill__an_old_life_ends_when_delivered),
 	    CORE_TEST(kill__the_far_edge_forgets_the_old_life_first),
 	    CORE_TEST(kill__an_old_life_fails_by_name),
+	    CORE_TEST(kill__what_is_left_of_an_old_life_is_no_damage),
+	    CORE_TEST(kill__an_old_life_fails_by_name_in_a_full_table),
 	    CORE_TEST(kill__a_second_life_fails_by_name),
 	    CORE_TEST(kill__a_refusal_of_an_old_life_is_named),
 	    CORE_TEST(kill__a_lower_base_has_its_count),

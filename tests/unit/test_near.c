@@ -437,6 +437,51 @@ static void near__life_below_in_a_full_table(void **state)
 	core_expect(&c->b, RC_WRITE_ONLY, 100);
 }
 
+/* In a full table the place of a flow whose failure nobody has fetched is not given to another one, though the flow was
+ * silent for longest. Once the failure was fetched, it is. */
+static void near__failure_keeps_its_place_in_a_full_table(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	struct near_cm_info ci = {
+	    .src = core_ip(1, 3), .dst = core_ip(2, 2), .dest_qpn = 0x100, .requester_qpn = 0x200, .pmtu = CORE_PMTU};
+	uint32_t idx = core_near(c)->idx;
+
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_wait(c, CORE_MS);
+	for (; !dlist_empty(&c->a.p->near_free); ci.dest_qpn++, ci.requester_qpn++, ci.tag++)
+		near_cm_open(c->a.p, &ci);
+	core_wait(c, 1100 * CORE_MS); /* all are idle */
+	near_refused(c->a.p, core_near(c), core_near(c)->pos_base + 1, AETH_NAK_REM_ACCESS);
+	assert_true(near_loss_is_fresh(c->a.p, core_near(c)));
+	near_cm_open(c->a.p, &ci);
+	assert_non_null(near_find(c->a.p, &ci.src, &ci.dst, ci.dest_qpn, 0));
+	assert_true(c->a.p->near[idx].used && c->a.p->near[idx].failed);
+	core_wait(c, 200 * CORE_MS);
+	for (uint32_t i = 0; i < CORE_FLOWS && c->a.p->near[idx].failed; i++) {
+		ci.dest_qpn++, ci.requester_qpn++, ci.tag++;
+		near_cm_open(c->a.p, &ci);
+	}
+	assert_false(c->a.p->near[idx].failed);
+}
+
+/* Nor if the flow has no pair. */
+static void near__failure_without_a_pair_keeps_its_place(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_FAR);
+	struct near_flow *f;
+
+	core_send(c, RC_WRITE_ONLY, 0);
+	core_wait(c, 150 * CORE_MS);
+	f = core_near(c);
+	assert_int_equal(f->pairing, PAIR_LEARNING);
+	near_buffer_lost(c->a.p, f, f->pos_base);
+	assert_true(f->failed && near_loss_is_fresh(c->a.p, f));
+	assert_false(near_unpaired_evict(c->a.p));
+	core_wait(c, 100 * CORE_MS);
+	assert_true(near_unpaired_evict(c->a.p));
+	assert_false(f->used);
+}
+
 /* The far edge repeats a request of the life before, and the recovered responder asks for the lower PSN before its
  * requester has sent anything: after silence, or while the near edge was down. */
 static void nak_of_the_next_life(void **state, bool restart)
@@ -1187,6 +1232,8 @@ static const struct CMUnitTest tests[] = {
     CORE_TEST(near__life_below_takes_nothing_of_the_one_before),
     CORE_TEST(near__overtaken_life_below_takes_nothing_of_the_one_before),
     CORE_TEST(near__life_below_in_a_full_table),
+    CORE_TEST(near__failure_keeps_its_place_in_a_full_table),
+    CORE_TEST(near__failure_without_a_pair_keeps_its_place),
     CORE_TEST(near__nak_of_the_next_life_keeps_nothing_of_the_one_before),
     CORE_TEST(near__nak_of_the_next_life_after_a_restart),
     CORE_TEST(near__base_extends_after_an_answer),

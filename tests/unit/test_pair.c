@@ -547,6 +547,54 @@ static void pair__reused_requester_qpn(void **state)
 	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
 }
 
+/* A restart does not give the QPN back, whichever of the two flows it finds first. */
+static void pair__reused_requester_qpn_after_a_restart(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	send_to(c, QPN0, 0); /* it has the first place in the table, and gets no answer */
+	core_wait(c, c->b.cfg.lan_timeout_ns);
+	send_to(c, QPN0 + 1, 0);
+	core_forget(&c->b);
+	core_wait(c, c->b.cfg.quarantine_ns);
+	answer_until_paired(c, QPN0 + 1, 0x51);
+	core_wait(c, c->b.cfg.quarantine_ns);
+	core_forget(&c->b);
+	answer_until_paired(c, QPN0, 0x51);
+	assert_true(far_of(c, QPN0)->idx < far_of(c, QPN0 + 1)->idx);
+	assert_int_equal(far_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
+	core_rebuild(&c->b);
+	assert_int_not_equal(far_of(c, QPN0)->pairing, PAIR_LEARNING);
+	assert_int_equal(far_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
+}
+
+static bool nothing_comes_back(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	(void)dgram;
+	(void)len;
+	return from == &c->a;
+}
+
+/* Which life a flow is in is doubted until its responder has answered it. The near edge has not heard of the answer,
+ * and says so again after the pair is void: the far edge knows better. */
+static void pair__doubt_ends_with_the_first_answer(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	c->wan = nothing_comes_back;
+	send_to(c, QPN0, 0);
+	near_of(c, QPN0)->doubted = true;
+	ack_to(c, 0x51, 0, 1);
+	core_wait(c, 100 * CORE_MS);
+	send_to(c, QPN0 + 1, 0);
+	ack_to(c, 0x51, 0, 1);
+	assert_int_equal(far_of(c, QPN0)->pairing, PAIR_LEARNING);
+	assert_true(far_of(c, QPN0)->pos_acked > far_of(c, QPN0)->pos_base);
+	core_session(c);
+	assert_true(near_of(c, QPN0)->doubted);
+	assert_false(far_of(c, QPN0)->doubted || far_of(c, QPN0)->resumed);
+}
+
 /* The first packet of the new QP was lost: its responder waits for a PSN in front of all that is here. */
 static void pair__reused_requester_qpn_expects_an_earlier_psn(void **state)
 {
@@ -570,10 +618,12 @@ static void pair__late_ack_to_an_idle_owner_is_not_ahead(void **state)
 		send_to(c, QPN0, psn);
 	ack_to(c, 0x51, 3, 4);
 	core_wait(c, 100 * CORE_MS);
-	for (uint32_t psn = 0; psn < 4; psn++)
+	send_to(c, QPN0 + 1, 0);
+	core_wait(c, c->b.cfg.lan_timeout_ns / 2); /* the probe is repeated within its turn */
+	for (uint32_t psn = 1; psn < 4; psn++)
 		send_to(c, QPN0 + 1, psn);
-	core_wait(c, c->b.cfg.lan_timeout_ns); /* the probe is repeated */
-	assert_true(far_of(c, QPN0 + 1)->probe_repeats || far_of(c, QPN0 + 1)->retries);
+	assert_true(far_of(c, QPN0 + 1)->probing && far_of(c, QPN0 + 1)->probe_repeats);
+	assert_int_equal(far_of(c, QPN0 + 1)->pos_tx_max, far_of(c, QPN0 + 1)->pos_base + 1);
 	ack_to(c, 0x51, 2, 4);
 	assert_int_not_equal(far_of(c, QPN0)->pairing, PAIR_LEARNING);
 	assert_int_equal(far_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
@@ -1507,9 +1557,11 @@ int main(void)
 	    CORE_TEST(pair__stray_nak_is_no_answer),
 	    CORE_TEST(pair__second_answer_confirms),
 	    CORE_TEST(pair__reused_requester_qpn),
+	    CORE_TEST(pair__reused_requester_qpn_after_a_restart),
+	    CORE_TEST(pair__doubt_ends_with_the_first_answer),
 	    CORE_TEST(pair__reused_requester_qpn_expects_an_earlier_psn),
 	    CORE_TEST(pair__late_ack_to_an_idle_owner_is_not_ahead),
-    CORE_TEST(pair__reused_requester_qpn_at_another_psn),
+	    CORE_TEST(pair__reused_requester_qpn_at_another_psn),
 	    CORE_TEST(pair__overtaken_answer_decides_nothing),
 	    CORE_TEST(pair__cm_needs_no_probe),
 	    CORE_TEST(pair__answers_to_what_went_past_the_edges),

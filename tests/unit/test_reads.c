@@ -511,6 +511,22 @@ static void reads__an_overtaken_repetition_begins_no_row(void **state)
 		expect_response(c, three[i], 2 + i);
 }
 
+/* Where packets may overtake each other for long, a host that asks again for a READ is not taken for overtaken by what
+ * it asked for AGAIN_ROW_NS before: a row begins, and the host has had the READ before. */
+static void reads__a_row_begins_whatever_the_reordering(void **state)
+{
+	struct core *c = given_two_reads_freed(state);
+
+	c->a.cfg.reorder_ns = 20 * CORE_MS;
+	assert_int_equal(proxy_reconfigure(c->a.p, &c->a.cfg, c->now_ns), 0);
+	assert_int_equal(ask(c, 2, 3, 2, true), DROP_LAN_READ_RETRY);
+	assert_int_equal(ask(c, 5, 3, 5, true), DROP_LAN_READ_RETRY);
+	assert_int_equal(core_near(c)->repeats, 2);
+	core_wait(c, 5 * CORE_MS);
+	assert_int_equal(ask(c, 5, 3, 5, true), DROP_LAN_READ_RETRY);
+	assert_int_equal(core_near(c)->repeats, 1);
+}
+
 /* Its one response was all of it: that tells no PMTU, but what it owns. */
 static void reads__one_response_is_read_again_without_a_pmtu(void **state)
 {
@@ -1582,6 +1598,7 @@ int main(void)
 	    CORE_TEST(reads__what_is_not_here_any_more_is_read_again),
 	    CORE_TEST(reads__a_later_row_of_repetitions_ends_the_earlier_one),
 	    CORE_TEST(reads__an_overtaken_repetition_begins_no_row),
+	    CORE_TEST(reads__a_row_begins_whatever_the_reordering),
 	    CORE_TEST(reads__one_response_is_read_again_without_a_pmtu),
 	    CORE_TEST(reads__what_is_read_again_may_overtake),
 	    CORE_TEST(reads__what_is_lost_of_it_is_asked_for_soon),
@@ -1606,10 +1623,10 @@ int main(void)
 	    CORE_TEST(reads__what_may_be_the_rest_of_one_is_no_place_for_rxe),
 	    CORE_TEST(reads__a_pool_that_stays_full_is_an_event),
 	    CORE_TEST(reads__atomic_is_replayed_after_a_restart),
-    CORE_TEST(reads__flush_is_answered),
-    CORE_TEST(reads__atomic_write_is_answered),
-    CORE_TEST(reads__an_answer_fits_its_request),
-    CORE_TEST(reads__lost_flush_answer_is_asked_for),
+	    CORE_TEST(reads__flush_is_answered),
+	    CORE_TEST(reads__atomic_write_is_answered),
+	    CORE_TEST(reads__an_answer_fits_its_request),
+	    CORE_TEST(reads__lost_flush_answer_is_asked_for),
 	    CORE_TEST(reads__early_response_outlives_a_restart),
 	    CORE_TEST(reads__operation_beyond_a_gap_outlives_a_restart),
 	    CORE_TEST(reads__half_given_read_goes_on_after_a_restart),

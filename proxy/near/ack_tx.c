@@ -13,6 +13,7 @@
 #define RNR_QUIET_NS    300000ull    /* one RNR NAK for all packets of a burst */
 #define RNR_WAIT_CUT_NS 122880000ull /* while the other edge does not answer */
 #define RNR_CUT_MIN_NS  2560000ull
+#define COUNT_WAIT_NS   100000000ull /* less than hosts are known to stand without an answer (ConnectX: 7 x 16 ms) */
 #define CNP_GAP_NS      50000ull /* a reaction point cuts its rate once in so long: more CNPs have no effect */
 
 static uint32_t msn_on_wire(const struct near_flow *f, uint32_t relative)
@@ -314,11 +315,14 @@ static size_t build_rnr_for_response(struct proxy *p, struct near_flow *f, struc
 	             msn_on_wire(f, op->msn - (op->next == op->pos)), tx);
 }
 
-/* True if the responder's next ACK, of requests behind the ceiling, will tell msn_offset: until then an RNR NAK would
- * carry a wrong MSN. False in front of a READ: its responder may never send an ACK. */
-static bool awaits_count(const struct near_flow *f, uint64_t ceiling)
+/* True while msn_late if an RNR NAK at the ceiling is better not sent, as its MSN would be wrong: the responder's next
+ * ACK, of requests behind the ceiling, will tell msn_offset. In front of a READ the responder may never send an ACK. So
+ * there the edge is silent for COUNT_WAIT_NS only, in which the READ's response mostly comes; a host that is left
+ * without an RNR NAK for longer may give up. */
+static bool awaits_count(const struct proxy *p, const struct near_flow *f, uint64_t ceiling)
 {
-	return f->msn_late && ceiling < f->pos_next && !near_op_at(f, ceiling);
+	return f->msn_late && ceiling < f->pos_next &&
+	       (!near_op_at(f, ceiling) || p->now_ns < f->notes.paired_ns + COUNT_WAIT_NS);
 }
 
 size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
@@ -352,7 +356,7 @@ size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	case DUE_NAK:
 		return build_nak(p, f, ceiling, AETH_NAK_PSN_SEQ, tx);
 	case DUE_RNR:
-		if (responder_silent(p, f) || awaits_count(f, ceiling))
+		if (responder_silent(p, f) || awaits_count(p, f, ceiling))
 			return 0;
 		if ((inside_response(f) && !FAULT(FAULT_RNR_IN_READ)) || p->now_ns < f->rnr_said_ns + RNR_QUIET_NS ||
 		    answer_is_near(p, f))

@@ -1190,7 +1190,7 @@ static void reads__gap_right_behind_what_may_be_the_rest_of_one(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 }
 
-/* A ConnectX is sent away meanwhile; an rxe that has had the beginning fails its QP on anything but a response. */
+/* A ConnectX is sent away if this takes long; an rxe that has had the beginning fails its QP on anything but a response. */
 static void reads__what_may_be_the_rest_of_one_is_no_place_for_rxe(void **state)
 {
 	for (int migreq = 0; migreq < 2; migreq++) {
@@ -1200,6 +1200,7 @@ static void reads__what_may_be_the_rest_of_one_is_no_place_for_rxe(void **state)
 		assert_int_equal(ask(c, 40, 3, 41, migreq), DROP_NONE);
 		core_expect(&c->b, RC_READ_REQUEST, 41);
 		respond(c, RC_READ_RESP_FIRST, 41, 50);
+		core_wait(c, 110 * CORE_MS);
 		core_forget(&c->a);
 		op = near_op_open(core_near(c));
 		op->next = op->pos; /* as if it had got lost on the WAN, and the pair had not */
@@ -1493,6 +1494,27 @@ static void reads__repeated_read_tells_a_count_of_now(void **state)
 	assert_int_equal(core_expect_aeth(&c->a, 13, AETH_ACK_NO_CREDITS)->h.aeth_msn, 24);
 }
 
+/* The same, and all that is open is a READ: its responder may never send an ACK. The host is not sent away with a count
+ * that may be wrong in the time in which the READ's response is awaited. After that it must not be left alone. */
+static void reads__no_rnr_nak_with_a_count_of_now(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	assert_int_equal(ask(c, 10, 1, 10, true), DROP_NONE);
+	core_expect(&c->b, RC_READ_REQUEST, 10);
+	respond(c, RC_READ_RESP_ONLY, 10, 23); /* 20 before it, and two messages behind it */
+	core_expect(&c->a, RC_READ_RESP_ONLY, 10);
+	assert_int_equal(ask(c, 11, 1, 11, true), DROP_NONE);
+	core_wait(c, 50 * CORE_MS);
+	near_ack_schedule(c->a.p, core_near(c), DUE_RNR);
+	core_pump(c);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_wait(c, 60 * CORE_MS);
+	near_ack_schedule(c->a.p, core_near(c), DUE_RNR);
+	core_pump(c);
+	assert_int_equal(core_expect(&c->a, RC_ACK, 11)->h.aeth_syndrome & AETH_TYPE_MASK, AETH_RNR_NAK);
+}
+
 /* If the MSNs of two responses differ by as many messages as their READs do, neither READ is a repetition. */
 static void reads__two_responses_tell_the_count(void **state)
 {
@@ -1583,6 +1605,7 @@ int main(void)
 	    CORE_TEST(reads__first_answer_at_the_end_of_one),
 	    CORE_TEST(reads__repeated_read_tells_a_count_of_now),
 	    CORE_TEST(reads__count_stays_unsure_over_restarts),
+	    CORE_TEST(reads__no_rnr_nak_with_a_count_of_now),
 	    CORE_TEST(reads__two_responses_tell_the_count),
 	    CORE_TEST(reads__responses_that_agree_by_chance),
 	    CORE_TEST(reads__count_of_a_new_queue_pair_is_exact),

@@ -469,7 +469,8 @@ lab_relink() { # km [line options as words]
 lab_logs() {
 	local e
 	for e in a b; do
-		[ -s "$LAB_DIR/$e/log" ] && sed "s/^/    edge$e: /" "$LAB_DIR/$e/log" | tail -15
+		[ -s "$LAB_DIR/$e/log" ] &&
+			sed "/\[flow_opened\]$/d; /\[flow_paired\]$/d; s/^/    edge$e: /" "$LAB_DIR/$e/log" | tail -25
 	done
 	[ -s "$LAB_DIR/client.err" ] && tail -3 "$LAB_DIR/client.err"
 	return 0

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dlist.h - circular doubly linked lists embedded in what they link. A node off every list is all zero. */
+/* dlist.h - circular doubly linked lists, with nodes embedded in the linked structs. A node off every list is all
+ * zero. */
 #ifndef PROXY_DLIST_H
 #define PROXY_DLIST_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fault_list.h - X(NAME, rule, what it does): one line for each rule of the core that can be switched off.
  *
- * fault.h includes it, and the simulator's list of names. */
+ * fault.h and the simulator's list of names include this file. */
 /* clang-format off */
 X(ACK_TOO_FAR,        "one ACK generator: no ACK past the ceiling",      "an ACK one PSN beyond the ceiling")
 X(WRONG_MSN,          "MSN counts from the responder's base",            "MSN one too high")

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* idx_hash.h - open-addressing hash from a 32-bit hash value to a table index; the caller compares keys.
  *
- * Linear probing, deletion by shifting back: no tombstones, so it never degrades. Sized at least twice the number of
- * entries, a power of two. */
+ * Linear probing, deletion by shifting back: no tombstones, so the table never degrades. The number of cells is a power
+ * of two, at least twice the number of entries. */
 #ifndef PROXY_IDX_HASH_H
 #define PROXY_IDX_HASH_H
 

@@ -12,8 +12,8 @@ enum proxy_limits {
 	LAN_PKT_MAX = 4224, /* PMTU 4096 + IPv6 40 + UDP 8 + BTH 12 + RETH 16 + ImmDt 4 + ICRC 4, to the largest slot */
 	LAN_MTU_PAYLOAD_MAX = 4096, /* largest IB path MTU */
 	PSN_HALF = 1 << 23,         /* serial arithmetic on 24 bits */
-	FLOW_SPAN_MAX = 1 << 22,    /* PSNs between the oldest unsettled and the newest: half of half the PSN space, so
-	                               that neither a stale PSN nor a new one can be mistaken for the other */
+	FLOW_SPAN_MAX = 1 << 22,    /* PSNs between the oldest unsettled and the newest: a quarter of the PSN space, so
+	                               that a stale PSN and a new one cannot be mistaken for each other */
 	FP_RING = 1024,       /* words of fingerprint ring per flow: 512 starts and ends of messages */
 	PATIENCE_PKTS = 64,   /* packets past a gap before the gap counts as a loss: one adaptive-routing burst */
 	ACK_EVERY_PKTS = 64,  /* an ACK at least this often without AckReq */
@@ -48,7 +48,7 @@ enum proxy_limits {
 	FEC_BLOCK_MAX = 4096, /* numbers of a block, in all groups: 37 MB at 9000 */
 	FEC_BLOCK_PARITY_MAX = 256, /* repair datagrams of a block, in all groups */
 	FEC_KEEP_BYTES_MAX = 72 << 20, /* received datagrams that a receiver keeps, per shard: two blocks */
-	FEC_KEEP_MIN = 512,            /* least number of datagrams that it keeps */
+	FEC_KEEP_MIN = 512,            /* least number of datagrams that a receiver keeps */
 	/* barrier */
 	LAN_IP_MAX = 9216,         /* an IP packet that is not RoCEv2: jumbo frames */
 	BARRIER_ENTRIES_MAX = 512, /* flows that a snapshot names: 8 KiB behind a packet */
@@ -57,7 +57,7 @@ enum proxy_limits {
 	BARRIER_SKIP_MAX = 32,     /* ports in BarrierSkip= */
 	BARRIER_GONE = 256,        /* far flows that are remembered as forgotten */
 	HOST_ALIASES_MAX = 192,    /* further addresses of machines */
-	IP_PARTIAL_MAX = 16,       /* IP packets of a lane that lack pieces: what the WAN reorders over */
+	IP_PARTIAL_MAX = 16,       /* incomplete IP packets of a lane: more do not interleave on the WAN */
 	POOL_STUCK_MS = 5000, /* a pool that is full without progress for so long does not just wait for a round trip or
 	                       * a cut */
 	/* tables */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loss_runs.h - how many datagrams a path loses in a row.
+/* loss_runs.h - runs of datagrams that a path loses in a row: their number and the longest one.
  *
  * Losses are found in no order: lanes hear of their losses one after another. So each loss is marked at its datagram's
  * place among all datagrams of the path, and runs that grow together are counted as one. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.h - points at which bpftrace, perf or gdb can look into a running daemon (USDT, sys/sdt.h). A probe that nobody
- * watches is one nop: no call, no branch, no system call, so the core stays pure.
+/* probe.h - points at which bpftrace, perf or gdb can look into a running daemon (USDT, sys/sdt.h). A probe that no
+ * tool watches is one nop: no call, no branch, no system call, so the core stays pure.
  *
  * A probe's name and arguments are an interface: longreach-probes(7) documents each, and tests/check_probes.sh compares
  * that page with what is in the program. Arguments are plain numbers. */

@@ -1,7 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arena.c - slots: from arena_alloc() over arena_commit() to arena_free().
  *
- * The layout and what makes it survive a kill are told in arena_priv.h. */
+ * arena_priv.h describes the layout, and the stores by which the layout survives a kill.
+ *
+ * Theory of operation
+ *
+ * The states of a slot (slot_hdr.state):
+ *
+ *     SLOT_FREE --arena_alloc()--> SLOT_FILLING --arena_commit()--> SLOT_COMMITTED --arena_free()--> SLOT_FREE
+ *     SLOT_FREE --arena_blank()--> SLOT_BLANK --arena_blank_return()--> SLOT_FREE
+ *
+ * Slots that are filling or committed are in use: the index finds them by kind, flow and position. arena_adopt() gives
+ * a blank the header and the index entry of a filling slot, which becomes the blank. arena_amend() makes a committed
+ * slot a filling one while it changes the header. After a kill only committed slots remain (arena_attach.c).
+ *
+ * arena_alloc() takes a slot of the smallest class that holds the packet: from a chunk with room, else from a chunk
+ * that the pool may take (arena_chunk.c), else from a chunk of a larger class. A freed slot with pins joins the free
+ * slots of its chunk with the last arena_unpin(). */
 #include "arena.h"
 
 #include "arena_priv.h"
@@ -122,8 +137,8 @@ static __attribute__((noinline)) uint32_t find_anew(struct arena *a, enum slot_k
 }
 
 /* The core looks for a flow's packets one after the other, some of them twice in a row; mostly the packets came in runs
- * and lie side by side. A guess at the neighbouring slot is made only while the last guess was right: the neighbour's
- * header may be in no cache. */
+ * and lie side by side. arena_find() guesses the neighbouring slot only while its last guess was right, because the
+ * neighbour's header may be in no cache. */
 uint32_t arena_find(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos)
 {
 	uint32_t slot = a->found.slot;
@@ -183,7 +198,7 @@ void arena_fetch(struct arena *a)
 }
 
 /* Fetches the memory that is written if the next packet is like this one: its slot, in the same chunk, and now and then
- * its line of the index. Nobody has touched that memory for a round trip, and a copy would wait for every line; so the
+ * its line of the index. That memory was not touched for a round trip, and a copy would wait for every line; so the
  * lines are fetched while there is other work to do. Fetching begins after this packet's copy, because both share the
  * processor's few line fill buffers. arena_fetch() fetches the data a part at a time, because processors drop
  * prefetches beyond these buffers. */
@@ -222,7 +237,7 @@ void arena_slot_reclaim(struct arena *a, uint32_t slot)
 	a->room[c->pool][c->class].slots++;
 }
 
-/* The state byte goes first: whatever stops us afterwards, the packet is gone. */
+/* The state byte is stored first: a kill after that store leaves a free slot. */
 void arena_slot_drop(struct arena *a, uint32_t slot)
 {
 	struct arena_chunk *c = &a->chunks[slot >> a->lay.shift];
@@ -380,7 +395,7 @@ static bool slot_is_blank(const struct arena *a, uint32_t slot)
 	return slot_taken(a, slot) && arena_slot_hdr(a, slot)->state == SLOT_BLANK;
 }
 
-/* The blank's header may be torn by a kill: it never says SLOT_COMMITTED meanwhile. */
+/* A kill may leave the blank's header torn, but its state never says SLOT_COMMITTED meanwhile. */
 bool arena_adopt(struct arena *a, uint32_t slot, uint32_t blank, uint16_t data_off)
 {
 	struct slot_hdr *h = arena_slot_hdr(a, slot), *b = arena_slot_hdr(a, blank);

@@ -11,8 +11,8 @@
  * Size classes 512, 1152, 2176, 4352: never a power-of-two stride. The largest has ARENA_HEADROOM bytes more than the
  * longest packet: a port that lands whole frames in slots writes its headers in front of the packet (data_off).
  *
- * What survives: a slot counts from arena_commit() on (header CRC and state are stored last). Everything else in struct
- * arena - free lists, the position index, struct slot_meta - is volatile and rebuilt by arena_attach().
+ * A slot survives a kill from arena_commit() on (header CRC and state are stored last). Everything else in struct arena
+ * - free lists, the position index, struct slot_meta - is volatile and rebuilt by arena_attach().
  *
  * Two pools, each with its own reserve, so that two edges full in opposite directions cannot deadlock:
  * a pool may take free chunks only while the other one can still reach its reserve.
@@ -65,7 +65,7 @@ enum slot_state {
 	SLOT_FREE = 0,
 	SLOT_FILLING = 1, /* has flow and position, is in the index */
 	SLOT_COMMITTED = 2,
-	SLOT_BLANK = 4, /* lent to a port, belongs to nobody: the rest of the header means nothing */
+	SLOT_BLANK = 4, /* lent to a port, belongs to no flow: the rest of the header means nothing */
 };
 
 /* 64 bytes in the arena. `state`, `kind`, `data_off` and `crc` are arena.c's; the caller fills in the rest before
@@ -109,7 +109,7 @@ struct slot_meta {
 	uint64_t lost[2];  /* on the way out: units found lost, to be sent again */
 	uint64_t due_ns;   /* in a repair queue: not to be sent before. Request for a local host: when it was sent
 	                    * last */
-	struct dnode node; /* whatever queue of the core the slot is in; off it before arena_free() */
+	struct dnode node; /* link in the core's queue that holds the slot; off that queue before arena_free() */
 	uint32_t next;     /* arena.c's list of free slots */
 	uint16_t gen;      /* changes when the slot is freed, so that old references are recognised */
 	uint8_t sends;     /* times sent over the WAN */
@@ -166,8 +166,8 @@ uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32
 /* Commits the slot: it survives a kill from here on. Begins to fetch the memory that the next packet is likely to be
  * written to. */
 void arena_commit(struct arena *a, uint32_t slot);
-/* Fetches some more of that memory. Called four times for a packet, with other work between; only speed depends on
- * these calls. */
+/* Fetches more of the memory that arena_commit() began to fetch. The core calls arena_fetch() four times for a packet,
+ * with other work between; only speed depends on these calls. */
 void arena_fetch(struct arena *a);
 /* Gives a committed slot other psns and another msn. A crash in between loses the slot, so only a slot that was not
  * ACKed yet may be changed. */
@@ -193,8 +193,8 @@ uint32_t arena_blanks(const struct arena *a, enum arena_pool pool);
 /* Bytes of blanks, and of pinned slots that were freed. */
 uint64_t arena_lent(const struct arena *a, enum arena_pool pool);
 
-/* The bytes of a committed slot stay as they are, even if the slot is freed, until as many arena_unpin(). False: the
- * slot is not committed, or has ARENA_PINS_MAX pins already. */
+/* Pins a committed slot: its bytes stay unchanged, even if the slot is freed, until arena_unpin() was called as often
+ * as arena_pin(). False: the slot is not committed, or has ARENA_PINS_MAX pins already. */
 #define ARENA_PINS_MAX UINT8_MAX
 bool arena_pin(struct arena *a, uint32_t slot);
 void arena_unpin(struct arena *a, uint32_t slot);
@@ -212,8 +212,8 @@ uint32_t arena_class_bytes(uint16_t len);
  * ones it may take). */
 uint64_t arena_used(const struct arena *a, enum arena_pool pool);
 uint64_t arena_capacity(const struct arena *a, enum arena_pool pool);
-/* Slot bytes in which packets of `len` find a place, less than the free bytes: chunks used in part may have too small
- * slots. */
+/* Slot bytes that packets of `len` bytes can take. These bytes are fewer than the free bytes if chunks used in part
+ * have too small slots. */
 uint64_t arena_room(const struct arena *a, enum arena_pool pool, uint16_t len);
 
 /* Walks all committed slots (after attach; any order). *cursor starts at 0. SLOT_NONE at the end. */

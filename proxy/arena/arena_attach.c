@@ -1,5 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arena_attach.c - making an arena, and taking up one that an earlier process left. */
+/* arena_attach.c - making an arena, and taking up one that an earlier process left.
+ *
+ * Theory of operation
+ *
+ * arena_attach() checks the superblock, finds the newest descriptors (arena_desc.c), and scans the headers of each
+ * chunk that has a class:
+ *
+ *   - A committed slot whose header agrees with its CRC and its chunk is entered into the index.
+ *   - A committed slot whose header disagrees was damaged: it is counted, and dropped.
+ *   - All other slots become free: filling ones, blanks, and slots of raw packets, which do not survive a restart.
+ *   - Of two slots for one position the one of the younger incarnation is kept.
+ *
+ * Chunks without a slot in use are free afterwards. The scan only makes slots free and clears damaged words of the
+ * chunk table, so a kill during the scan leaves an arena that can be taken up again. */
 #include <errno.h>
 
 #include "arena_priv.h"
@@ -105,7 +118,7 @@ static int check_superblock(const struct arena_superblock *s, const struct arena
 	return 0;
 }
 
-/* Whether a header that says SLOT_COMMITTED can be believed to belong where it is. */
+/* True if a header that says SLOT_COMMITTED agrees with its place in the arena. */
 static bool hdr_believable(const struct arena *a, const struct arena_chunk *c, const struct slot_hdr *h)
 {
 	return h->crc == arena_hdr_crc(a, h) && arena_kind_known(h->kind) && arena_pool_of(h->kind) == c->pool &&

@@ -31,7 +31,7 @@ enum audit_failure {
 	AUDIT_CAPACITY = -21,      /* capacity_bytes of a pool */
 	AUDIT_SLOTS = -22,         /* free slots in used chunks */
 	AUDIT_LENT = -23,          /* blanks, or bytes lent */
-	AUDIT_PINS = -24,          /* pins on a slot that nobody has committed */
+	AUDIT_PINS = -24,          /* pins on a slot that was never committed */
 };
 
 struct audit {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arena_chunk.c - who has which chunk: lists, reserves, assignment. */
+/* arena_chunk.c - assignment of chunks to pools and size classes: lists and reserves. */
 #include "arena_priv.h"
 #include "proxy/util/fault.h"
 
@@ -89,7 +89,7 @@ static uint32_t steal_spare(struct arena *a)
 }
 
 /* Clears headers first, then stores the word that brings them into force. Headers that the chunk's former class had as
- * well are free already; places where it had data hold rubbish. */
+ * well are free already; the places of its former data hold arbitrary bytes. */
 static void assign(struct arena *a, uint32_t chunk, uint8_t pool, uint8_t class)
 {
 	struct arena_chunk *c = &a->chunks[chunk];

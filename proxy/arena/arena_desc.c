@@ -3,7 +3,7 @@
  *
  * A store goes to the copy that is not the newest, so that there is a whole descriptor at every instant. The copy's
  * first word (CRC and sequence) is zero while the rest is written and appears in one store: a copy that a kill cut
- * short is simply not there, and one with a wrong CRC was damaged by something else.
+ * short counts as absent, and a copy with a wrong CRC was damaged by something else.
  *
  * The lowest bit of a sequence number is the number of its copy, so the newest number says where it is. */
 #include "arena_priv.h"

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arena_index.h - which slot holds (kind, flow, position): the arena's hash table.
+/* arena_index.h - the arena's hash table from (kind, flow, position) to slot.
  *
  * Theory of operation
  *
  * Open addressing, linear probing, backward-shift deletion: no tombstones, so a table that has turned over a billion
- * times probes as short as a new one. It never grows: it is sized for every slot that the region could ever hold, at
- * a load of at most one half, and so never refuses.
+ * times probes as short as a new one. The table never grows: it is sized for every slot that the region could ever
+ * hold, at a load of at most one half, and so never refuses.
  *
  * An entry is 8 bytes: the slot (plus one, so that zeroed memory is an empty table) and 32 bits of hash, the tag.
  * The entry's home is the tag's low bits. That is why deletion never looks at a slot header, and why a lookup looks
  * only at headers whose tag agrees.
  *
  * Packets of a flow come and go in order, so 32 consecutive positions have their homes side by side: only the
- * position's upper bits are mixed, the lower five choose the place in a run of four cache lines. That makes one cache
- * miss of eight, and of these only one of four is somewhere else in memory. The price is longer probes when the table
- * is at its fullest, which takes an arena full of the smallest packets; even there runs of 32 cost no more than they
- * save.
+ * position's upper bits are mixed, the lower five choose the place in a run of four cache lines. So only one lookup in
+ * eight touches a new cache line, and only one in four of these lines is far from the line before. The price is longer
+ * probes when the table is at its fullest, which takes an arena full of the smallest packets; even there runs of 32
+ * cost no more than they save.
  *
  * An entry that a probe went past on its way to a free place is marked as passed. No later entry depends on an entry
- * without the mark, so removing it looks at no others. Packets of a flow go in order, the first of a full run in front:
- * without the mark each removal would look at all the rest of the run. A mark may outlast the entry that it was set
- * for, and goes with the marked entry.
+ * without the mark, so the removal of such an entry looks at no others. Packets of a flow are removed in order, from
+ * the front of a full run: without the mark each removal would look at all the rest of the run. A mark may outlast the
+ * entry that it was set for, and goes with the marked entry.
  *
  * The table does not compare keys, it yields candidates; arena.c looks at the header. One key may be there more than
  * once (two incarnations of a flow); removal is by slot. */

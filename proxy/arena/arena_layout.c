@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arena_layout.c - from a geometry to the place of everything, in the region and in the heap. */
+/* arena_layout.c - computes from a geometry where everything lies in the region and in the heap. */
 #include "arena_priv.h"
 
 static uint64_t round_up(uint64_t v, uint64_t to)

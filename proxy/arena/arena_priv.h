@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arena_priv.h - what the arena's files share and nobody else includes.
+/* arena_priv.h - interface between the arena's files. Only these files include it.
  *
  * Theory of operation
  *
@@ -15,8 +15,8 @@
  *
  * A slot id is chunk << shift | slot in chunk, shift being enough for the class with the most slots.
  *
- * Single stores decide what a kill at any instruction leaves; each is a release after all the bytes that it vouches
- * for:
+ * A kill may come at any instruction. For each object one single store decides whether it exists afterwards; that store
+ * is a release after all the bytes that it makes valid:
  *
  *   slot            its state byte, after data, header and header CRC
  *   chunk           its 8-byte table word. Before it is written, the states of the headers it brings into force are
@@ -25,7 +25,7 @@
  *   whole arena     the superblock's magic, zero while formatting
  *
  * Devices write into blanks and read from pinned slots while the core does other things. A blank is in no index and
- * belongs to nobody, so nothing that a device writes there counts before arena_adopt(). A pinned slot that is freed is
+ * belongs to no flow, so nothing that a device writes there counts before arena_adopt(). A pinned slot that is freed is
  * free for a rebuild at once (header) and gone from the index, but its chunk counts it as used until the last pin goes.
  * Blanks and such slots are *lent*: the pool's capacity is smaller by them, since no packet finds a place there.
  *
@@ -90,13 +90,13 @@ struct arena_class {
 	uint32_t data_off; /* of slot 0 in the chunk */
 };
 
-/* Where everything is, computed from the geometry alone. Offsets are in bytes. */
+/* The place of everything, computed from the geometry alone. Offsets are in bytes. */
 struct arena_layout {
 	uint64_t fp_off, table_off, chunks_off; /* in the region; descriptors follow the superblock */
 	uint32_t nchunks;
 	uint8_t chunk_log2, shift;
 	struct arena_class class[ARENA_CLASSES];
-	uint32_t chunk_bytes; /* slot bytes of a chunk in the class that makes the most of it */
+	uint32_t chunk_bytes; /* slot bytes of a chunk in the class with the most slot bytes */
 	uint64_t index_entries;
 	size_t chunk_at, meta_at, index_at, seq_at, heap_len; /* in the heap */
 };

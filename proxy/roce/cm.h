@@ -34,7 +34,7 @@ struct cm_msg {
 	bool rc; /* REQ: transport service type is RC */
 };
 
-/* Reads a CM message out of a UD SEND_ONLY to QP1. type is CM_NONE if it is no CM message. */
+/* Reads a CM message out of a UD SEND_ONLY to QP1. msg->type is CM_NONE if the packet is not a CM message. */
 void cm_parse(const uint8_t *l3, const struct roce_pkt *pkt, struct cm_msg *msg);
 
 /* Header fields of a host's own packets, taken from its REQ or REP. */
@@ -81,8 +81,8 @@ struct cm_table {
 /* The caller gives `n` entries and twice idx_hash_size(n) cells. */
 void cm_table_init(struct cm_table *t, struct cm_conn *conns, struct idx_hash_cell *cells, uint32_t n);
 
-/* Takes a message on its way from src to dst. If it belongs to a connection, *conn points at it (else NULL),
- * also when nothing changed. */
+/* Takes a message on its way from src to dst. If the message belongs to a connection, *conn points at that connection
+ * (else NULL), also when nothing changed. */
 enum cm_change cm_observe(struct cm_table *t, const struct ip_addr *src, const struct ip_addr *dst,
                           const struct cm_msg *msg, struct cm_conn **conn);
 

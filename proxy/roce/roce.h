@@ -161,7 +161,7 @@ struct roce_pkt {
 
 /* Parses one packet that starts at its IP header. `len` may exceed the IP length (Ethernet padding). Checks every
  * length; does not check the ICRC (icrc.h). Unknown RC opcodes and other classes parse with the payload starting behind
- * the BTH. Returns DROP_NONE, or why it is not a sound RoCEv2 packet. */
+ * the BTH. Returns DROP_NONE, or the reason if the packet is malformed. */
 enum proxy_drop roce_parse(const uint8_t *l3, size_t len, struct roce_pkt *pkt);
 
 /* Builds a packet into `buf` (capacity `cap`) from the fields of `pkt` (src, dst, ip6, tos, ttl, udp_sport,

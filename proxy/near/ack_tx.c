@@ -1,4 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation
+ *
+ * near_ack_schedule() puts a flow on the list proxy.ack_tx, with what is due: an ACK, a sequence NAK or an RNR NAK
+ * (enum near_due). ack_tx_next() builds the packet when the port takes packets, so the packet shows the flow's newest
+ * state. The first row that applies decides:
+ *
+ *     a CNP is due                   the CNP; the AETH goes in the next call
+ *     near_error.c tells the host    the invalid request
+ *     the flow has no pair           nothing; in doubt an RNR NAK (near_may_back_pressure())
+ *     the flow has failed            the responder's NAK once more; silence, if the responder was silent
+ *     repeated responses are owed    an RNR NAK for a response that is read again; else nothing, since an ACK would be
+ *                                    an implied NAK of the responses
+ *     msn_late                       an RNR NAK; neither an ACK nor a sequence NAK, since their MSN may be wrong
+ *     ACK                            of everything before the ceiling; but the ACK stops in front of a READ or ATOMIC
+ *                                    whose answer the host may lack (answer_in_doubt())
+ *     sequence NAK                   at pos_next, or at the ceiling if that is lower
+ *     RNR NAK                        at the same position, with a wait (rnr_syndrome()); an ACK or nothing where the
+ *                                    host must not or need not get an RNR NAK
+ *
+ * Before a packet leaves that acknowledges more than before, near_acked() stores the descriptor where a rebuild would
+ * not know that position otherwise.
+ *
+ * Every packet looks like the responder's own: its header fields come from the flow's template, which is an ACK of the
+ * responder or was built from CM messages. */
 #include "ack_tx.h"
 
 #include "near_priv.h"
@@ -41,8 +65,9 @@ static bool may_send_away(const struct proxy *p, struct near_flow *f, uint64_t c
 	return true;
 }
 
-/* The longest wait of an RNR NAK. A requester with infinite RNR retries is back within a round trip of new room; after
- * a cut two, as making room takes one. A requester with finite RNR retries gets longer waits, so that they last. */
+/* The longest wait of an RNR NAK. A requester with infinite RNR retries is to be back within one round trip after room
+ * is made; after a cut within two, because making room takes one. A requester with finite RNR retries gets longer
+ * waits, so that they last. */
 static uint64_t rnr_wait_max_ns(const struct proxy *p, const struct near_flow *f)
 {
 	uint64_t rtt = proxy_rtt_ns(p);
@@ -170,7 +195,7 @@ static size_t build(const struct near_flow *f, uint64_t psn_pos, uint8_t syndrom
 }
 
 /* IBTA A17.9.3: opcode 0x81, BECN, PSN 0, 16 reserved bytes. A CNP answers no PSN and acknowledges nothing, so the
- * ceiling does not apply. It is sent as not ECN-capable: no host answers a mark on a CNP. */
+ * ceiling does not apply. The CNP is sent as not ECN-capable: no host answers a mark on a CNP. */
 static size_t build_cnp(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 {
 	struct roce_pkt pkt;
@@ -212,9 +237,9 @@ static size_t build_invalid_request(struct near_flow *f, struct lan_tx *tx)
 
 /* The first answered READ or ATOMIC below the ceiling in front of which an ACK must stop. There are two cases: the host
  * has gone back to before the request, so it may lack the answer; or the ACK would end on the request, whose own answer
- * acknowledges it already. An ACK with the PSN of such a request completes it in rxe with whatever is in memory
- * (check_ack() of rxe_comp.c), and is an implied NAK elsewhere. The host asks again for what it lacks. The ACK stops in
- * front of a whole row of such requests: else its PSN would be that of the last but one. */
+ * acknowledges it already. An ACK with the PSN of such a request completes that request in rxe with the bytes that are
+ * in memory (check_ack() of rxe_comp.c), and is an implied NAK elsewhere. The host asks again for what it lacks. The
+ * ACK stops in front of a whole row of such requests: else its PSN would be that of the last but one. */
 static const struct rd_op *answer_in_doubt(const struct near_flow *f, uint64_t ceiling)
 {
 	const struct rd_op *run = NULL; /* the first of consecutive operations */
@@ -296,9 +321,9 @@ static bool responder_silent(const struct proxy *p, const struct near_flow *f)
 	return (!p->wan_up && p->now_ns >= p->last_rx_ns + p->cfg.give_up_ns) || FAULT(FAULT_HOLD_BY_SILENCE);
 }
 
-/* An RNR NAK for a host that lost responses which are being read again. Its PSN is the one that the host asked from:
- * the host has everything before, so the RNR NAK acknowledges nothing new. The host waits for the answer and not for
- * room: it gets no turn, and is back when the answer can be here. */
+/* An RNR NAK for a host that lost responses which are being read again. The PSN of this RNR NAK is the one that the
+ * host asked from: the host has everything before, so the RNR NAK acknowledges nothing new. The host waits for the
+ * answer and not for room: it gets no turn, and is back when the answer can be here. */
 static size_t build_rnr_for_response(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 {
 	const struct rd_op *op = near_again_awaited(p, f);

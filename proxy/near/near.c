@@ -2,7 +2,7 @@
 /* Theory of operation
  *
  * A near flow acts as the responder towards its host. Requests come in PSN order and are committed to the arena. Only
- * then may they be ACKed, and only up to the ceiling (near_ceiling.c):
+ * committed requests may be ACKed, and only up to the ceiling (near_ceiling.c):
  *
  *     base ........ settled ........ [reported] ........ next ........ max
  *          freed            held                 expected     out of order
@@ -20,8 +20,8 @@
  *
  * A flow is closed when it was replaced and has drained, when no responder answered and its host has given up, or when
  * the table is full and the flow was idle for longest. A flow with requests ACKed and not delivered is never closed
- * without an event. Its descriptor stays until somebody has surely fetched that event (LOSS_FETCHED_NS): after a kill the
- * rebuild raises the event again. */
+ * without an event. The descriptor of the flow stays until the daemon has surely fetched that event (LOSS_FETCHED_NS):
+ * after a kill the rebuild raises the event again. */
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -41,7 +41,7 @@ void near_set_base(struct near_flow *f, uint64_t pos)
 		f->pos_max = pos;
 }
 
-/* Gives a new flow the rest of its key, and where it begins. */
+/* Sets the rest of the key of a new flow, and the position where the flow begins. */
 static void begin(struct proxy *p, struct near_flow *f, const struct ip_addr *dst, uint32_t dest_qpn, uint16_t vlan_tci,
                   uint32_t psn)
 {
@@ -122,9 +122,9 @@ void near_close(struct proxy *p, struct near_flow *f)
 		near_wan_schedule(p, newer);
 }
 
-/* Until when a replaced flow may wait for its responder: DRAIN_STALL_NS and four round trips after the responder was
- * last heard, or after the line came back. Silence before the replacement counts, too: the host of the new flow gets no
- * answer meanwhile, and ConnectX gives up after 300 ms. */
+/* The time until which a replaced flow may wait for its responder: DRAIN_STALL_NS and four round trips after the
+ * responder was last heard, or after the line came back. Silence before the replacement counts, too: the host of the
+ * new flow gets no answer meanwhile, and ConnectX gives up after 300 ms. */
 static uint64_t drain_limit(const struct proxy *p, const struct near_flow *old)
 {
 	uint64_t from = max_u64(old->heard_ns, max_u64(p->wan_heard_since_ns, old->line_back_ns));
@@ -175,7 +175,7 @@ static struct near_flow *succeed(struct proxy *p, struct near_flow *old, uint32_
 	return f;
 }
 
-/* Closes the older incarnation if all that was ACKed of it is delivered: nobody waits for the rest. */
+/* Closes the older incarnation if all that was ACKed of it is delivered: no host waits for the rest. */
 static void close_older_if_kept(struct proxy *p, struct near_flow *f)
 {
 	if (f->older && near_kept_its_word(f->older))
@@ -203,7 +203,7 @@ struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t 
 	return succeed_for_sure(p, old, psn, vlan_tci);
 }
 
-/* What the incarnation before says about psn; valid if the one in doubt turns out to be the same. */
+/* Facts about psn from the incarnation before; valid if the incarnation in doubt turns out to be the same one. */
 struct before {
 	bool known, inside; /* inside: psn is within a READ */
 	uint32_t inside_psn, inside_n;
@@ -235,8 +235,8 @@ static void note_before(struct proxy *p, const struct near_flow *old, uint32_t p
 	memcpy(b->template, old->template, b->template_len);
 }
 
-/* Copies what was noted into f. With the template its host may be sent RNR NAKs while the responder is asked: an RNR
- * NAK at the flow's first PSN acknowledges nothing, whichever incarnation the host is in. */
+/* Copies the facts about the incarnation before into f. With the template f's host may be sent RNR NAKs while the
+ * responder is asked: an RNR NAK at the flow's first PSN acknowledges nothing, whichever incarnation the host is in. */
 static void take_over(struct proxy *p, struct near_flow *f, const struct before *b)
 {
 	near_fp_restore(p, f, &b->memory, (uint32_t)(f->pos_base - b->pos));

@@ -65,8 +65,8 @@ void near_take_mode(struct proxy *p, struct near_flow *f, enum ack_mode mode);
  * for its requester. For a flow that was used near_reset.c recognises the next incarnation. */
 void near_cm_over(struct proxy *p, const struct near_cm_info *ci);
 
-/* A slot of the place was freed, or its descriptor. If it was the last one and the flow is over, the place itself is
- * free. */
+/* Called when a slot of the place, or its descriptor, was freed. If nothing of the place is left and the flow is over,
+ * the place itself becomes free. */
 static inline void near_place_left(struct proxy *p, struct near_flow *f)
 {
 	if (!f->used && !f->ended && !f->held_bytes && !dnode_on(&f->work_node) && !dnode_on(&f->free_node))
@@ -76,14 +76,14 @@ static inline void near_place_left(struct proxy *p, struct near_flow *f)
 /* Frees, takes back and absorbs slots of the flow as far as this call's work allows; the next tick does the rest. */
 void near_work(struct proxy *p, struct near_flow *f);
 
-/* An answer of a local host, while p->telling. True: it answers a request that the edge has made up to tell the host of
- * a failure. near_error.c. */
+/* Looks at an answer of a local host, while p->telling. True: the answer is for a request that near_error.c has made up
+ * to tell the host of a failure. */
 bool near_error_answered(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci);
 
 /* --- to hosts --- */
 
-/* True if the host of a flow in doubt may be sent an RNR NAK: it acknowledges nothing, whichever incarnation the host
- * is in. */
+/* True if the host of a flow in doubt may be sent an RNR NAK. Such an RNR NAK acknowledges nothing, whichever
+ * incarnation the host is in. */
 static inline bool near_may_back_pressure(const struct near_flow *f, enum near_due due)
 {
 	bool rxe_inside_read = f->begins_inside && !f->migreq; /* it takes nothing but responses there, see ack_tx.c */
@@ -95,7 +95,8 @@ static inline bool near_may_back_pressure(const struct near_flow *f, enum near_d
 void near_ack_schedule(struct proxy *p, struct near_flow *f, enum near_due due);
 /* The mode in force: the configured one, or host while the responder is silent or the edges disagree. */
 enum ack_mode near_mode(const struct proxy *p, const struct near_flow *f);
-/* near_mode() may have changed: once it is not ACK_MODE_NEAR any more, stores how far the flow was ACKed. */
+/* Called when near_mode() may have changed: once the mode is not ACK_MODE_NEAR any more, stores how far the flow was
+ * ACKed. */
 void near_early_look(struct proxy *p, struct near_flow *f);
 /* The bound, a position: ACK PSN < ceiling, NAK PSN <= ceiling (both acknowledge all before: IBTA 9.7.5.1). */
 uint64_t near_ceiling(const struct proxy *p, const struct near_flow *f);
@@ -110,7 +111,7 @@ bool near_inside_read(const struct near_flow *f, uint64_t pos);
 bool near_may_begin_inside(const struct near_flow *f);
 /* Relative MSN of everything before pos; pos is one of ceiling, next, settled, acked. */
 uint32_t near_msn_at(const struct proxy *p, const struct near_flow *f, uint64_t pos);
-/* ack_tx.c has built an AETH that acknowledges everything before pos. */
+/* Notes that ack_tx.c has built an AETH that acknowledges everything before pos. */
 void near_acked(struct proxy *p, struct near_flow *f, uint64_t pos);
 
 /* The oldest operation whose responses the host does not have, NULL: all are answered. */
@@ -122,17 +123,17 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx);
 
 extern const struct wan_source near_source;
 
-/* The far edge is to forget a flow. The FLOW_CLOSE may be lost: the next incarnation of the place ends the flow,
- * too. */
+/* Queues a FLOW_CLOSE, by which the far edge forgets a flow. The FLOW_CLOSE may be lost: the next incarnation of the
+ * place ends the flow, too. */
 void near_queue_close(struct proxy *p, struct lane *l, uint32_t flow, uint32_t inc);
 
 /* Puts the flow on its lane's list if it has something that may be sent. */
 void near_wan_schedule(struct proxy *p, struct near_flow *f);
-/* Takes the flow off that list: it has nothing more that may be sent. */
+/* Takes the flow off that list, because the flow has nothing more that may be sent. */
 void near_wan_leave(struct proxy *p, struct near_flow *f);
-/* What FLOW_OPEN says. */
+/* Fills in the FLOW_OPEN frame of the flow. */
 void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wan_flow_open *o);
-/* True if the request at pos_wan may be sent now, by credit and window; *slot is it. */
+/* True if the request at pos_wan may be sent now, by credit and window; *slot is the slot of that request. */
 bool near_wan_next(struct proxy *p, struct near_flow *f, uint32_t *slot);
 /* TK_ROOM: flows that wait for room for their responses try again. near_reserve.c. */
 void near_reserve_look(struct proxy *p);
@@ -144,27 +145,27 @@ static inline bool near_wan_waits_for_older(const struct near_flow *f)
 /* True if the flow has credit for the request at pos_wan and does not wait for room: only the lane's window
  * stops it. */
 bool near_wan_awaits_lane(const struct proxy *p, const struct near_flow *f);
-/* The next READ_AGAIN, of the oldest operation that has one due; its packet is made in buf (LAN_PKT_MAX bytes). It is
- * not due any more then. False: none is due. near_again.c. */
+/* Gives the next READ_AGAIN, of the oldest operation that has one due, and makes its packet in buf (LAN_PKT_MAX bytes).
+ * The READ_AGAIN is not due any more then. False: none is due. near_again.c. */
 bool near_again_frame(struct proxy *p, struct near_flow *f, uint8_t *buf, struct wan_read_again *r);
 /* The operation whose response the host waits for next, if that response is being read again; else NULL. */
 const struct rd_op *near_again_awaited(struct proxy *p, const struct near_flow *f);
-/* A datagram with a READ_AGAIN of the flow was lost. */
+/* Called when a datagram with a READ_AGAIN of the flow was lost. */
 void near_again_lost(struct proxy *p, struct near_flow *f);
-/* The request in that slot was put into a datagram. */
+/* Called when the request in that slot was put into a datagram. */
 void near_wan_sent(struct near_flow *f, const struct slot_hdr *h);
 
 /* --- from the other edge --- */
 
-/* FLOW_PAIR: the requester's QPN, where the flow begins, and the responder's MSN at a position. A frame that does not
- * fit the flow is dropped. */
+/* Takes FLOW_PAIR: the requester's QPN, the position where the flow begins, and the responder's MSN at a position. A
+ * frame that does not fit the flow is dropped. */
 void near_on_pair(struct proxy *p, const struct wan_flow_pair *r);
-/* Progress, credit and state of the flow at its responder. May close the flow. */
+/* Takes FLOW_REPORT: progress, credit and state of the flow at its responder. May close the flow. */
 void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_report *r);
-/* A response or a piece of one. False: no room, the datagram is to be refused. */
+/* Takes a response or a piece of one. False: there is no free slot, and the datagram is to be refused. */
 bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w);
 
-/* --- for whoever asks. near_status.c --- */
+/* --- for queries: near_status.c --- */
 
 void near_flow_status(const struct proxy *p, const struct near_flow *f, struct proxy_flow_status *s);
 void near_flow_facts(const struct proxy *p, const struct near_flow *f, struct flow_facts *s);
@@ -174,17 +175,18 @@ void near_flow_facts(const struct proxy *p, const struct near_flow *f, struct fl
 /* A timer of the flow (TK_PATIENCE, TK_RETIRE, TK_DRAIN, TK_RESP_PACE, TK_LIVENESS, TK_FAIL, TK_TURN) has run out. May
  * close the flow. */
 void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind);
-/* Everything that is not settled is sent again. */
+/* A new session begins: everything that is not settled is sent again. */
 void near_session_start(struct proxy *p, struct near_flow *f);
-/* Flows from their descriptors. */
+/* Makes flows from the descriptors in the arena. */
 void near_rebuild(struct proxy *p);
-/* A request below pos_settled, found in the arena: its operation was answered, and is kept. */
+/* Takes up a request below pos_settled that was found in the arena: its operation was answered, and is kept. */
 void near_ops_adopt(struct proxy *p, struct near_flow *f, uint32_t slot);
-/* A response found in the arena, after near_rebuild_finish(): it is freed unless its operation waits for it. */
+/* Takes up a response that was found in the arena, after near_rebuild_finish(): frees it unless its operation waits for
+ * it. */
 void near_resp_adopt(struct proxy *p, uint32_t slot);
 /* Rebuilds the flows from their slots, after these were counted (held_bytes; ooo_pkts: all of them). */
 void near_rebuild_finish(struct proxy *p);
-/* The slot at pos_next was damaged in the arena, and may have been ACKed: the flow fails. */
+/* Called when the slot at pos_next was damaged in the arena, and may have been ACKed: the flow fails. */
 void near_damaged(struct proxy *p, struct near_flow *f);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near_again.c - reads again at the responder what a host lost of a READ and is not here any more.
+/* near_again.c - reads again at the responder those responses of a READ that its host lost and this edge no longer has.
  *
  * Theory of operation
  *

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near_ceiling.c - how far a host may be ACKed; whether its responder is heard.
+/* near_ceiling.c - the bound of ACKs to a host (the ceiling); and whether its responder is heard.
  *
  * Theory of operation
  *
- * How far may the host be ACKed?
+ * near_ceiling() is the first position that may not be ACKed to the host:
  *
  *     ceiling = min( mode near: next | mode far: far | mode host: reported, first unanswered READ/ATOMIC/unknown )
  *

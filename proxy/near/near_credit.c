@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near_credit.c - tells the far edge how far the responses of a large READ have room here.
+/* near_credit.c - tells the far edge up to which position this edge has room for the responses of a large READ.
  *
  * Theory of operation
  *

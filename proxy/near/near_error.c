@@ -6,9 +6,9 @@
  * A responder may refuse a request, or vanish, when its requester has been ACKed already. A requester with requests
  * outstanding gets a NAK of the next one, or silence as from a dead responder. An idle requester has no request that
  * could be refused, and would believe its completions for ever. But the requester's queue pair is a responder as well:
- * its responder half refuses a request that no requester can have sent as invalid, and the whole queue pair fails. Its
- * posted work requests are flushed, and the NIC may raise an event (IBTA 9.7.4.1.3, 9.9.3; check_op_seq() of
- * rxe_resp.c).
+ * its responder half refuses a request that no requester can have sent as invalid, and the whole queue pair fails. The
+ * posted work requests of that queue pair are flushed, and the NIC may raise an event (IBTA 9.7.4.1.3, 9.9.3;
+ * check_op_seq() of rxe_resp.c).
  *
  *     failed --wait--> idle still, nothing on its way to it? --MIDDLE--> the host's answer
  *                                                               ^            | sequence NAK: the PSN that it expects
@@ -101,8 +101,8 @@ static void give_up_telling(struct proxy *p, struct near_flow *f)
 	error_delivered(p, f);
 }
 
-/* A younger flow between the two hosts may have the requester's QPN. Its responder's answer tells, and comes before
- * GiveUp or never. */
+/* Called while a younger flow between the two hosts may have the requester's QPN. The answer of that flow's responder
+ * tells, and comes before GiveUp or never. */
 static void wait_for_pair(struct proxy *p, struct near_flow *f)
 {
 	uint64_t waited_ns = p->now_ns - f->error_ns;
@@ -296,7 +296,7 @@ static void fail_now(struct proxy *p, struct near_flow *f)
 		near_ack_schedule(p, f, DUE_NAK);
 }
 
-/* Events are in memory only, so the descriptor names the failure until somebody has surely fetched the event
+/* Events are in memory only, so the descriptor names the failure until the daemon has surely fetched the event
  * (near_store()). */
 void near_lose(struct proxy *p, struct near_flow *f, enum proxy_failure why, uint64_t pos, uint64_t bytes)
 {

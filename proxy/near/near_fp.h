@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near_fp.h - is this packet one that was here before, or of another incarnation of the QP? */
+/* near_fp.h - fingerprints of requests: they tell whether a packet was here before, or belongs to another incarnation
+ * of the QP. */
 #ifndef PROXY_NEAR_FP_H
 #define PROXY_NEAR_FP_H
 
@@ -16,13 +17,13 @@ enum fp_verdict {
 uint32_t near_fp_of(const uint8_t *l3, const struct roce_pkt *pkt, uint32_t payload_crc);
 /* Forgets all fingerprints of the flow. */
 void near_fp_reset(struct proxy *p, struct near_flow *f);
-/* The packet in that slot has been taken in order. */
+/* Notes the fingerprint of the packet in that slot, which was taken in order. */
 void near_fp_note(struct proxy *p, struct near_flow *f, const struct slot_hdr *h);
 /* Compares a packet below pos_next with the one that was at pos. */
 enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp,
                               bool starts_message);
-/* True if the packet of fingerprint fp at pos is the known packet of pos - 1, but for its PSN, and programs that send
- * the same each time are no explanation: it is neither the known packet of pos nor that of pos - 2. */
+/* True if the packet of fingerprint fp at pos differs only by its PSN from the known packet of pos - 1, but not so from
+ * those of pos and pos - 2. Packets that a program fills with the same bytes each time differ so from all three. */
 bool near_fp_one_too_high(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp);
 /* The fingerprints of a flow below a position, oldest first. */
 struct fp_memory {
@@ -30,7 +31,8 @@ struct fp_memory {
 	uint32_t words[FP_RING / 2];
 };
 void near_fp_save(struct proxy *p, const struct near_flow *f, uint64_t before, struct fp_memory *m);
-/* Gives them to a flow that has taken no packet yet, and whose positions are those of the saved flow plus `shift`. */
+/* Gives the saved fingerprints to a flow that has taken no packet yet, and whose positions are those of the saved flow
+ * plus `shift`. */
 void near_fp_restore(struct proxy *p, struct near_flow *f, const struct fp_memory *m, uint32_t shift);
 /* Forgets fingerprints at and beyond `from`: the flow begins anew at that lower position. */
 void near_fp_trim(struct proxy *p, struct near_flow *f, uint64_t from);

@@ -10,7 +10,7 @@
  *   READ     a responder executes a repeated READ anew (IBTA 9.7.5.1.3), so each response counts as free once the host
  *            was given it. Given responses stay, up to 1/KEPT_PART of the pool, and the oldest is freed first: a host
  *            that asks again within some LAN round trips gets them from here. Others are read again (near_again.c).
- *            Any packet that needs room takes theirs: slot.c.
+ *            If a packet finds no slot, slot.c frees given responses for it.
  *
  * Responses that were not given yet are on their flow's list `resps`. sweep() frees, a few at a time, those that no
  * host will ask for any more: their host has gone on, or was silent for EXPIRE_NS.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near_priv.h - what the parts of the near role share: near*.c and nobody else. In the order of a request's way. */
+/* near_priv.h - interface between the files of the near role, in the order of a request's way. Only near*.c include
+ * it. */
 #ifndef PROXY_NEAR_PRIV_H
 #define PROXY_NEAR_PRIV_H
 
@@ -17,11 +18,11 @@
 
 /* f->requester_qpn was set: by one answer (PAIR_PROVISIONAL) or for certain (PAIR_CONFIRMED). A queue pair has one
  * connection, so of two flows from one QPN of a host the older one is superseded once the younger one is confirmed.
- * Requests of the superseded flow that were ACKed are still delivered. Its host gets no packet for the flow any more:
- * the QPN may belong to another queue pair by now, and the PSNs would be wrong there. */
+ * Requests of the superseded flow that were ACKed are still delivered. The host of the superseded flow gets no packet
+ * for it any more: the QPN may belong to another queue pair by now, and the PSNs would be wrong there. */
 void near_requester_enter(struct proxy *p, struct near_flow *f);
 void near_requester_leave(struct proxy *p, struct near_flow *f);
-/* Which flow uses the requester's QPN now, as far as this edge has seen. */
+/* The flow that uses the requester's QPN now, as far as this edge has seen. */
 enum requester_owner {
 	REQUESTER_ITS_OWN,
 	REQUESTER_YOUNGER,   /* the QPN was seen in a younger connection between the same hosts */
@@ -32,27 +33,26 @@ enum requester_owner {
 enum requester_owner near_requester_owner(struct proxy *p, const struct near_flow *f);
 /* Makes place idx an empty flow: lists and timers initialised, retries as configured. */
 void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx);
-/* A place for a new flow of that source, with a new incarnation, not in the table of keys yet; an idle flow may be
- * closed for it. paired: CM has told its pair. NULL: the table, or the share of unpaired flows, is full of busy
- * ones. */
+/* Takes a place for a new flow of that source, with a new incarnation, not in the table of keys yet; may close an idle
+ * flow for it. paired: CM has told its pair. NULL: the table, or the share of unpaired flows, is full of busy flows. */
 struct near_flow *near_flow_take(struct proxy *p, const struct ip_addr *src, uint16_t lane, bool paired);
 
 /* The flow of that wire id and incarnation; NULL: none (dropped and counted). */
 struct near_flow *near_by_id(struct proxy *p, uint32_t flow, uint32_t inc);
 
-/* --- those without a pair: near_table.c --- */
+/* --- flows without a pair: near_table.c --- */
 
-/* f->src is set: the flow is counted from here on, as unpaired or as paired. */
+/* Called when f->src is set: counts the flow from here on, as unpaired or as paired. */
 void near_unpaired_enter(struct proxy *p, struct near_flow *f);
-/* The flow has got its pair. */
+/* Called when the flow has got its pair. */
 void near_unpaired_over(struct proxy *p, struct near_flow *f, enum flow_pairing pairing);
-/* The flow ends. */
+/* Called when the flow ends. */
 void near_unpaired_leave(struct proxy *p, struct near_flow *f);
-/* The flow's host has sent a packet. */
+/* Called when the flow's host has sent a packet. */
 void near_unpaired_seen(struct proxy *p, struct near_flow *f);
 /* True if one more unpaired flow of that source may be opened; a quiet flow may have been closed for it. */
 bool near_unpaired_admit(struct proxy *p, const struct ip_addr *src);
-/* The flow's responder has not answered until GiveUp, and never will. */
+/* Called when the flow's responder has not answered until GiveUp: the responder is not expected to answer any more. */
 void near_unpaired_given_up(struct proxy *p, struct near_flow *f);
 /* True if a younger flow between the flow's hosts has no pair yet, and was not given up. */
 bool near_unpaired_younger(struct proxy *p, const struct near_flow *f);
@@ -63,17 +63,19 @@ bool near_unpaired_may_hold(const struct proxy *p, const struct near_flow *f, ui
 
 /* --- lives: near.c --- */
 
-/* The flow begins at pos, with nothing taken, ACKed or sent. */
+/* Lets the flow begin at pos, with nothing taken, ACKed or sent. */
 void near_set_base(struct near_flow *f, uint64_t pos);
-/* A flow that begins at this packet, entered into the table. NULL: table full. */
+/* Opens a flow that begins at this packet, and enters it into the table. NULL: the table is full. */
 struct near_flow *near_open(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci);
-/* The host reset its QP: `old` drains, and a new flow that begins at psn (24 bits) takes its key. NULL: table full. */
+/* Replaces `old` after a reset of the host's QP: `old` drains, and a new flow that begins at psn (24 bits) takes its
+ * key. NULL: the table is full. */
 struct near_flow *near_succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci);
 /* Like near_succeed(), but the host perhaps only repeats what it sent from psn on: the responder's answer decides.
  * rest: the packet at psn asks for the rest of a READ. NULL: table full. */
 struct near_flow *near_succeed_in_doubt(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci,
                                         bool rest);
-/* f is the incarnation after `older`, which drains. The far edge is to forget `older` before it hears of f. */
+/* Links f as the incarnation after `older`, which drains. The far edge is told to forget `older` before it hears of
+ * f. */
 static inline void near_link_lives(const struct proxy *p, struct near_flow *older, struct near_flow *f)
 {
 	older->newer = f;
@@ -117,39 +119,40 @@ enum near_life {
  * repetition and may be answered from memory. False: a new incarnation may begin with the same bytes, and the responder
  * must decide. */
 bool near_surely_again(const struct proxy *p, const struct near_flow *f, uint64_t pos);
-/* The packet at pos can only belong to the known incarnation. */
+/* Notes that the packet at pos can only belong to the known incarnation. */
 static inline void near_alive(const struct proxy *p, struct near_flow *f, uint64_t pos)
 {
 	f->alive_ns = p->now_ns;
 	f->reset.lost_count_ns = 0;
 	f->alive_pos = pos;
 }
-/* The QP was perhaps reset: no packet is taken and no answer sent until that is known. */
+/* Suspects a reset of the QP: no packet is taken and no answer sent until the suspicion is decided. */
 void near_reset_wait(const struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp);
-/* A packet at pos, below pos_next, where another packet was. */
+/* Judges a packet at pos, below pos_next, that differs from the packet that was there. */
 enum near_life near_reset_below(struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp);
-/* A packet beyond pos_next, or further from pos_next than FLOW_SPAN_MAX on either side. */
+/* Judges a packet beyond pos_next, or further from pos_next than FLOW_SPAN_MAX on either side. */
 enum near_life near_reset_ahead(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
                                 uint32_t fp);
-/* A packet at pos_next whose opcode cannot follow op_last. True if the host has sent it in several rounds: the host is
- * not wrong for a moment only, and needs an answer. */
+/* Counts a packet at pos_next whose opcode cannot follow op_last. True if the host has sent the packet in several
+ * rounds: the host is not wrong for a moment only, and needs an answer. */
 bool near_reset_wrong_opcode(struct proxy *p, struct near_flow *f, uint32_t fp);
-/* The first of these rounds came so soon after the last packet in order that it cannot begin a new incarnation. */
-bool near_reset_too_soon(const struct near_flow *f);
-/* A packet out of order came lately that is known one position lower: its host has lost count, and begins no new
+/* True if the first of these rounds came so soon after the last packet in order that it cannot begin a new
  * incarnation. */
+bool near_reset_too_soon(const struct near_flow *f);
+/* True if a packet out of order came lately that is known one position lower: its host has lost count, and begins no
+ * new incarnation. */
 bool near_reset_lost_count(const struct proxy *p, const struct near_flow *f);
-/* The first packet of the flow came longer ago than one packet overtakes another, so the one that comes now was not
- * overtaken: the host repeats, or its QP was reset. */
+/* True if the first packet of the flow came longer ago than one packet overtakes another. Then the packet that comes
+ * now was not overtaken: the host repeats, or its QP was reset. */
 bool near_reset_goes_back(const struct proxy *p, const struct near_flow *f);
-/* The host of an unpaired flow has been silent for so long, now or before, that its QP may have been reset, and the
- * responder's answer that came just now may be of the next incarnation. */
+/* True if the host of an unpaired flow has been silent for so long, now or before, that its QP may have been reset.
+ * Then the responder's answer that came just now may be of the next incarnation. */
 bool near_reset_is_possible(const struct proxy *p, const struct near_flow *f);
-/* A packet of an unpaired flow came after silent_ns. */
+/* Called when a packet of an unpaired flow came: notes whether silent_ns was long enough for a reset of the QP. */
 void near_reset_note_rest(struct near_flow *f);
-/* The host has come back to pos_next or below: the known incarnation is alive. */
+/* Called when the host has come back to pos_next or below: the known incarnation is alive. */
 void near_reset_came_back(struct near_flow *f);
-/* Any packet while f->reset.waits. */
+/* Judges any packet that comes while f->reset.waits. */
 enum near_life near_reset_judge(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
                                 uint32_t fp);
 
@@ -166,19 +169,20 @@ void near_drop_held(struct proxy *p, struct near_flow *f, uint32_t slot);
 void near_drop_inside(struct proxy *p, struct near_flow *f, uint64_t from, uint64_t upto);
 /* True if the packet held at pos_next may ask for the rest of the READ before it. */
 bool near_held_may_be_rest(struct proxy *p, const struct near_flow *f, uint32_t slot);
-/* The slot at pos_next is committed: counts it as in order, and moves pos_next behind it. */
+/* Counts the committed slot at pos_next as in order, and moves pos_next behind it. */
 void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot);
 /* Takes the held packets that are in order from pos_next on. */
 void near_absorb_held(struct proxy *p, struct near_flow *f);
-/* The expected packet: taken, with the held packets behind it; or its host is sent an RNR NAK. */
+/* Takes the expected packet, with the held packets behind it; or has an RNR NAK sent to its host. */
 enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                uint16_t vlan_tci, uint32_t fp);
 
 /* --- gaps: near_rx.c --- */
 
-/* Patience is over: one NAK for pos_next (IBTA 9.7.5.1.1), if the host can be told at all. */
+/* Called when the patience with a gap is over: schedules one NAK for pos_next (IBTA 9.7.5.1.1), if the host may be sent
+ * one. */
 void near_nak_gap(struct proxy *p, struct near_flow *f);
-/* near_nak_gap() if there is a gap that was not NAKed. */
+/* Calls near_nak_gap() if there is a gap that was not NAKed. */
 void near_gap_look(struct proxy *p, struct near_flow *f);
 
 /* --- operations: near_read.c --- */
@@ -192,7 +196,8 @@ struct rd_op *near_op_new(struct proxy *p, struct near_flow *f, const struct roc
                           uint32_t msn, uint32_t fp, enum rd_op_use use);
 /* Inserts op into f->ops, in order of positions. */
 void near_op_insert(struct near_flow *f, struct rd_op *op);
-/* A READ, ATOMIC or unknown request at pos is about to be taken. msn: relative, with it counted. False: too many. */
+/* Makes the operation of a READ, ATOMIC or unknown request at pos that is about to be taken. msn: relative MSN with the
+ * operation counted. False: too many operations. */
 bool near_op_begin(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t psns,
                    uint32_t msn, uint32_t fp, enum rd_op_use use);
 /* The READ in that slot is in order now. Sets op->psns by the PMTU, which may have been unknown when the READ was held;
@@ -201,33 +206,36 @@ void near_op_measure(struct proxy *p, struct near_flow *f, struct rd_op *op, uin
 /* Makes the operation of the request in that slot, at pos_next. The request has a slot but no record: it was held
  * beyond a gap, or the edge has restarted. False: too many operations. */
 bool near_op_begin_held(struct proxy *p, struct near_flow *f, uint32_t slot, enum rd_op_use use);
-/* The operation began before a restart of this edge: nobody knows how much of its answer the host was given. */
+/* Marks an operation that began before a restart of this edge: the edge does not know how much of the answer the host
+ * was given. */
 static inline void near_op_resume(struct rd_op *op)
 {
 	op->resumed = true;
 }
 /* Takes back near_op_begin(): there is no room for the request at pos. */
 void near_op_unbegin(struct proxy *p, struct near_flow *f, uint64_t pos);
-/* The host was given all responses of op. */
+/* Called when the host was given all responses of op. */
 void near_op_given(struct proxy *p, struct near_flow *f, struct rd_op *op);
 /* The host asks again for the operation at pos. True if the request was answered or will be; false: the packet is
  * another request. */
 bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp);
-/* The packet, at pos, asks for the rest of a READ that is open or kept. */
+/* True if the packet, at pos, asks for the rest of a READ that is open or kept. */
 bool near_op_is_rest(const struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos);
-/* The packet, at pos_next or beyond, may ask for the rest of the last READ, whose length in PSNs is not known. */
+/* True if the packet, at pos_next or beyond, may ask for the rest of the last READ, whose length in PSNs is not
+ * known. */
 bool near_op_may_be_rest(const struct near_flow *f, const struct roce_pkt *pkt);
-/* The last READ, whose length in PSNs was not known, owns psns of them. */
+/* Sets the length of the last READ, which was not known, to psns PSNs. */
 void near_set_psns(struct proxy *p, struct near_flow *f, uint32_t psns);
-/* pmtu in bytes: 256, 512, 1024, 2048 or 4096. */
+/* Sets the flow's PMTU, in bytes: 256, 512, 1024, 2048 or 4096. */
 void near_learn_pmtu(struct proxy *p, struct near_flow *f, uint16_t pmtu);
 
 /* --- answers that are kept: near_keep.c --- */
 
-/* Forgets op: frees the slot of its request if that is below pos_freed, and the record. */
+/* Forgets op: frees its record, and the slot of its request if that slot is below pos_freed. */
 void near_op_free(struct proxy *p, struct near_flow *f, struct rd_op *op);
 
-/* Forgets answered operations and their kept answers: those kept for long enough. all: every operation, also open. */
+/* Forgets operations that were answered and kept for long enough, with their answers. all: every operation, also open
+ * ones. */
 void near_ops_retire(struct proxy *p, struct near_flow *f, bool all);
 /* The slot of the response at pos, committed or still coming; SLOT_NONE. */
 uint32_t near_resp_find(struct proxy *p, const struct near_flow *f, uint64_t pos);
@@ -238,16 +246,17 @@ static inline bool near_resp_awaited(const struct rd_op *op, uint64_t pos)
 {
 	return op->due && pos >= op->next;
 }
-/* A slot for a response of the flow was taken. */
+/* Called when a slot for a response of the flow was taken. */
 void near_resp_taken(struct proxy *p, struct near_flow *f, uint32_t slot);
-/* A response is committed: takes from it the PMTU, or the length of the READ in front of pos_next, if the flow lacks
- * that. */
+/* Takes from a committed response the PMTU, or the length of the READ in front of pos_next, if the flow lacks one of
+ * them. */
 void near_resp_tells(struct proxy *p, struct near_flow *f, uint32_t slot);
 /* Frees the slot of a response; the host need not have been given it. */
 void near_resp_drop(struct proxy *p, struct near_flow *f, uint32_t slot);
-/* The same for a response of the READ op, which can be read again. */
+/* Like near_resp_drop(), for a response of the READ op, which can be read again. */
 void near_resp_lose(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t slot);
-/* The host was given the response of a READ: the slot counts as free, and stays while nobody needs the room. */
+/* Called when the host was given the response of a READ: the slot counts as free, and stays while no packet needs
+ * it. */
 void near_resp_given(struct proxy *p, struct near_flow *f, uint32_t slot);
 /* Frees a READ's response beyond pos, to make room for the response at pos: the freed one can be read again. False:
  * there is none. */
@@ -257,14 +266,14 @@ bool near_resp_evict(struct proxy *p, struct near_flow *f, uint64_t pos);
 
 /* If the response at op->next was here and is not any more, asks the responder for it again. */
 void near_again_look(struct proxy *p, struct near_flow *f, struct rd_op *op);
-/* The operation is over, or forgotten. */
+/* Called when the operation is over, or forgotten. */
 void near_again_end(struct near_flow *f, struct rd_op *op);
 
 /* --- is its responder alive? near_ceiling.c --- */
 
 /* True while no request may be ACKed early, because the responder is silent or makes no progress. */
 bool near_demoted(const struct proxy *p, const struct near_flow *f);
-/* The responder was heard, or begins to owe an answer: the time until near_demoted() runs from here. */
+/* Called when the responder was heard, or begins to owe an answer: the time until near_demoted() runs from here. */
 void near_liveness_seen(struct proxy *p, struct near_flow *f);
 /* Raises an event if near_demoted() has changed. */
 void near_demotion_look(struct proxy *p, struct near_flow *f);
@@ -272,49 +281,50 @@ void near_liveness_on_timer(struct proxy *p, struct near_flow *f);
 
 /* --- room for answers: near_reserve.c --- */
 
-/* The request at pos is about to cross. False: there is no room for its responses, and near_wan_schedule() is called
- * for the flow when there is. */
+/* Reserves room for the responses of the request at pos, which is about to cross. False: there is no room, and
+ * near_wan_schedule() is called for the flow when there is. */
 bool near_reserve_take(struct proxy *p, struct near_flow *f, uint64_t pos);
 /* Returns for how many responses of one operation room is reserved at most. */
 uint32_t near_reserve_most(const struct proxy *p, const struct near_flow *f, const struct rd_op *op);
-/* A response of the operation has come. True: room was reserved for it. */
+/* Called when a response of op has come. True: room was reserved for the response. */
 bool near_reserve_use(struct proxy *p, struct near_flow *f, struct rd_op *op);
-/* The host was given a response of op: if op is `windowed`, room for one more is reserved. */
+/* Called when the host was given a response of op: if op is `windowed`, reserves room for one more. */
 void near_reserve_renew(struct proxy *p, struct near_flow *f, struct rd_op *op);
-/* n responses of op are to be read again: reserves room for as many as there is room for now, at least one, and returns
- * their number. */
+/* Reserves room for n responses of op that are to be read again, as far as there is room now, but at least for one.
+ * Returns the number of responses. */
 uint32_t near_reserve_again(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t n);
-/* No more responses of op come: gives back its room. */
+/* Called when no more responses of op come: gives back its room. */
 void near_reserve_end(struct proxy *p, struct near_flow *f, struct rd_op *op);
-/* op->psns or the PMTU has become known: reserves room for as many responses as come. */
+/* Called when op->psns or the PMTU has become known: reserves room for as many responses as come. */
 void near_reserve_resize(struct proxy *p, struct near_flow *f, struct rd_op *op);
-/* The flow ends, or its responder is silent: gives back all the room reserved for the flow. */
+/* Called when the flow ends, or its responder is silent: gives back all the room reserved for the flow. */
 void near_reserve_leave(struct proxy *p, struct near_flow *f);
-/* Some of POOL_WAN was freed. */
+/* Called when some of POOL_WAN was freed. */
 void near_reserve_freed(struct proxy *p);
 
 /* --- room for the responses of a large READ, told to the far edge: near_credit.c --- */
 
 /* Schedules a RESP_CREDIT if the credit differs enough from the last one sent. */
 void near_credit_look(struct proxy *p, struct near_flow *f);
-/* op->next has moved: the host was given more responses, or is owed them again. */
+/* Called when op->next has moved: the host was given more responses, or is owed them again. */
 void near_credit_moved(struct proxy *p, struct near_flow *f, const struct rd_op *op);
-/* The response at pos lies beyond the window: if the far edge should know the credit by now, RESP_CREDIT goes again. */
+/* Called when the response at pos lies beyond the window: schedules RESP_CREDIT again if the far edge should know the
+ * credit by now. */
 void near_credit_passed(struct proxy *p, struct near_flow *f, uint64_t pos);
-/* Fills the frame's fields; and notes that the frame was put into a datagram. */
+/* Fills in the fields of RESP_CREDIT, and notes that the frame was put into a datagram. */
 void near_credit_frame(struct proxy *p, struct near_flow *f, struct wan_resp_credit *c);
 void near_credit_told(struct proxy *p, struct near_flow *f, const struct wan_resp_credit *c);
-/* A new session: the far edge knows no credit of the flow. */
+/* A new session begins: the far edge knows no credit of the flow. */
 void near_credit_session_start(struct proxy *p, struct near_flow *f);
 
 /* --- turns of hosts that were sent away: near_turn.c --- */
 
-/* The flow's host is sent away for want of room: books a turn, unless the flow has one. Returns the ns until the turn;
- * 0: turns are not in force, or the host may come at once. */
+/* Books a turn for the flow's host, which is sent away for want of room, unless the flow has a turn. Returns the ns
+ * until the turn; 0: turns are not in force, or the host may come at once. */
 uint64_t near_turn_book(struct proxy *p, struct near_flow *f);
-/* A packet of len bytes was taken from the flow's host, which may have been away: a booked turn is over. */
+/* Called when a packet of len bytes was taken from the flow's host, which may have been away: a booked turn is over. */
 void near_turn_took(struct proxy *p, struct near_flow *f, uint16_t len);
-/* An RNR NAK has told the host to come back after for_ns. */
+/* Called when an RNR NAK has told the host to come back after for_ns. */
 void near_turn_away(struct proxy *p, struct near_flow *f, uint64_t for_ns);
 /* Cancels a booked turn: the host came back, the flow ends, or the host is not waited for any more. */
 void near_turn_leave(struct proxy *p, struct near_flow *f);
@@ -346,30 +356,31 @@ void near_turn_on_timer(struct proxy *p, struct near_flow *f);
 
 /* --- failures: near_error.c --- */
 
-/* The responder refused the packet at pos, or is silent for good (syndrome 0). */
+/* Called when the responder refused the packet at pos, or is silent for good (syndrome 0). */
 void near_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome);
-/* The responder waits for the packet at pos, which was in an arena that this edge has lost. It may have been ACKed. */
+/* Called when the responder waits for the packet at pos, which was in an arena that this edge has lost. The packet may
+ * have been ACKed. */
 void near_buffer_lost(struct proxy *p, struct near_flow *f, uint64_t pos);
-/* Requests that were ACKed, or may have been, will not be delivered: raises a failure. A rebuild raises it again while it
- * is fresh. */
+/* Called when requests that were ACKed, or may have been, will not be delivered: raises a failure. A rebuild raises the
+ * failure again while it is fresh. */
 void near_lose(struct proxy *p, struct near_flow *f, enum proxy_failure why, uint64_t pos, uint64_t bytes);
-/* True if nobody may have fetched the failure's event yet. */
+/* True if the daemon may not have fetched the failure's event yet. */
 bool near_loss_is_fresh(const struct proxy *p, const struct near_flow *f);
-/* The flow has failed: its descriptor names the failure until it was fetched. If the host is to be told, the descriptor
- * is stored again when that is over. */
+/* Called when the flow has failed: its descriptor names the failure until the event was fetched. If the host is to be
+ * told, the descriptor is stored again when that is over. */
 void near_loss_wait(struct proxy *p, struct near_flow *f);
-/* An operation has been answered: perhaps the last one that a refusal waited for. */
+/* Called when an operation has been answered, perhaps the last one that a refusal waited for. */
 void near_fail_if_answered(struct proxy *p, struct near_flow *f);
 void near_fail_on_timer(struct proxy *p, struct near_flow *f);
 
-/* The flow has failed, and requests that were ACKed with it: its host is to be told, even if it is idle. */
+/* Called when the flow has failed, and with it requests that were ACKed: its host is to be told, even if it is idle. */
 void near_error_begin(struct proxy *p, struct near_flow *f);
 /* near_error_begin() after a restart, for a flow that failed, or was heard last, at failed_ns. If that is more than
  * TELL_MAX_NS ago the host is not told any more, and an event says so. */
 void near_error_resume(struct proxy *p, struct near_flow *f, uint64_t failed_ns);
-/* The flow is closed: stops telling its host. */
+/* Called when the flow is closed: its host is not told any more. */
 void near_error_end(struct proxy *p, struct near_flow *f);
-/* The host has sent something, so it is not idle: the wait before it is told starts again. */
+/* Called when the host has sent something, so it is not idle: the wait before it is told starts again. */
 void near_error_later(struct proxy *p, struct near_flow *f);
 void near_error_on_timer(struct proxy *p, struct near_flow *f);
 
@@ -388,9 +399,9 @@ void near_store(struct proxy *p, struct near_flow *f);
 
 /* --- near_status.c --- */
 
-/* The flow is about to be forgotten: adds it to the history of flows that have ended. */
+/* Called before the flow is forgotten: adds it to the history of flows that have ended. */
 void near_note_end(struct proxy *p, const struct near_flow *f);
-/* The host repeats the packet at pos; f->pos_last_rx is still that of the packet before. */
+/* Called when the host repeats the packet at pos; f->pos_last_rx is still that of the packet before. */
 void near_note_repeat(const struct proxy *p, struct near_flow *f, uint64_t pos);
 
 #endif

@@ -6,9 +6,9 @@
  * READ, ATOMIC and unknown requests own positions that only the responder can answer: the ceiling stands in front of
  * the first open one. An unknown request counts as answered once the responder has acknowledged it.
  *
- * An operation is owed to the host (`due`) from its request on. Its responses are given in PSN order; `next` is the
- * next one. When a host asks again, possibly for the rest only, no response crosses the WAN again that is here or on
- * its way. There are two cases:
+ * An operation is owed to the host (`due`) from its request on. The responses of an operation are given in PSN order;
+ * `next` is the next one. When a host asks again, possibly for the rest only, no response crosses the WAN again that is
+ * here or on its way. There are two cases:
  *   - The response has not come yet. The host waits, and gets it framed as the host asked last (`from`).
  *   - The host has lost responses that it was given. The operation is owed again from the position asked for. Later
  *     operations are not; the host asks for each itself. If a later one was given in part, it starts over, as the host
@@ -22,7 +22,7 @@
  * A READ owns as many PSNs as its response has packets. While the PMTU is not known the READ counts as one PSN, and
  * psns_unknown is set until a payload or the first response tells. Until then a READ behind it with the same end may
  * ask for the rest of it, if the host had its first responses before there was an edge. Such a READ is dropped, and its
- * host has to ask once more. How long answers are kept: near_keep.c. */
+ * host has to ask once more. near_keep.c tells how long answers are kept. */
 #include "near_priv.h"
 
 #define AGAIN_ROW_NS   1000000ull /* a host's repetitions of consecutive READs follow each other sooner */

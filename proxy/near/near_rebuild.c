@@ -14,11 +14,11 @@
 
 #include "near_fp.h"
 
-/* DESC_ENDED: the flow is closed, and nobody may have fetched the event of its failure. Older versions of the program
+/* DESC_ENDED: the flow is closed, and the event of its failure was perhaps not fetched. Older versions of the program
  * take it for DESC_FREE. */
 enum desc_state { DESC_FREE, DESC_USED, DESC_ENDED };
 
-/* What survives a restart. */
+/* The descriptor of a near flow: the part of it that survives a restart beside its slots. */
 struct near_desc {
 	uint32_t state; /* enum desc_state */
 	uint32_t inc;
@@ -35,8 +35,8 @@ struct near_desc {
 
 	/* Stored only if one of them is not 0; an older version of the program ignores them. */
 	uint32_t replaced_flow, replaced_inc; /* as in near_flow, while `replaces`; replaced_inc 0: it does not */
-	uint64_t loss_pos, loss_bytes;        /* as in near_flow.loss, while that is fresh ... */
-	uint8_t loss_why;                     /* ... 1 + enum proxy_failure; 0: it is not */
+	uint64_t loss_pos, loss_bytes;        /* as in near_flow.loss, while that failure is fresh */
+	uint8_t loss_why;                     /* 1 + enum proxy_failure of loss_pos; 0: no fresh failure */
 };
 
 _Static_assert(sizeof(struct near_desc) <= ARENA_DESC_MAX, "near descriptor fits");
@@ -106,7 +106,7 @@ static uint8_t last_of(const struct near_flow *f)
 	return roce_may_follow(f->op_last, RC_WRITE_MIDDLE) ? BEGINS_IN_WRITE : BEGINS_IN_SEND;
 }
 
-/* Sets op_last to an opcode that the same ones may follow as in the life before. */
+/* Sets op_last to an opcode that may be followed by the same opcodes as the last packet before the restart. */
 static void recover_last(struct near_flow *f, uint8_t begins)
 {
 	f->op_known = begins & (BEGINS_BETWEEN | BEGINS_IN_WRITE | BEGINS_IN_SEND);
@@ -220,7 +220,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 		near_requester_enter(p, f);
 }
 
-/* Raises the failure of a closed flow again. The flow keeps its place until that was fetched. */
+/* Raises the failure of a closed flow again. The flow keeps its place until the event was fetched. */
 static void rebuild_ended(struct proxy *p, uint32_t idx, const struct near_desc *d)
 {
 	struct near_flow *f = &p->near[idx];
@@ -304,11 +304,12 @@ static bool follows(struct proxy *p, const struct near_flow *f, uint32_t slot, b
 	       !(was_held && near_held_may_be_rest(p, f, slot));
 }
 
-/* A READ or ATOMIC that was taken in order had a record in the life before, and so had each that is kept, within
- * OP_FOR_NEAR. So all of them find one again: no far flow has a record yet, and the few held ones that become in order
- * here (what near_absorb_held() was about to take) have less than OP_FOR_NEAR - OP_FOR_FAR leaves. A request that finds
- * none was held, so it has not crossed, or is damaged. It is given up, as in near_absorb_held(): it was not ACKed, its
- * host repeats it, and a second slot of one position would count as damage in the next rebuild. */
+/* Before the restart each READ or ATOMIC that was taken in order or is kept had a record, within the bound OP_FOR_NEAR.
+ * So each of them finds a record again: no far flow has one yet, and the few held requests that become in order only
+ * here (near_absorb_held() was about to take them) fit between the bounds OP_FOR_NEAR and OP_FOR_FAR. A request without
+ * a record was held beyond a gap and has not crossed, or is damaged. Such a request is given up, as in
+ * near_absorb_held(): it was not ACKed, its host repeats it, and a second slot of one position would count as damage in
+ * the next rebuild. */
 static void rebuild_run(struct proxy *p, struct near_flow *f)
 {
 	uint32_t slot, msn;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near_reserve.c - reserves room for what a READ brings before the READ crosses.
+/* near_reserve.c - reserves room for the responses of a READ before the READ crosses.
  *
  * Theory of operation
  *
- * A READ brings as many bytes as it asks for, whatever room there is. If all READs crossed at once, their responses
- * would meet a full pool, be refused and be sent again, and many READs would be here in part and none complete. So a
- * request crosses when there is room for all its responses:
+ * A READ brings as many bytes as it asks for, even if the pool has no room for them. If all READs crossed at once,
+ * their responses would meet a full pool, be refused and be sent again, and many READs would be here in part and none
+ * complete. So a request crosses when there is room for all its responses:
  *
  *     free bytes of the pool of the WAN, above its reserve
  *     |-- reserved for answers that are on their way --|-- a quarter at least: for others --|

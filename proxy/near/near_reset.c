@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near_reset.c - recognises that a QP was reset, by what its packets contain.
+/* near_reset.c - recognises by the contents of packets that a QP was reset.
  *
  * Theory of operation
  *
@@ -10,12 +10,13 @@
  *   - Linux rxe (6.1) sends the rest of a message again when a timeout overtakes the completion of that message. This
  *     rest is a WRITE or SEND of no bytes at the PSN of the next message, and all packets behind it have PSNs one too
  *     high. The next round of rxe is right again. If such a round were taken for a reset, the bytes ACKed before would
- *     be lost. If its first packet were ACKed, rxe would complete the wrong messages. If its packet at pos_next were
- *     taken, the responder would see opcodes out of order. An ACK that was already on its way leaves rxe's PSNs one too
- *     high for ever. Such a host has lost count. Its packet at pos_next, in the middle of a message, is the end of the
- *     message before; or the beginning of the next one, if the ACK was of the first packet of a message
- *     (near_reset_wrong_opcode()). Its packet below pos_next is the one known one position lower
- *     (near_fp_one_too_high()). No responder takes such packets, so the host is refused (refuse_lost_count()).
+ *     be lost. If the first packet of the round were ACKed, rxe would complete the wrong messages. If the packet at
+ *     pos_next were taken, the responder would see opcodes out of order. An ACK that was already on its way leaves
+ *     rxe's PSNs one too high for ever. Such a host has lost count. The packet of such a host at pos_next, in the
+ *     middle of a message, is the end of the message before; or the beginning of the next one, if the ACK was of the
+ *     first packet of a message (near_reset_wrong_opcode()). The packet of such a host below pos_next is the one known
+ *     one position lower (near_fp_one_too_high()). No responder takes such packets, so the host is refused
+ *     (refuse_lost_count()).
  *   - A packet may have forged addresses.
  *
  * A new incarnation repeats its first packet round after round. So after a suspicious packet the flow takes no packet
@@ -119,8 +120,8 @@ static bool ahead_stands(const struct proxy *p, const struct near_flow *f)
 	return !past && p->now_ns < r->last_ns + ROUND_MAX_NS;
 }
 
-/* True if the last READ, whose length in PSNs is unknown, may own all PSNs up to pos. While the line is silent its
- * length cannot be learned, so it may own any. */
+/* True if the last READ, whose length in PSNs is unknown, may own all PSNs up to pos. While the line is silent the
+ * READ's length cannot be learned, so the READ may own any PSN. */
 static bool behind_unknown_read(const struct proxy *p, const struct near_flow *f, uint64_t pos)
 {
 	const struct rd_op *op = f->psns_unknown ? near_op_at(f, f->pos_next - 1) : NULL;
@@ -240,7 +241,7 @@ enum near_life near_reset_judge(struct proxy *p, struct near_flow *f, const stru
 	return LIFE_SAME;
 }
 
-/* --- fingerprints of requests: what tells a repetition from another packet at its PSN.
+/* --- fingerprints of requests: they tell a repetition from another packet at its PSN.
  *
  * Theory of operation
  *
@@ -250,11 +251,11 @@ enum near_life near_reset_judge(struct proxy *p, struct near_flow *f, const stru
  *
  * The slot header of a held packet has its fingerprint. For settled packets a ring in the arena has the fingerprints of
  * the starts and ends of the last messages, in position order: more messages than a host has outstanding, whatever
- * their sizes. A packet between start and end of such a message is FP_STALE. It may belong to either incarnation: if
- * the first packet of a new incarnation was lost, and the second were taken for a repetition, the host would get an ACK
- * of everything that the old one had. FP_STALE packets get no answer, which costs no host anything: the end of the
- * message brings the ACK. But a host may have sent all that its window holds without an end (rxe: 129 PSNs), and have
- * lost the ACK of that. So a packet inside the message that is not over yet is FP_OPEN instead.
+ * their sizes. A packet between start and end of such a message is FP_STALE. Such a packet may belong to either
+ * incarnation: if the first packet of a new incarnation was lost, and the second were taken for a repetition, the host
+ * would get an ACK of everything that the old one had. FP_STALE packets get no answer, which costs no host anything:
+ * the end of the message brings the ACK. But a host may have sent all that its window holds without an end (rxe: 129
+ * PSNs), and have lost the ACK of that. So a packet inside the message that is not over yet is FP_OPEN instead.
  */
 
 #define MESSAGES  (FP_RING / 2) /* entries of two words: low half of the position, fingerprint */
@@ -269,7 +270,7 @@ uint32_t near_fp_of(const uint8_t *l3, const struct roce_pkt *pkt, uint32_t payl
 {
 	uint32_t fp = crc32_gzip_refl(payload_crc, l3 + pkt->ext_off, (uint64_t)(pkt->hdr_len - pkt->ext_off));
 
-	/* never 0, which is what an unused place in the ring holds */
+	/* never 0: an unused place in the ring holds 0 */
 	return ((fp ^ (uint32_t)pkt->opcode << 24 ^ pkt->payload_len * 0x9e3779b1u ^ pkt->psn) & ~FP_COUNTS) | 1u;
 }
 
@@ -280,7 +281,7 @@ void near_fp_reset(struct proxy *p, struct near_flow *f)
 	f->fp_before = false;
 }
 
-/* How many positions the entry lies before pos, modulo 2^32; 2^31 or more: behind pos. */
+/* Number of positions by which the entry lies before pos, modulo 2^32; 2^31 or more: the entry lies behind pos. */
 static uint32_t entry_before(struct proxy *p, const struct near_flow *f, uint32_t i, uint64_t pos)
 {
 	return (uint32_t)pos - entry(p, f, i)[0];

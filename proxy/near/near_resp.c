@@ -91,7 +91,7 @@ static uint32_t take_slot(struct proxy *p, struct near_flow *f, struct rd_op *op
 }
 
 /* The slot of the response at w->pos; SLOT_NONE: none is here. An incomplete response of another length is a late copy
- * of one that was complete once. Its other pieces do not come, so its slot is freed for this one. */
+ * of one that was complete once. The other pieces of that copy do not come, so its slot is freed for w. */
 static uint32_t find_slot(struct proxy *p, struct near_flow *f, const struct wan_packet *w)
 {
 	uint32_t slot = near_resp_find(p, f, w->pos);
@@ -185,7 +185,8 @@ static uint8_t opcode_for(const struct rd_op *op)
 	return last ? RC_READ_RESP_LAST : RC_READ_RESP_MIDDLE;
 }
 
-/* A core dump contains the stack, and no payload of hosts. The compiler may not leave this out. */
+/* Clears bytes on the stack: a core dump contains the stack, and must contain no payload of hosts. The compiler may not
+ * leave these stores out. */
 static void wipe(uint8_t *bytes, size_t len)
 {
 	memset(bytes, 0, len);
@@ -228,7 +229,7 @@ static void acked_with_response(struct proxy *p, struct near_flow *f, const stru
 }
 
 /* A host that has gone back repeats one request after the other. A response beyond the last repeated one would be an
- * implied NAK of those that the host is about to repeat. Returns until when to wait, 0: not at all. */
+ * implied NAK of those that the host is about to repeat. Returns the time until which to wait; 0: there is no wait. */
 static uint64_t until_asked(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
 {
 	uint64_t until = f->asked_again_ns + ASKING_NS;

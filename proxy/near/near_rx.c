@@ -5,7 +5,8 @@
  *
  * A packet from the host is one of four things:
  *   next      taken, with what was held behind it (near_take.c)
- *   gap       held for a while (adaptive routing reorders), then NAKed once; then only the missing one helps
+ *   gap       held for a while (adaptive routing reorders), then NAKed once; after the NAK only the missing packet is
+ *             taken
  *   again     its fingerprint (near_reset.c) is the one seen at that position: ACKed again if it can only be a repetition,
  *             else the responder decides
  *   reset?    its fingerprint differs: if it comes again, the host reset its QP and a new incarnation begins
@@ -169,8 +170,8 @@ static enum proxy_drop no_place(struct proxy *p)
 	return drop(p, p->near_used == p->cfg.max_flows ? DROP_LAN_FLOW_TABLE_FULL : DROP_LAN_UNPAIRED_FULL);
 }
 
-/* The flow that is to learn its pair, opened if f is NULL. NULL: there is no place; or queue pairs between its hosts go
- * end to end, and so does this one, whose flow is closed. */
+/* Returns the flow that is to learn its pair; opens one if f is NULL. Returns NULL if there is no place, or if queue
+ * pairs between these hosts go end to end; in the second case f, if any, was closed. */
 static struct near_flow *learning_flow(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt,
                                        uint16_t vlan_tci)
 {
@@ -190,8 +191,8 @@ static enum proxy_drop without_flow(struct proxy *p, const uint8_t *l3, const st
 	return no_place(p);
 }
 
-/* The host's PSNs are one too high for ever (near_reset.c). Its packet is refused as a responder would refuse it (IBTA
- * 9.7.4.1.2), but only when everything before it is settled: no ACKed request is given up. */
+/* The host's PSNs are one too high for ever (near_reset.c). The host's packet is refused as a responder would refuse it
+ * (IBTA 9.7.4.1.2), but only when everything before it is settled: no ACKed request is given up. */
 static enum proxy_drop refuse_lost_count(struct proxy *p, struct near_flow *f)
 {
 	if (!f->failing && f->pairing != PAIR_LEARNING && f->pos_settled == f->pos_next) {
@@ -222,8 +223,8 @@ static enum proxy_drop begin_anew(struct proxy *p, struct near_flow *f, const ui
 	return near_take_next(p, next, l3, pkt, vlan_tci, fp);
 }
 
-/* Another flow begins with this packet, below one that is learning its pair. Nothing of that one was ACKed, so it gives
- * way in a full table, too: the next packet opens a flow, or goes end to end. */
+/* Opens another flow, which begins with this packet, below f, which is learning its pair. Nothing of f was ACKed. So if
+ * the table is full, f is closed: the next packet of the host opens a flow, or goes end to end. */
 static enum proxy_drop begin_below(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                    uint16_t vlan_tci, uint32_t fp)
 {
@@ -317,8 +318,9 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 	return begin_anew(p, f, l3, pkt, vlan_tci, fp);
 }
 
-/* An opcode at pos_next that cannot follow op_last. A host that was wrong for a moment only is right in its next round.
- * A host that repeats the packet round after round has reset its QP in the middle of a message, or has lost count. */
+/* An opcode at pos_next that cannot follow op_last. A host with a passing error sends the right opcode in its next
+ * round. A host that repeats the packet round after round has reset its QP in the middle of a message, or has lost
+ * count. */
 static enum proxy_drop rx_wrong_opcode(struct proxy *p, struct near_flow *f, const uint8_t *l3,
                                        const struct roce_pkt *pkt, uint16_t vlan_tci, uint32_t fp)
 {

@@ -147,7 +147,7 @@ static void name_packet(struct proxy *p, const struct slot_hdr *h, struct wan_pa
 }
 
 /* True if the flow has nothing more that may be sent. A flow that waits for the lane's window stays on the list
- * (false), because progress of other flows opens the window without a word to this one. */
+ * (false), because progress of other flows opens the window and does not schedule this flow. */
 static bool put_flow(struct proxy *p, struct wan_build *b, struct near_flow *f)
 {
 	bool begins = f->open_due && !f->open_sent;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near_status.c - a near flow for whoever asks: what it is, what it has been through, and how far it may be ACKed and
- * why. */
+/* near_status.c - status and facts of a near flow, on request: its key, its history, and its ceiling with the
+ * reason. */
 #include "near_priv.h"
 
 #include "proxy/shard/flow_history.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near_table.c - the table of near flows, and those without a pair.
+/* near_table.c - the table of near flows, and the bounds on flows without a pair.
  *
- * Which near flow a packet, a frame or a QPN belongs to, and which place a new one gets.
+ * The table tells which near flow a packet, a frame or a QPN belongs to, and gives a place to a new flow.
  *
  * The table has a fixed number of places. An index is used again, but never with the same incarnation: near_inc counts
  * up over all incarnations of a place, also across restarts, so that a late frame about an earlier flow is
@@ -10,8 +10,8 @@
 
 #include "near_fp.h"
 
-#define IDLE_PAIRED_NS   1000000000ull  /* a flow silent for so long may be closed for one whose pair CM has told ... */
-#define IDLE_UNPAIRED_NS 10000000000ull /* ... and one silent for so long, for a flow without a pair */
+#define IDLE_PAIRED_NS   1000000000ull  /* a flow silent for so long may be closed for one whose pair CM has told */
+#define IDLE_UNPAIRED_NS 10000000000ull /* a flow silent for so long may be closed for a new one without a pair */
 #define LOOK_AGAIN_NS    10000000ull    /* a table full of busy flows is not searched more often */
 
 static uint32_t requester_hash(const struct near_flow *f)
@@ -177,7 +177,7 @@ struct near_flow *near_flow_take(struct proxy *p, const struct ip_addr *src, uin
 	return f;
 }
 
-/* --- flows without a pair: how much they may hold.
+/* --- bounds on flows without a pair.
  *
  * Theory of operation
  *
@@ -430,6 +430,6 @@ bool near_unpaired_may_hold(const struct proxy *p, const struct near_flow *f, ui
 	uint64_t left = share > p->unpaired.bytes ? share - p->unpaired.bytes : 0;
 
 	if (!f->held_bytes)
-		return true; /* its first packet is what it is probed with */
+		return true; /* the flow is probed with its first packet */
 	return bytes <= left && f->held_bytes + bytes <= 3 * left;
 }

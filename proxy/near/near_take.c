@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near_take.c - takes a request in order: room, commit, and what follows from it.
+/* near_take.c - takes a request in order: admission, commit, and the steps that follow.
  *
  * Theory of operation
  *
- * A request is taken in three steps: is there room, commit it, and count it as in order once everything before it is
- * here. The slot is committed before the request can be ACKed.
+ * A request is taken in three steps. near_admit() checks that the flow may hold one more packet. near_commit() copies
+ * the packet into a slot and commits the slot. near_in_order() counts the request as in order, once everything before
+ * the request is here. So the slot is committed before the request can be ACKed.
  *
  * A host whose flow comes near the limit of what it may hold gets CNPs. A host for which there is no room gets RNR NAKs
- * (ack_tx.c). It never gets sequence NAKs, and silence only when its RNR retries are finite and used up, because both
- * use up its retries. The packet that a flow needs next is taken as long as packets of the same flow beyond a gap can
- * be given up for it. */
+ * (ack_tx.c). Such a host never gets sequence NAKs, and silence only when its RNR retries are finite and used up,
+ * because both use up its retries. The packet that a flow needs next is taken as long as packets of the same flow
+ * beyond a gap can be given up for it. */
 #include "near_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -19,10 +20,10 @@
 #include "proxy/wan/share.h"
 
 #define ADMIT_WORK      2 /* near_admit() counts for so much work */
-#define SLOW_EVERY_PKTS 8 /* slow_down() looks once in so many packets ... */
+#define SLOW_EVERY_PKTS 8 /* slow_down() looks once in so many packets */
 #define CNP_LASTS_NS    20000000ull
 #define ACK_SLOW_NS     500000ull /* ConnectX may repeat after 2 ms */
-#define SLOW_LOOK_NS    300000ull /* ... at most once in such a time, in which a NIC recovers by half (DCQCN) */
+#define SLOW_LOOK_NS    300000ull /* least time between two looks: a NIC recovers by half (DCQCN) */
 
 /* True if that many bytes more are within n eighths of what the flow may hold. The first test suffices for most
  * flows. */
@@ -290,7 +291,7 @@ static uint32_t psns_of(struct near_flow *f, const struct roce_pkt *pkt, bool *u
  * span a quarter of all PSNs at most, and one READ half of that. With a PMTU of 1024 the limit is the longest message
  * that IBTA allows, 2 GiB; with 512 the limit is 1 GiB, with 256 it is 512 MiB. Once everything before the READ is
  * settled the host gets the NAK by which a responder refuses a request (IBTA 9.7.4.1.5), and its QP fails. Silence
- * would fail the QP as well, but tell nobody why. */
+ * would fail the QP as well, but would not tell the reason. */
 static enum proxy_drop refuse_read(struct proxy *p, struct near_flow *f)
 {
 	f->pos_max = max_u64(f->pos_max, f->pos_next + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near_turn.c - when each host that was sent away for want of room comes back.
+/* near_turn.c - the time at which each host that was sent away for want of room comes back: its turn.
  *
  * Theory of operation
  *
@@ -7,8 +7,8 @@
  * for want of room sends its whole window when it comes back, and packets that are not taken then have crossed the LAN
  * in vain. So a host is told to come back at its turn, when there is room for a good part of its window.
  *
- *     quantum    what a flow may take in its turn: what the line drains in TURN_NS, divided by the flows that are away;
- *                at least a packet, at most QUANTUM_MAX and a part of the buffer
+ *     quantum    bytes that a flow may take in its turn: the bytes that the line drains in TURN_NS, divided by the
+ *                flows that are away; at least a packet, at most QUANTUM_MAX and a part of the buffer
  *     fair wait  until the held bytes, and those due from flows sent away before, have drained to the buffer's target
  *     due        bytes that will come in each 2.5 ms from now on, of all flows that are away
  *
@@ -17,15 +17,15 @@
  * that ends when there is no room is taken only if all waits do. A host that comes before its turn is sent away again
  * for the rest of the time, unless the buffer has run low, or others have so little booked that it need not wait. A
  * host that found no room for all of its quantum is back sooner. A flow that is not away may take more than its
- * quantum: what accrues at an equal share of the line, so flows that want less are never sent away. A flow that comes
- * back may take up to one quantum more, the less is held (ration()).
+ * quantum: the bytes that accrue at an equal share of the line, so flows that want less are never sent away. A flow
+ * that comes back may take up to one quantum more: the fewer bytes are held, the more (ration()).
  *
  * A host that is dead, or has nothing more to send, must not keep the line waiting: its turn lapses GRACE_NS after the
  * time it was told. A host that comes later loses only its place, and may take what accrued to it meanwhile.
  *
  * A host that obeys CNPs recovers from them within milliseconds (DCQCN), and comes back at the speed of its NIC. When
- * it hears that its quantum is used up, it has already sent more. So it gets CNPS CNPs, each halving its rate, just
- * before it comes back, and further ones when half of its quantum is used.
+ * it hears that its quantum is used up, it has already sent more. So such a host gets CNPS CNPs, each halving its rate,
+ * just before it comes back, and further ones when half of its quantum is used.
  *
  * Turns are in force while a round of turns takes longer than CROWD_NS. If a round takes so long even at the line's
  * rate, turns stay in force until no round has been longer than CALM_NS at that rate for LASTS_NS. The number of flows
@@ -268,8 +268,8 @@ static uint64_t fair_wait(const struct proxy *p, const struct near_flow *f)
 	return max_u64(drained_in(p, 0), (uint64_t)((double)drained_in(p, p->turns.bytes) * (1 - left / q)));
 }
 
-/* When the flow's turn is by the bookings of now: since it was booked the line may have become faster, and other flows
- * may be gone. */
+/* The time of the flow's turn by the present bookings: since the turn was booked the line may have become faster, and
+ * other flows may be gone. */
 static uint64_t turn_by_now(const struct proxy *p, const struct near_flow *f)
 {
 	return min_u64(f->turn_ns, p->now_ns + drained_in(p, p->turns.bytes - f->turn_bytes) + 1);
@@ -318,9 +318,9 @@ bool near_turn_comes_early(const struct proxy *p, const struct near_flow *f)
 	return booked(f) && p->now_ns + EARLY_NS < turn_by_now(p, f) && near_turn_quantum(p) && !pool_low(p);
 }
 
-/* A quantum, and up to one more, the less is held. The waits of RNR NAKs are few, and most are multiples of one
- * another, so hosts come in waves, and are away for longer than TURN_NS on average. A host that comes when little is
- * held fills the lull. Without this the line idled for 6 % of the time (1,000 QPs, 8 MiB, 1 Gbit/s). */
+/* A quantum, and up to one more: the fewer bytes are held, the more. The waits of RNR NAKs are few, and most are
+ * multiples of one another, so hosts come in waves, and are away for longer than TURN_NS on average. A host that comes
+ * when little is held fills the lull. Without this the line idled for 6 % of the time (1,000 QPs, 8 MiB, 1 Gbit/s). */
 static uint64_t ration(const struct proxy *p)
 {
 	uint64_t q = near_turn_quantum(p), target = pool_target(p), used = min_u64(arena_used(p->arena, POOL_LAN), target);
@@ -328,8 +328,8 @@ static uint64_t ration(const struct proxy *p)
 	return q + (uint64_t)((double)q * (double)(target - used) / (double)target);
 }
 
-/* Bytes that the flow may take now: ration() at its turn; else what accrues at an equal share of the line, so that
- * flows that want less are never sent away. */
+/* Bytes that the flow may take now: ration() at its turn; else the bytes that accrue at an equal share of the line, so
+ * that flows that want less are never sent away. */
 static uint64_t allowance(const struct proxy *p, const struct near_flow *f)
 {
 	double share = (double)drain_rate(p) / (double)max_u64(p->turns.away, 1);

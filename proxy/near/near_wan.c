@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near_wan.c - what passes between a flow and its far edge: opens, reports, pairs, credit.
+/* near_wan.c - frames between a near flow and its far edge: FLOW_OPEN, FLOW_REPORT, FLOW_PAIR and credit.
  *
  * Theory of operation
  *
@@ -96,8 +96,8 @@ static void free_dead_ops(struct proxy *p, struct near_flow *f)
 		near_op_free(p, f, dlist_entry(n, struct rd_op, node));
 }
 
-/* The far edge has given up requests that were sent. Their slots become unsent (m->gen++): acknowledgement or loss of a
- * datagram under way says nothing any more about what the far edge has. */
+/* The far edge has given up requests that were sent. The slots of these requests become unsent (m->gen++):
+ * acknowledgement or loss of a datagram under way tells no more whether the far edge has them. */
 static void take_back_some(struct proxy *p, struct near_flow *f)
 {
 	f->back_at = max_u64(f->back_at, f->pos_settled);
@@ -144,8 +144,8 @@ void near_work(struct proxy *p, struct near_flow *f)
 		near_wan_schedule(p, f);
 }
 
-/* The far edge has given up the requests at and beyond `from`, to make room for other flows. They are sent again as
- * credit allows. */
+/* The far edge has given up the requests at and beyond `from`, to make room for other flows. These requests are sent
+ * again as credit allows. */
 static void take_back(struct proxy *p, struct near_flow *f, uint64_t from)
 {
 	from = max_u64(from, f->pos_settled);
@@ -176,9 +176,9 @@ static void on_credit(struct proxy *p, struct near_flow *f, const struct wan_flo
 }
 
 /* A report with credit 0: the far edge does not know where the flow begins. Either FLOW_OPEN has not reached it, or the
- * far edge has forgotten the flow to make room for another one. Then its last reports may be lost, so this edge does
- * not know what was delivered, and again_round starts from 0. All requests that are not settled are sent again, as in a
- * new session; the responder recognises duplicates. */
+ * far edge has forgotten the flow to make room for another one. In the second case the flow's last reports may be lost,
+ * so this edge does not know what was delivered, and again_round starts from 0. All requests that are not settled are
+ * sent again, as in a new session; the responder recognises duplicates. */
 static void begin_again(struct proxy *p, struct near_flow *f)
 {
 	f->open_due = true;
@@ -356,8 +356,8 @@ static void correct_count(struct proxy *p, struct near_flow *f, const struct wan
 	f->msn_late_op = 0;
 }
 
-/* The first FLOW_PAIR of a flow. False: its position is none of the flow's, its MSN cannot be used yet, or the flow was
- * closed. */
+/* The first FLOW_PAIR of a flow. False: its position lies outside of the flow, its MSN cannot be used yet, or the flow
+ * was closed. */
 static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
 {
 	bool lower = r->pos_base < f->pos_base && f->pos_base - r->pos_base < BASE_REACH;

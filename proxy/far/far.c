@@ -16,8 +16,8 @@
  * flow that never opened, makes no progress, or is idle, reports from time to time, and the near edge closes again
  * flows that it does not know.
  *
- * A near edge that comes back without its arena has forgotten its flows. Requests that came before: far_stale.c; those
- * that did not come: far_lost.c. */
+ * A near edge that comes back without its arena has forgotten its flows. far_stale.c handles requests that came before,
+ * far_lost.c those that did not come. */
 #include "far_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -64,7 +64,7 @@ void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos)
 }
 
 /* The table is full: closes the flow idle for longest, at least EVICT_IDLE_NS, of those that this call's work allows to
- * look at. If its host sends again, the flow is opened again. */
+ * look at. If the host of that flow sends again, the flow is opened again. */
 static void evict(struct proxy *p)
 {
 	struct far_flow *victim = NULL;

@@ -22,7 +22,8 @@
 
 #define BELOW_BASE_REACH 4096 /* as far as a near edge extends a flow downwards */
 
-/* A slot of the place was freed. If it was the last one and the flow is over, the place itself is free. */
+/* Called when a slot of the place was freed. If nothing of the place is left and the flow is over, the place itself
+ * becomes free. */
 static inline void far_place_left(struct proxy *p, struct far_flow *f)
 {
 	if (!f->used && !f->held_bytes && !f->nresps && !dnode_on(&f->free_node))
@@ -31,7 +32,7 @@ static inline void far_place_left(struct proxy *p, struct far_flow *f)
 
 /* Frees and settles slots of the flow as far as this call's work allows; the next tick does the rest. */
 void far_work(struct proxy *p, struct far_flow *f);
-/* There is a slot for the response at pos. far_read.c. */
+/* Notes that there is a slot for the response at pos. far_read.c. */
 void far_response_here(struct far_flow *f, uint64_t pos);
 /* The slot holds a refused response that may go again. Returns the slot of the flow's first refused response, which is
  * sent instead: a near edge without room for all takes the first one, for which its host waits. */
@@ -42,31 +43,32 @@ uint32_t far_refused_first(struct proxy *p, uint32_t slot);
 void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o);
 /* A request or a piece of one. False: no room, the datagram is to be refused. */
 bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w);
-/* READ_AGAIN: a part of an answered READ is to be read again. far_again.c. */
+/* Takes READ_AGAIN: a part of an answered READ is to be read again. far_again.c. */
 void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *r);
 void far_again_on_timer(struct proxy *p, struct far_flow *f);
-/* RESP_CREDIT: how far the near edge has room for responses of a READ. */
+/* Takes RESP_CREDIT: the position up to which the near edge has room for the responses of a READ. */
 void far_on_resp_credit(struct proxy *p, struct lane *l, const struct wan_resp_credit *c);
-/* The near edge has forgotten the flow. */
+/* Takes FLOW_CLOSE: the near edge has forgotten the flow. */
 void far_on_close(struct proxy *p, const struct wan_flow_close *c);
 
 /* --- to hosts --- */
 
 /* Puts the flow on the list of ready ones if it may send: window, RNR wait, its turn to be paired. */
 void far_schedule(struct proxy *p, struct far_flow *f);
-/* An answer could be another flow's: the probed flow is asked once more, with its next packet if it has one. */
+/* Called when an answer could be another flow's: the probed flow is asked once more, with its next packet if it has
+ * one. */
 void far_ask_again(struct proxy *p, struct far_flow *f);
 /* Raises an event if the flow made no progress for stall_ns. True: none for give_up_ns, the flow has failed. */
 bool far_overdue(struct proxy *p, struct far_flow *f);
-/* The flow's responder answers to another QPN than the one whose answers have counted: the flow fails, with an
- * event. */
+/* Called when the flow's responder answers to another QPN than the one whose answers have counted: the flow fails, with
+ * an event. */
 void far_mispaired(struct proxy *p, struct far_flow *f, uint32_t requester_qpn);
 /* True if an incarnation of the flow's queue pair was lost with the near edge's arena, and ended here before this PSN
  * (24 bits). */
 bool far_lost_awaited(struct proxy *p, const struct far_flow *f, uint32_t psn);
 /* L3 length of the next request, if it may go to the host now; 0: none may. */
 uint16_t far_lan_next(struct proxy *p, struct far_flow *f);
-/* That request into tx. Returns its L3 length in bytes. */
+/* Writes the next request into tx. Returns its L3 length in bytes. */
 size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx);
 
 /* The next CNP to a responder whose responses were marked. Returns its L3 length, 0: none. far_cnp.c. */
@@ -74,8 +76,8 @@ size_t far_cnp_tx(struct proxy *p, struct lan_tx *tx);
 
 /* --- from hosts --- */
 
-/* An answer of a local host: ACK, NAK, READ response or ATOMIC acknowledge (IBTA 9.7.5). DROP_NONE: it counted; else
- * the reason, already counted. */
+/* An answer of a local host: ACK, NAK, READ response or ATOMIC acknowledge (IBTA 9.7.5). DROP_NONE: the answer counted;
+ * else the drop reason, already counted. */
 enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci);
 
 /* A CNP of a local host: requests and responses that this edge sends to its queue pair slow down. *cross: the CNP is to
@@ -88,24 +90,25 @@ extern const struct wan_source far_source;
 
 /* Reports at once, or within the coalescing time: 50 us to 1 ms, by the round trip. */
 void far_report(struct proxy *p, struct far_flow *f, bool at_once);
-/* What FLOW_REPORT and FLOW_PAIR say now. */
+/* These fill in FLOW_REPORT and FLOW_PAIR with the flow's present state. */
 void far_report_frame(struct proxy *p, struct far_flow *f, struct wan_flow_report *r);
 void far_pair_frame(const struct far_flow *f, struct wan_flow_pair *r);
 
-/* --- for whoever asks. far_status.c --- */
+/* --- for queries: far_status.c --- */
 
 void far_flow_status(const struct far_flow *f, struct proxy_flow_status *s);
 void far_flow_facts(const struct far_flow *f, struct flow_facts *s);
 
 /* --- time, sessions, restart --- */
 
-/* The flow's timer has run out: retry, end of an RNR wait, another try to be paired. */
+/* Called when the flow's timer has run out: retry, end of an RNR wait, another turn to be paired. */
 void far_on_timer(struct proxy *p, struct far_flow *f);
-/* The flow's ask timer: a flow that never opened, or is idle, reports, so that the near edge closes it if unknown. */
+/* Called when the flow's ask timer has run out: a flow that never opened, or is idle, reports, so that a near edge that
+ * does not know the flow closes it. */
 void far_ask(struct proxy *p, struct far_flow *f);
 /* A new session: the flow reports everything again. A flow of an arena that the peer has lost becomes stale or ends. */
 void far_session_start(struct proxy *p, struct far_flow *f);
-/* Flows from their descriptors. */
+/* Makes flows from the descriptors in the arena. */
 void far_rebuild(struct proxy *p);
 /* Rebuilds the flows from their slots, after these were counted (held_bytes, pos_rx_max). */
 void far_rebuild_finish(struct proxy *p);

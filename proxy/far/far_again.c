@@ -62,7 +62,8 @@ static struct rd_op *at(const struct far_flow *f, uint64_t pos)
 	return NULL;
 }
 
-/* A record for one more; frees the oldest if that made no progress for AGAIN_NS, or if there are AGAINS_MAX. */
+/* Takes a record for one more READ_AGAIN; frees the oldest record if it made no progress for AGAIN_NS, or if there are
+ * AGAINS_MAX. */
 static struct rd_op *take(struct proxy *p, struct far_flow *f)
 {
 	struct rd_op *op = first(f);
@@ -154,7 +155,7 @@ static struct rd_op *due(const struct far_flow *f)
 	return NULL;
 }
 
-/* When the responder is asked for the rest of op once more. */
+/* The time at which the responder is asked for the rest of op once more. */
 static uint64_t until_again(const struct proxy *p, const struct rd_op *op)
 {
 	bool hole = op->again_got || op->again_lost;

@@ -8,7 +8,8 @@
  * NAK makes it go back, any other NAK ends it.
  *
  * An answer counts only for packets that were sent, and only for the flow that it is for (pair.c). A flow's first
- * answer makes the pair and tells the responder's MSN. It becomes the template of the ACKs that the near edge sends. */
+ * answer makes the pair and tells the responder's MSN. That answer becomes the template of the ACKs that the near edge
+ * sends. */
 #include "far_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -66,7 +67,7 @@ static void free_some(struct proxy *p, struct far_flow *f)
 		far_work_later(p, f);
 }
 
-/* The responder has taken so many bytes of what was out: it lives, and its window grows by an eighth of them. */
+/* The responder has acknowledged that many bytes in flight: it is alive, and its window grows by an eighth of them. */
 static void progress(struct proxy *p, struct far_flow *f, uint32_t acked_bytes)
 {
 	far_rtt_end(p, f);
@@ -293,8 +294,8 @@ static enum proxy_drop rx_nak(struct proxy *p, struct far_flow *f, const struct 
 #define AHEAD_RETRIES 2 /* a late answer of another incarnation does not come twice after so many retries */
 
 /* The responder may have more than was sent since the edge's start: from an arena that is gone, or from before there
- * was an edge. It answers a repeated packet with an ACK of its last PSN. Packets here before that PSN need not be sent.
- * If f->resumed does not say so, the responder is believed when it ACKs the same PSN twice. */
+ * was an edge. Such a responder answers a repeated packet with an ACK of its last PSN. Packets here before that PSN
+ * need not be sent. If f->resumed does not say so, the responder is believed when it ACKs the same PSN twice. */
 static void catch_up(struct far_flow *f, uint64_t pos)
 {
 	if (!f->resumed && pos >= f->pos_tx_max && f->retries >= AHEAD_RETRIES) {
@@ -342,8 +343,8 @@ static void confirm_pair(struct proxy *p, struct far_flow *f, uint64_t before)
 }
 
 /* rx_ack(), for a flow whose first answer was a response: the MSN of an ACK counts exactly the messages up to its PSN,
- * that of a NAK those before its PSN. It is noted first, as rx_ack() may store f: a responder that has no more to
- * acknowledge would never tell it again. */
+ * that of a NAK those before its PSN. The MSN is noted first, as rx_ack() may store f: a responder that has no more to
+ * acknowledge would never tell the MSN again. */
 static enum proxy_drop rx_ack_counting(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt, uint64_t at_pos)
 {
 	uint64_t was_pos = f->pair_at_pos;

@@ -5,7 +5,8 @@
  *
  * READ responses cross the responder's LAN on their way to the far edge, which is their receiver there as the requester
  * would be without an edge: it answers their CE marks with CNPs to the responder (IBTA A17.9), at most one per 50 us
- * and flow, and the responder's NIC slows down. They look like the requester's own packets: its last READ tells how.
+ * and flow, and the responder's NIC slows down. These CNPs look like the requester's own packets: their header fields
+ * are those of the requester's last READ.
  *
  * A CNP of a local host slows down what the edge sends to that queue pair (cnp_rate.c). */
 #include "far_priv.h"
@@ -46,7 +47,7 @@ size_t far_cnp_tx(struct proxy *p, struct lan_tx *tx)
 	f->cnp_said_ns = p->now_ns;
 	count(p, CTR_CNPS_TX, 1);
 	pkt = far_as_requester(f, ROCE_CNP);
-	pkt.tos &= (uint8_t)~ECN_MASK; /* nobody answers a mark on it */
+	pkt.tos &= (uint8_t)~ECN_MASK; /* no host answers a mark on a CNP */
 	pkt.becn = true;
 	tx->hdr_len = (uint16_t)roce_build(tx->hdr, sizeof(tx->hdr), &pkt, reserved, sizeof(reserved));
 	tx->body_len = tx->trailer_len = 0;

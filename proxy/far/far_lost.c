@@ -90,8 +90,9 @@ void far_lost_note(struct proxy *p, const struct far_flow *f)
 	proxy_failure_push(p, hole ? FAILURE_BUFFER_LOST : FAILURE_PERHAPS_LOST, NULL, f, f->pos_rx, hole);
 }
 
-/* Sets asked_ns: since when the host has been asked for the missing packet while the line could have brought it. The
- * time goes on if the near edge begins another incarnation meanwhile, as the host repeats from its PSN ahead. */
+/* Sets asked_ns: the time since which the host has been asked for the missing packet while the line could have brought
+ * it. The time goes on if the near edge begins another incarnation meanwhile, as the host repeats from its PSN
+ * ahead. */
 static void ask(const struct proxy *p, struct lost_life *l)
 {
 	if (!l->asked_ns || p->now_ns > l->looked_ns + LOST_WAIT_NS || !p->wan_up ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* far_priv.h - what the parts of the far role share: far*.c and pair.c.
+/* far_priv.h - interface between the files of the far role. Only far*.c and pair.c include it.
  *
  * far.c (table, life) -> far_rx.c (from the WAN) -> far_tx.c (to the host) -> far_answer.c and far_read.c (its answers)
- * -> far_report.c (to the near edge) -> far_rebuild.c (what survives). */
+ * -> far_report.c (to the near edge) -> far_rebuild.c (descriptors, and a flow after a restart). */
 #ifndef PROXY_FAR_PRIV_H
 #define PROXY_FAR_PRIV_H
 
@@ -14,9 +14,10 @@
 
 /* Makes place idx an empty flow. */
 void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx);
-/* The flow begins at pos: nothing before it is sent, acked or awaited. */
+/* Lets the flow begin at pos: nothing before pos is sent, acked or awaited. */
 void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos);
-/* The flow of that life, made if need be; NULL: stale, or no room (then *full). */
+/* Returns the flow of that incarnation, and makes it if there is none. NULL: the incarnation is stale, or the table is
+ * full (then *full). */
 struct far_flow *far_flow_for(struct proxy *p, struct lane *l, uint32_t peer_flow, uint32_t inc, bool *full);
 /* Forgets the flow and all that it holds. Raises no event: the caller does so before, if one is due. */
 void far_close(struct proxy *p, struct far_flow *f);
@@ -30,18 +31,18 @@ static inline void far_work_later(struct proxy *p, struct far_flow *f)
 
 /* --- after the near edge: far_stale.c --- */
 
-/* The near edge has lost its arena: makes the flow a stale flow, which delivers what came before. False: nothing is
- * left to deliver, the caller closes the flow. */
+/* Called when the near edge has lost its arena: makes the flow a stale flow, which delivers the requests that came
+ * before. False: no request is left to deliver, and the caller closes the flow. */
 bool far_stale(struct proxy *p, struct far_flow *f);
-/* The stale flow has failed with so many bytes, and an event told so. Its timer closes it: at once, but not within this
- * call; or after a round trip, if its responder refused. */
+/* Called when the stale flow has failed with so many bytes, and an event told so. The timer of the flow closes it: at
+ * once, but not within this call; or after a round trip, if its responder refused. */
 void far_stale_failed(struct proxy *p, struct far_flow *f, uint64_t bytes);
 /* Called whenever the stale flow's timer runs out. True: the flow has ended, and was closed or will be in the next
  * ticks. */
 bool far_stale_over(struct proxy *p, struct far_flow *f);
-/* The stale flow is closed: the flow that waited for it may send. */
+/* Called when the stale flow is closed: the flow that waited for it may send. */
 void far_stale_forgotten(struct proxy *p, const struct far_flow *stale_epoch);
-/* A flow has opened: it waits if there is a stale flow of the same queue pair. */
+/* Called when a flow has opened: the flow waits if there is a stale flow of the same queue pair. */
 void far_stale_first(struct proxy *p, struct far_flow *f);
 
 /* --- requests ACKed and lost: far_lost.c --- */
@@ -50,11 +51,12 @@ void far_stale_first(struct proxy *p, struct far_flow *f);
 bool far_lost_may_owe(const struct proxy *p, const struct far_flow *f);
 /* Raises an event about the flow, and notes where it has ended. */
 void far_lost_note(struct proxy *p, const struct far_flow *f);
-/* The responder waits for pos, below the flow's base: if a lost incarnation ended there, f waits for pos. */
+/* Called when the responder waits for pos, below the flow's base: if a lost incarnation ended there, f waits for
+ * pos. */
 void far_lost_look(struct proxy *p, struct far_flow *f, uint64_t pos);
-/* A flow has opened: if an incarnation before waited for a lost PSN, f waits for it, too. */
+/* Called when f has opened: if an incarnation before waited for a lost PSN, f waits for that PSN, too. */
 void far_lost_successor(struct proxy *p, struct far_flow *f);
-/* The responder expects what the near edge sends: no packet is missing. */
+/* Called when the responder expects a packet that the near edge sends: no packet is missing. */
 void far_lost_over(struct proxy *p, struct far_flow *f);
 /* True if the flow has just failed, because the lost packet did not come. Called from far_ask(). */
 bool far_lost_failed(struct proxy *p, struct far_flow *f);
@@ -77,17 +79,18 @@ void far_arm_rto(struct proxy *p, struct far_flow *f);
 void far_rtt_end(const struct proxy *p, struct far_flow *f);
 /* Sends again from pos on, but no packet that is acked. */
 void far_go_back(struct proxy *p, struct far_flow *f, uint64_t pos);
-/* The packet at pos_acked was lost: halves the flow's window, once per window sent, and the host's. */
+/* Called when the packet at pos_acked was lost: halves the flow's window, once per window sent, and the host's. */
 void far_on_loss(struct proxy *p, struct far_flow *f);
 
 /* --- answers: far_answer.c --- */
 
-/* The responder has everything before `upto`: stores the descriptor, then frees slots. Later ticks do what this call
- * has no work left for. */
+/* Called when the responder has everything before `upto`: stores the descriptor, then frees slots. Later ticks do what
+ * this call has no work left for. */
 void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto);
-/* The responder refused at pos, or (syndrome 0) will never answer: the flow's bytes have failed, loudly. */
+/* Called when the responder refused at pos, or (syndrome 0) will never answer: the flow fails, and the near edge is
+ * told. */
 void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome);
-/* The packet at lost_pos did not come: the flow fails, with `bytes` as an estimate of what is lost. */
+/* Called when the packet at lost_pos did not come: the flow fails, with `bytes` as an estimate of the lost bytes. */
 void far_fail_lost(struct proxy *p, struct far_flow *f, uint64_t bytes);
 #define TAG_OF_ANOTHER UINT32_MAX /* far_flow.replaced_by after a restart, which keeps no tags */
 
@@ -100,8 +103,8 @@ bool far_look_replaced(struct proxy *p, struct far_flow *f, bool comes);
 
 /* --- READ and ATOMIC: far_read.c --- */
 
-/* A request that needs its own response goes to the host, for the first time or again. The caller has checked
- * rd_op_left(). */
+/* Called when a request that needs its own response goes to the host, for the first time or again. The caller has
+ * checked rd_op_left(). */
 void far_op_begin(struct proxy *p, struct far_flow *f, const struct slot_hdr *h);
 /* The oldest operation without all of its responses, NULL if there is none. */
 struct rd_op *far_first_op(const struct far_flow *f);
@@ -109,11 +112,11 @@ struct rd_op *far_first_op(const struct far_flow *f);
 uint64_t far_stop_at_op(struct proxy *p, struct far_flow *f, uint64_t upto);
 /* Forgets all operations. */
 void far_free_ops(struct proxy *p, struct far_flow *f);
-/* A READ response or ATOMIC acknowledge of the host. */
+/* Takes a READ response or ATOMIC acknowledge of the host. */
 enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint16_t vlan_tci);
 
-/* Builds a READ for a part of one of the host's. It looks like the host's own packets (f->asks). */
+/* Builds a READ for a part of one of the host's. The READ looks like the host's own packets (f->asks). */
 size_t far_build_read(const struct far_flow *f, uint64_t pos, uint64_t va, uint32_t rkey, uint32_t len,
                       struct lan_tx *tx);
 /* The first READ is to be sent again for its missing responses alone: by the timer, once in OP_AGAIN_QUIET_NS; or now,
@@ -146,9 +149,10 @@ void far_again_free(struct proxy *p, struct far_flow *f);
 
 /* --- marks on responses: far_cnp.c --- */
 
-/* The READ or ATOMIC in that slot goes to the responder: notes what the requester's packets look like. */
+/* Called when the READ or ATOMIC in that slot goes to the responder: notes the header fields of the requester's packets
+ * (f->asks). */
 void far_cnp_learn(const struct proxy *p, struct far_flow *f, uint32_t slot);
-/* A response came with CE: a CNP to the responder is due. */
+/* Called when a response came with CE: a CNP to the responder is due. */
 void far_cnp_due(struct proxy *p, struct far_flow *f);
 
 /* --- room for others: far_evict.c --- */
@@ -183,7 +187,7 @@ static inline struct roce_pkt far_as_requester(const struct far_flow *f, uint8_t
 
 /* --- far_status.c --- */
 
-/* The flow is about to be forgotten: adds it to the history of flows that have ended. */
+/* Called before the flow is forgotten: adds it to the history of flows that have ended. */
 void far_note_end(struct proxy *p, const struct far_flow *f);
 
 #endif

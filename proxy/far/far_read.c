@@ -3,14 +3,14 @@
  *
  * Theory of operation
  *
- * READ and ATOMIC: their responses are taken in PSN order, committed, and cross as packets of their own. Those that
+ * READ and ATOMIC: their responses are taken in PSN order, committed, and cross as packets of their own. Responses that
  * overtake others are noted in a bitmap.
  *
  * A READ that lost a response is sent again for the missing ones, as requesters do (IBTA 9.7.5.1.3): with the PSN of
  * the first missing response, the address moved on, and the length cut to the room here. So a READ larger than the pool
- * comes in parts. It was sent whole first: the responder counts it once, and all later requests have the PSNs and MSNs
- * that they would have without an edge. Responses of later READs that were dropped meanwhile are asked for in the same
- * way, each when its READ is the first. A response that comes twice is dropped by position.
+ * comes in parts. The READ was sent whole first: the responder counts it once, and all later requests have the PSNs and
+ * MSNs that they would have without an edge. Responses of later READs that were dropped meanwhile are asked for in the
+ * same way, each when its READ is the first. A response that comes twice is dropped by position.
  *
  * FLUSH and ATOMIC WRITE are operations of one PSN like ATOMICs; their answer is a READ response without a byte.
  *
@@ -300,7 +300,7 @@ static void end_if_answered(struct proxy *p, struct far_flow *f, struct rd_op *o
 	far_schedule(p, f);
 }
 
-/* Whether a response at pos can be one of the first operation's. */
+/* DROP_NONE if a response at pos can be one of the first operation; else the reason. */
 static enum proxy_drop response_fits(const struct far_flow *f, const struct rd_op *op, const struct roce_pkt *pkt,
                                      uint64_t pos)
 {
@@ -364,7 +364,7 @@ bool far_keep_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, c
 static void no_room(struct proxy *p, struct far_flow *f, uint64_t pos)
 {
 	f->resp_lost = max_u64(f->resp_lost, pos + 1);
-	f->last_progress_ns = p->now_ns; /* it lives */
+	f->last_progress_ns = p->now_ns; /* the responder is alive */
 	if (!f->rnr && !f->part_wanted)
 		far_part_later(p, f);
 }
@@ -406,8 +406,8 @@ enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8
 	}
 	if (!resp_note(f, pos))
 		return drop(p, DROP_LAN_ACK_STALE);
-	/* The request was executed after everything before it. The near edge frees that once it has the response, so this
-	 * edge first stores that it is delivered. */
+	/* The responder executed the request after everything before it. The near edge frees these requests once it has
+	 * the response, so this edge first stores that they are delivered. */
 	far_settle(p, f, op->pos);
 	if (!far_keep_response(p, f, l3, pkt, pos, vlan_tci, pkt->opcode == RC_ATOMIC_ACK)) {
 		f->resp_got[pos % RESP_AHEAD / 64] &= ~(1ull << (pos % 64));

@@ -2,8 +2,8 @@
 /* far_report.c - FLOW_REPORT and FLOW_PAIR of a far flow: received, delivered, credit, state, pair.
  *
  * Reports of a flow are delayed and merged for a part of the round trip. Reports that a host waits for (mode host, a
- * refusal, a new pair) go at once. Credit is how much of the pool the flow may hold (share.c); it is lowered only
- * together with packets that have come already (far_evict.c). */
+ * refusal, a new pair) go at once. Credit is the part of the pool that the flow may hold (share.c). Credit is lowered
+ * only by eviction of packets that have come already (far_evict.c). */
 #include "far_priv.h"
 
 #include "proxy/wan/share.h"

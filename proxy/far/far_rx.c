@@ -12,8 +12,9 @@
  * Frames with values that no near edge could send are dropped: the first frame or packet fixes the flow's hosts and
  * DestQP, and positions and bases must lie within reach of the known ones. Loops over positions rely on this.
  *
- * A READ owns as many PSNs as its response has packets, which cannot be told before the PMTU is known. Such a READ is
- * committed with psns 0 and stands at pos_rx until a payload, the near edge or its first response has told. */
+ * A READ owns as many PSNs as its response has packets, a number that is not known before the PMTU is. Such a READ is
+ * committed with psns 0 and stands at pos_rx until a payload, the near edge or its first response has told the
+ * number. */
 #include "far_priv.h"
 
 #include "proxy/carry/barrier.h"

@@ -5,9 +5,9 @@
  *
  * A near edge that lost its arena (power, kernel panic) knows its flows no more. Requests that came before are here,
  * and in mode far they were ACKed because they are here: they must reach the responder. So the far flow becomes a stale
- * flow. Frames of the peer do not find it any more, as wire ids have new meanings; barrier entries written in its epoch
- * do. It reports to no edge, and delivers its contiguous requests up to the first READ or ATOMIC: that operation and
- * requests behind it were never ACKed, and its responses would have no way back.
+ * flow. Frames of the peer do not find a stale flow any more, as wire ids have new meanings. Barrier entries written in
+ * its epoch still find it. A stale flow reports to no edge, and delivers its contiguous requests up to the first READ
+ * or ATOMIC: that operation and requests behind it were never ACKed, and its responses would have no way back.
  *
  * The host goes on with the same queue pair, and the near edge opens a new flow for it, which begins within the
  * requests of the stale flow, or right behind them. This successor sends nothing until the stale flow is gone. Then the
@@ -15,7 +15,7 @@
  * epoch can name a stale flow, so a packet that the barrier holds waits for all stale flows between its machines
  * (barrier_far.c).
  *
- * A stale flow whose responder makes no progress for StallAfter fails, with an event. It is closed at once
+ * A stale flow whose responder makes no progress for StallAfter fails, with an event. Such a flow is closed at once
  * (far_stale_failed()), because its near edge, which closes other failed flows, does not know it.
  *
  * A stale flow whose responder refuses fails, too. The refusal moves the responder's queue pair to the error state
@@ -30,7 +30,7 @@
  *                NAK at refused      NAK at base    NAK at rx
  *
  * If the successor begins behind the refused position, its host was ACKed past that position early, in mode near or
- * far: the NAK acknowledges no more than what was committed here. A host that was ACKed even beyond ignores the NAK,
+ * far: the NAK acknowledges no more than what was committed here. A host that was ACKed beyond that ignores the NAK,
  * and gets no other answer. */
 #include "far_priv.h"
 
@@ -62,7 +62,7 @@ static void free_from(struct proxy *p, struct far_flow *f, uint64_t from)
 	f->pos_rx = f->pos_rx_max = from;
 }
 
-/* Successors that were here before a restart of this edge, which has forgotten whose successors they are. */
+/* Sets successor_of for successors that were here before a restart of this edge: no descriptor has it. */
 static void find_successors(struct proxy *p, const struct far_flow *stale)
 {
 	uint32_t i = far_dest_hash(&stale->src, &stale->dst, stale->dest_qpn);

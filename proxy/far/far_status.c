@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* far_status.c - a far flow for whoever asks: what it is, and what it has been through. */
+/* far_status.c - status and facts of a far flow, on request: its key and its history. */
 #include "far_priv.h"
 
 #include "proxy/shard/flow_history.h"

@@ -3,14 +3,16 @@
  *
  * Theory of operation
  *
- * To the host: the window is made for the LAN (bytes in flight, halved on loss, growing with ACKs). The host's own
- * AckReq bits stay; one is added where the window would otherwise run dry without an answer. Packets are sent as they
- * are stored: only AckReq is ever changed, and the ICRC patched for it, so a bit flipped in memory is refused by the
- * host.
+ * The window towards the host is made for the LAN: it bounds the bytes in flight, grows with ACKs, and is halved on
+ * loss. AckReq bits of the requester stay; AckReq is added where the window would otherwise run dry without an answer.
+ * Packets are sent as they are stored: only AckReq is ever changed, and the ICRC patched for it, so a bit flipped in
+ * memory is refused by the host.
  *
- * Retries go back to what the responder asks for (NAK), wait as it says (RNR), or to the oldest unanswered packet
- * (timeout, doubling). A responder slower than LanTimeout is measured and given its time. One without progress for
- * StallAfter is said to be stalled, which demotes the flow to mode host; after GiveUp its bytes have failed. */
+ * A sequence NAK makes the flow go back to the PSN that the responder asks for. An RNR NAK makes the flow wait for the
+ * time that the NAK carries. A timeout, which doubles, makes the flow go back to the oldest unanswered packet. If a
+ * responder is slower than LanTimeout, the timeout follows the measured time of its answers. If a responder makes no
+ * progress for StallAfter, the flow is reported as stalled, which demotes it to mode host; after GiveUp the flow
+ * fails. */
 #include "far_priv.h"
 
 #include "proxy/carry/barrier.h"
@@ -100,7 +102,7 @@ void far_arm_rto(struct proxy *p, struct far_flow *f)
 static void rtt_begin(const struct proxy *p, struct far_flow *f, uint64_t pos)
 {
 	if (f->rtt_pos || pos < f->pos_tx_max)
-		return; /* Karn: what is repeated measures nothing */
+		return; /* Karn: a repeated packet measures nothing */
 	f->rtt_pos = pos;
 	f->rtt_sent_ns = p->now_ns;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lan_drr.c - whose turn it is at a host: deficit round robin over host pairs, then over queue pairs.
+/* lan_drr.c - turns at a host, by deficit round robin over host pairs, then over queue pairs.
  *
  * Theory of operation
  *

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * Each flow has a window of its own, but hundreds of flows may go to one port. Their packets under way together must
- * fit the queue of the switch in front of the port, and only the edge can ensure it, as it sends all of them. So each
- * host has a window, too, in bytes, which its flows share by turns (lan_drr.c):
+ * Each flow has a window of its own, but hundreds of flows may go to one port. The packets of all these flows under way
+ * must fit the queue of the switch in front of the port, and only the edge, which sends all of them, can ensure it. So
+ * each host has a window, too, in bytes, which its flows share by turns (lan_drr.c):
  *
  *     begins with     HOST_WINDOW_FIRST, and doubles per round trip until something is lost or marked
  *     acknowledged    one packet more per window, while it is the window that limits
  *     a CNP           an eighth less, at most once per CNP_GAP_NS
- *     a loss          a half, if what was lost was sent after the last cut
+ *     a loss          a half, if the lost packet was sent after the last cut
  *     at most         LanHostWindow=
  *
  * A flow that has much under way when a CNP names it slows down by itself as well (cnp_rate.c).
@@ -19,7 +19,7 @@
 
 #define HOST_WINDOW_FIRST (128u << 10)
 #define HOST_WINDOW_MIN   (4u * LAN_PKT_MAX)
-#define CNP_GAP_NS        50000ull /* a notification point says it once per flow in such a time */
+#define CNP_GAP_NS        50000ull /* a notification point sends at most one CNP per flow in such a time */
 #define OVERDUE_MIN_NS    1000000ull
 
 static struct lan_host *host_find(struct proxy *p, const struct ip_addr *a)
@@ -39,7 +39,7 @@ void lan_host_init(struct proxy *p)
 		dlist_append(&p->hosts_free, &p->lan_hosts[i].free_node);
 }
 
-/* There is always a free one: there are as many as host pairs, and each pair has one host. */
+/* A free place always exists: there are as many places as host pairs, and each pair has one host. */
 static struct lan_host *host_new(struct proxy *p, const struct ip_addr *a)
 {
 	struct lan_host *h = dlist_entry(dlist_first(&p->hosts_free), struct lan_host, free_node);

@@ -17,8 +17,8 @@
  * if the LAN doubles it. This takes some round trips more on a LAN that answers, and none if no answer was late. After
  * PAIR_LATE_NS no packet is answered any more.
  *
- * A probe without a next hop is not kept until there is one, when another flow may have its turn: the turn is taken
- * back (pair_unsent).
+ * A probe without a next hop is dropped, because another flow may have its turn by the time there is one: the turn is
+ * taken back (pair_unsent).
  *
  * Two hosts may have talked past the edges until a moment ago. Answers to these packets still come while the first
  * flows between the hosts have their turns, and could be taken for theirs. Such hosts are recognised by an answer for
@@ -30,38 +30,38 @@
  * that PSN or was quiet lately. Then the QPN has a new owner, and the old pair is void. A flow that fails gives up its
  * QPN at once (pair_leave), and its packets are remembered like those of flows that have gone.
  *
- * Packets of a refused flow are remembered for OVERTAKEN_NS only. Its responder's queue pair is in the error state and
- * sends nothing more, so only answers that the NAK has overtaken may still come. No flow is probed before then, because
- * a doubt would be fatal if the next incarnation's responder refuses as well: it sends its NAK once, the doubt would
- * discard the NAK, and no further probe would be answered. More refusals make the wait longer, up to OVERTAKEN_MAX_NS;
- * then a turn begins in any case.
+ * Packets of a refused flow are remembered for OVERTAKEN_NS only. The responder's queue pair of such a flow is in the
+ * error state and sends nothing more, so only answers that the NAK has overtaken may still come. No flow is probed
+ * before then, because a doubt would be fatal if the next incarnation's responder refuses as well: it sends its NAK
+ * once, the doubt would discard the NAK, and no further probe would be answered. More refusals make the wait longer, up
+ * to OVERTAKEN_MAX_NS; then a turn begins in any case.
  *
  * A flow with packets in flight does not keep its QPN for ever, either: its responder may be gone, and the requester's
  * QPN may be used again. After SILENT_RETRIES retries without an answer the owner is silent. An answer counts for a
  * silent owner only if it cannot be for another flow of the host pair: neither for the flow that has its turn, nor for
- * those in asked_of. In doubt the probed flow is asked again. It gets the QPN when more answers came than the silent
- * owner's packets can have got, each answered twice. A merely slow responder never sends as many. The silent owner is
- * asked alone after that turn, and again after each answer that could be to asked_of, until there are more answers than
- * the packets of asked_of can have got. */
+ * those in asked_of. In doubt the probed flow is asked again. The probed flow gets the QPN when more answers came than
+ * the silent owner's packets can have got, each answered twice. A merely slow responder never sends as many. The silent
+ * owner is asked alone after that turn, and again after each answer that could be to asked_of, until there are more
+ * answers than the packets of asked_of can have got. */
 #include "pair.h"
 
 #include "far_priv.h"
 #include "lan_host.h"
 
 #define PAIR_LATE_NS     30000000000ull /* an answer is not later than that: no requester waits for so long */
-#define REPEATED_MAX     16             /* repeated packets of a flow count as so many at most, ... */
-#define OWNER_ASKED_MAX  256            /* ... and those of a silent owner as so many */
+#define REPEATED_MAX     16             /* repeated packets of a flow count as so many at most */
+#define OWNER_ASKED_MAX  256            /* repeated packets of a silent owner count as so many at most */
 #define SILENT_RETRIES   2              /* retries in vain until a responder may be gone */
-#define ASKED_AFTER_LIFE 16 /* probes that a flow without a pair counts as sent before a restart */
+#define ASKED_AFTER_LIFE 16             /* probes that a flow without a pair counts as sent before a restart */
 #define ASKED_MAX        256 /* probes of a flow count as so many at most: forged answers make an edge send more */
-#define IN_DOUBT_MAX     64 /* packets sent in doubt in a turn, beyond those that could decide */
-#define UNSENT_WAIT_NS   1000000ull /* until a probe is tried again that had no next hop; doubles ... */
-#define UNSENT_DOUBLINGS 5          /* ... so often */
+#define IN_DOUBT_MAX     64  /* packets sent in doubt in a turn, beyond those that could decide */
+#define UNSENT_WAIT_NS   1000000ull /* until a probe is tried again that had no next hop; doubles */
+#define UNSENT_DOUBLINGS 5          /* UNSENT_WAIT_NS doubles at most so often */
 #define UNASKED_QUIET_NS 20000000ull
 #define UNASKED_MAX_NS   200000000ull
-#define OVERTAKEN_NS 20000000ull /* an answer that a later one has overtaken on the LAN is not later than that; ... */
-#define OVERTAKEN_MAX_NS 200000000ull /* ... longest wait for a row of refusals without a turn in between */
-#define VOID_QUIET_NS OVERTAKEN_NS /* a flow without repetitions and answers for so long gets no late answer */
+#define OVERTAKEN_NS     20000000ull  /* an answer that a later one has overtaken on the LAN is not later than that */
+#define OVERTAKEN_MAX_NS 200000000ull /* longest wait for a row of refusals without a turn in between */
+#define VOID_QUIET_NS    OVERTAKEN_NS /* a flow without repetitions and answers for so long gets no late answer */
 
 static uint32_t qpn_hash(const struct far_flow *f)
 {
@@ -234,7 +234,7 @@ static void asked_drop(struct hostpair *hp, struct pair_asked *a)
 	*a = hp->asked_of[--hp->nasked];
 }
 
-/* Forgets what f was asked: it has a pair. */
+/* Forgets the packets by which f was asked: f has a pair. */
 static void asked_forget(struct hostpair *hp, const struct far_flow *f)
 {
 	for (uint32_t i = hp->nasked; i-- > 0;)
@@ -295,7 +295,7 @@ static uint64_t asked_end(struct proxy *p, const struct far_flow *f)
 	return f->pos_tx_max - 1 + roce_read_psns(pkt.reth_len, 256);
 }
 
-/* The flow's turn ends without a pair. */
+/* Adds the packets of the flow's turn, which ends without a pair, to asked_of. */
 static void asked_in_vain(struct proxy *p, struct hostpair *hp, const struct far_flow *f)
 {
 	struct pair_asked a = {.flow = f->idx,
@@ -322,8 +322,8 @@ static uint64_t late_ns(const struct far_flow *f)
 	return is_refused(f) ? OVERTAKEN_NS : PAIR_LATE_NS;
 }
 
-/* A flow goes. Its probes belong to no flow any more. Packets that were repeated, or under way while it had a pair, may
- * be answered to a QPN that has another owner by then. */
+/* Called when a flow ends: its probes belong to no flow any more. Packets that were repeated, or under way while it had
+ * a pair, may be answered to a QPN that has another owner by then. */
 static void asked_leave(const struct proxy *p, struct hostpair *hp, const struct far_flow *f)
 {
 	struct pair_asked a = {.flow = NONE,
@@ -374,8 +374,8 @@ static uint32_t asked_of_others(struct proxy *p, struct hostpair *hp, const stru
 	return FAULT(FAULT_LATE_DECIDES) ? 0 : most;
 }
 
-/* How many answers to that QPN came in this turn, with this one. Of a READ's responses the LAST is not counted: each
- * repetition brings one FIRST. */
+/* The number of answers to that QPN in this turn, this one included. Of a READ's responses the LAST is not counted:
+ * each repetition brings one FIRST. */
 static uint32_t answers_heard(struct hostpair *hp, const struct roce_pkt *pkt)
 {
 	uint32_t i = 0;
@@ -409,7 +409,7 @@ static void begin_turn(struct hostpair *hp, struct far_flow *f)
 	f->probing = true;
 }
 
-/* No turn begins before until_ns, nor before refused_until_ns. */
+/* Puts off turns: none begins before until_ns, nor before refused_until_ns. */
 static void put_off_turns(struct proxy *p, struct hostpair *hp, uint64_t until_ns)
 {
 	timer_set(&p->timers, &hp->quarantine, max_u64(until_ns, hp->refused_until_ns));
@@ -481,8 +481,8 @@ static void turn_over(struct proxy *p, struct far_flow *f)
 	next_turn(p, hp);
 }
 
-/* A flow was refused: no turn begins before the answers that the NAK has overtaken have come. A row of refusals goes on
- * while turns wait for it, even if the tick that begins the next turn is late. */
+/* Called when a flow was refused: no turn begins before the answers that the NAK has overtaken have come. A row of
+ * refusals goes on while turns wait for it, even if the tick that begins the next turn is late. */
 static void wait_for_overtaken(struct proxy *p, struct hostpair *hp)
 {
 	bool turn_due = timer_armed(&hp->quarantine) && hp->quarantine.when_ns <= p->now_ns;
@@ -667,7 +667,7 @@ void pair_on_timer(struct proxy *p, struct hostpair *hp)
 		hostpair_free(p, hp); /* else it is freed when its place is needed */
 }
 
-/* --- whose answer --- */
+/* --- the flow that an answer is for --- */
 
 /* True if pkt answers a packet of f that was sent and not acked yet. */
 static bool in_flight(const struct far_flow *f, const struct roce_pkt *pkt)
@@ -727,7 +727,8 @@ static bool is_behind(const struct far_flow *f, const struct roce_pkt *pkt)
 	return pos < f->pos_acked && pos + BELOW_BASE_REACH >= f->pos_acked && !expects_earlier(f, pkt);
 }
 
-/* An answer that may be for another flow, which was asked `others` packets, counts for no flow: f is asked again. */
+/* Called for an answer that may be for another flow, to which `others` packets were sent: the answer counts for no
+ * flow, and f is asked again. */
 static void ask_in_doubt(struct proxy *p, struct far_flow *f, uint32_t others)
 {
 	struct hostpair *hp = &p->pairs[f->hostpair];
@@ -850,7 +851,7 @@ static void interrupt(struct proxy *p, struct hostpair *hp)
 	dlist_append(hp->waiting.next, &f->pair_node);
 }
 
-/* An answer for which no flow between these hosts can have asked: puts off turns. */
+/* Puts off turns, after an answer for which no flow between these hosts can have asked. */
 static void unasked(struct proxy *p, struct hostpair *hp, const struct roce_pkt *pkt)
 {
 	uint64_t until;
@@ -911,7 +912,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 		return NULL;
 	}
 	if (FAULT(FAULT_MISPAIR) && dlist_first(&hp->waiting)) {
-		/* the deliberate bug: the answer is given to whoever is next */
+		/* the deliberate bug: the answer is given to the next flow */
 		f = dlist_entry(dlist_first(&hp->waiting), struct far_flow, pair_node);
 	}
 	if (f->bound && f->requester_qpn != pkt->dest_qpn && f->pos_acked > f->pos_base) {

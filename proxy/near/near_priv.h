@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near_priv.h - interface between the files of the near role, in the order of a request's way. Only near*.c include
- * it. */
+/* near_priv.h - interface between the files of the near role, in the order of a request's way. Only near*.c and
+ * ack_tx.c include it. */
 #ifndef PROXY_NEAR_PRIV_H
 #define PROXY_NEAR_PRIV_H
 

@@ -18,12 +18,13 @@
  *
  * The packet waits at the *far* edge. At the near edge it would wait a round trip for a report of the requests that
  * were out when it came, and then cross: 1.5 round trips for every TCP segment beside busy RC, and TCP's window would
- * count twice. At the far edge the packet waits only for the requests of its snapshot. They left before it on the same
- * line, so without loss it waits for one turn of the far LAN. The far edge is also the first to know when waiting is
- * pointless: RNR, a stalled or refused flow, a host that disconnects. And no message back is needed.
+ * count twice. At the far edge the packet waits only for the requests of its snapshot. These requests left before the
+ * packet on the same line, so without loss the packet waits for one turn of the far LAN. The far edge is also the first
+ * to know when waiting is pointless: RNR, a stalled or refused flow, a host that disconnects. And no message back is
+ * needed.
  *
  * Packets that no program can take for a message never wait: CNPs, bare TCP ACKs, CM messages except DREQ and DREP. Nor
- * do packets that the operator exempts (BarrierSkip=). They overtake others, which does not disturb TCP.
+ * do packets that the operator exempts (BarrierSkip=). Such packets overtake others, which does not disturb TCP.
  *
  * With Barrier=causal an RC message carries a snapshot, too, of the other flows of its pair. The snapshot lies behind
  * the bytes of the message's first packet, in the slot (slot_hdr.waits), so that it is repaired, kept and rebuilt with
@@ -74,7 +75,7 @@ static struct barrier_pair *find_pair(struct proxy *p, const struct ip_addr *src
 	return NULL;
 }
 
-/* There is always a free one: each has a flow, and there are as many. */
+/* A free place always exists: each used one has a lagging flow, and there are as many places as flows. */
 static struct barrier_pair *new_pair(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
 	struct barrier *b = &p->barrier;

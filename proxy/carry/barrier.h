@@ -15,17 +15,17 @@
 
 /* --- near edge --- */
 
-/* pos_acked, pos_reported, failed or used of the flow has changed. */
+/* Called when pos_acked, pos_reported, failed or used of the flow has changed. */
 void barrier_mark(struct proxy *p, struct near_flow *f);
-/* How many flows from src to dst lag: the entries that a snapshot has. */
+/* The number of flows from src to dst that lag: a snapshot has an entry for each. */
 uint32_t barrier_lagging(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst);
-/* Writes the snapshot of all flows from src to dst, at most max entries of BARRIER_ENTRY_LEN bytes. Returns how
- * many. */
+/* Writes the snapshot of all flows from src to dst, at most max entries of BARRIER_ENTRY_LEN bytes. Returns their
+ * number. */
 uint32_t barrier_snapshot(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint8_t *out,
                           uint32_t max);
 /* barrier_snapshot() of the flows beside f, for a message of f. *more: there are more than max. */
 uint32_t barrier_snapshot_others(struct proxy *p, const struct near_flow *f, uint8_t *out, uint32_t max, bool *more);
-/* The entry of one flow. */
+/* Writes the entry of one flow. */
 void barrier_entry(const struct proxy *p, const struct near_flow *f, uint8_t *out);
 
 /* --- far edge --- */
@@ -34,16 +34,16 @@ void barrier_entry(const struct proxy *p, const struct near_flow *f, uint8_t *ou
  * caller frees it. */
 bool barrier_admit(struct proxy *p, const struct held_packet *what, const struct ip_addr *src,
                    const struct ip_addr *dst);
-/* The request in the slot is f's next. True: it begins a message that must wait for other flows.
- * role_calls.far_schedule is called for f when they have moved on. */
+/* True if the request in the slot, which is f's next, begins a message that must wait for other flows. When these flows
+ * have moved on, role_calls.far_schedule is called for f. */
 bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot);
-/* The first flow whose message waits has waited for barrier_max_ns. */
+/* Called when the first flow whose message waits has waited for barrier_max_ns. */
 void barrier_on_starts_timer(struct proxy *p);
-/* The responder of the flow has taken more, or cannot (RNR, stalled, failed, leaving). */
+/* Called when the responder of the flow has taken more, or cannot (RNR, stalled, failed, leaving). */
 void barrier_progress(struct proxy *p, struct far_flow *f);
-/* The flow is forgotten: nothing waits for it. */
+/* Called when the flow is forgotten: no packet waits for it any more. */
 void barrier_flow_gone(struct proxy *p, struct far_flow *f);
-/* The first packet of a queue has waited for barrier_max_ns. */
+/* Called when the first packet of a queue has waited for barrier_max_ns. */
 void barrier_on_timer(struct proxy *p, struct barrier_queue *q);
 
 /* --- held packets --- */
@@ -55,7 +55,7 @@ size_t held_packet_lan_tx(struct proxy *p, struct lan_tx *tx);
 
 /* --- all --- */
 
-/* Barrier=causal: a packet that can wait for other queue pairs is one that begins a message. */
+/* With Barrier=causal: true if the packet begins a message, and so may have to wait for other queue pairs. */
 static inline bool barrier_may_wait(const struct roce_pkt *pkt)
 {
 	return pkt->class == ROCE_RC_UNKNOWN || (roce_op(pkt->opcode)->flags & (ROP_START | ROP_OWN_RESPONSE));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* barrier_far.c - the far end of the barrier: packets wait until responders have what their snapshots name.
+/* barrier_far.c - the far end of the barrier: packets wait until the responders have the requests that the snapshots
+ * name.
  *
  * Theory of operation
  *
@@ -8,21 +9,22 @@
  * entry: packets behind wait for at least as much, as snapshots of one pair grow, and order is kept. A queue is looked
  * at when a flow between its machines moves on, and exists only while packets wait in it.
  *
- * An entry is done when the responder has ACKed the position, or when the flow has begun a later life. It is *waived*,
- * and the packet counted, when waiting would be for nothing or for ever: the flow has failed, makes no progress
- * (StallAfter=), its host has sent a DREQ, or its responder is in RNR - a program may be about to say over TCP "post
- * receives". DREQ and DREP wait for the flow of their own queue pair in RNR as well, and for a host that has sent a
- * DREQ: it may still live. A flow that is not known here yet is waited for: its first packets are behind this one on
- * the line. What has waited for barrier_max_ns goes all the same.
+ * An entry is done when the responder has ACKed the position, or when the flow has begun a later life. An entry is
+ * *waived*, and the packet counted, when waiting would be for nothing or for ever: the flow has failed, makes no
+ * progress (StallAfter=), its host has sent a DREQ, or its responder is in RNR - a program may be about to say over TCP
+ * "post receives". DREQ and DREP wait for the flow of their own queue pair in RNR as well, and for a host that has sent
+ * a DREQ: it may still live. A flow that is not known here yet is waited for: its first packets are behind this one on
+ * the line. A packet that has waited for barrier_max_ns goes all the same.
  *
- * An entry names a flow by wire id and incarnation in the near edge's epoch in which the entry was written. Stale flows
- * of that epoch (far_stale.c) are found by it; a flow of it that never sent a packet does not come any more, and is
- * waived. Snapshots of the next epoch cannot name the stale flows, although hosts saw their completions. So every
- * packet that the barrier holds, with or without a snapshot, and every DREQ and DREP, waits for the stale flows between
- * its two machines.
+ * An entry names a flow by wire id and incarnation in the near edge's epoch in which the entry was written. By that
+ * epoch an entry finds stale flows (far_stale.c), too. A flow of an earlier epoch that never sent a packet does not
+ * come any more, and its entry is waived. Snapshots of the next epoch cannot name the stale flows, although hosts saw
+ * their completions. So every packet that the barrier holds, with or without a snapshot, and every DREQ and DREP, waits
+ * for the stale flows between its two machines.
  *
- * With Barrier=causal a request that begins a message carries entries, too, of the other flows of its pair. Its flow
- * stops in front of the request until they are done. No cycle is possible: an entry names requests committed before. */
+ * With Barrier=causal a request that begins a message carries entries, too, of the other flows of its pair. The flow of
+ * that request stops in front of it until the entries are done. No cycle is possible: an entry names requests committed
+ * before. */
 #include "barrier.h"
 #include "proxy/shard/flow_find.h"
 
@@ -90,7 +92,8 @@ static bool is_gone(const struct proxy *p, uint32_t peer_flow, uint32_t inc, uin
 	return false;
 }
 
-/* The responder of f lacks the position. pc: the packet that waits; NULL: a message of another queue pair. */
+/* The verdict while the responder of f lacks the position. pc: the packet that waits; NULL: a message of another queue
+ * pair. */
 static enum verdict while_it_lacks(const struct far_flow *f, const struct held_packet *pc)
 {
 	bool patient = pc && pc->patient && (pc->ends_qpn == NONE || pc->ends_qpn == f->dest_qpn);

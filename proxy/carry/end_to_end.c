@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * A queue pair is carried even if the table of near flows is full of paired flows in use. Its packets cross like those
- * that are not RC (raw.c): at most once, repaired, and in order; the requester repeats packets that come too late. The
- * responder's answers come back the same way. No edge ACKs these packets, so no other packet waits at the barrier for
- * them.
+ * A queue pair is carried even if the table of near flows is full of paired flows in use. The packets of such a queue
+ * pair cross like those that are not RC (raw.c): at most once, repaired, and in order; the requester repeats packets
+ * that come too late. The responder's answers come back the same way. No edge ACKs these packets, so no other packet
+ * waits at the barrier for them.
  *
  *     host A --request--> near: no place --raw--> far: notes that A asks --> host B
  *            <---answer-- near: it was asked <--raw-- far: no flow has that QPN <--answer--

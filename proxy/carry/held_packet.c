@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* held_packet.c - packets that are not RC at the edge beside their receiver, wherever their bytes lie: a slot of raw.c
- * or a buffer of ip_carry.c. */
+/* held_packet.c - packets that are not RC at the edge beside their receiver. Their bytes lie in a slot of raw.c or in a
+ * buffer of ip_carry.c. */
 #include "barrier.h"
 #include "proxy/roce/ip.h"
 

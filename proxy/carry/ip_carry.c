@@ -3,15 +3,15 @@
  *
  * With the barrier on the link takes all IP between the hosts, so it has to carry all of it: TCP, UDP, ICMP, fragments,
  * jumbo frames larger than a slot of the arena. Each comes from the kernel of one edge, which has routed it here, and
- * goes to that of the other, which routes it to its host (lan_tx.routed). Such packets are expendable. They lie in
- * memory of their own (ip_pool.h), cross once and are never repaired - no TCP over a reliable transport - and are
- * dropped where there is no room: towards the WAN, behind the barrier, or after IP_STALE_NS of waiting for a WAN that
- * is cut or full. So nothing that they do holds RC up: they take turns with requests, a datagram each, and are never
- * refused.
+ * goes to that of the other, which routes it to its host (lan_tx.routed). Such packets are expendable. Expendable
+ * packets lie in memory of their own (ip_pool.h), cross once and are never repaired - no TCP over a reliable transport
+ * - and are dropped where there is no room: towards the WAN, behind the barrier, or after IP_STALE_NS of waiting for a
+ * WAN that is cut or full. So such packets do not hold RC up: they take turns with requests, a datagram each, and are
+ * never refused.
  *
  * A packet goes in pieces if no datagram can hold it. Pieces are cut at multiples of PIECE_UNIT and put together by
- * their number; each datagram is taken once, so no piece comes twice. What lacks a piece goes when IP_PARTIAL_MAX later
- * ones have begun. */
+ * their number; each datagram is taken once, so no piece comes twice. A packet that lacks a piece is dropped when
+ * IP_PARTIAL_MAX later packets have begun. */
 #include "ip_carry.h"
 
 #include "barrier.h"
@@ -51,7 +51,7 @@ enum proxy_drop ip_carry(struct proxy *p, const uint8_t *l3, const struct ip_pkt
 		count(p, CTR_BARRIER_WAIVED, 1);
 	b->entries = (uint16_t)barrier_snapshot(p, &pkt->src, &pkt->dst, b->data, n);
 	memcpy(b->data + before, l3, pkt->len);
-	if (pkt->to_roce) /* of all else the kernel has taken a hop as it routed it here */
+	if (pkt->to_roce) /* the kernel has taken a hop from all other packets when it routed them here */
 		ip_dec_ttl(b->data + before, pkt->ip6);
 	b->total = (uint16_t)(before + pkt->len);
 	b->sent = 0;
@@ -71,7 +71,7 @@ enum proxy_drop ip_rx(struct proxy *p, const uint8_t *l3, size_t len, uint16_t v
 
 	if (d != DROP_NONE)
 		return drop(p, d);
-	if (pkt.to_roce) /* RC in disguise would pass by its flow */
+	if (pkt.to_roce) /* an RC packet must not pass by its flow */
 		return drop(p, not_roce);
 	if (pkt.len > LAN_IP_MAX)
 		return drop(p, DROP_LAN_TOO_BIG);
@@ -205,8 +205,8 @@ static bool take(struct ip_buf *b, const struct wan_ip *w)
 	return b->units_got == units_of(b->total);
 }
 
-/* A whole packet that this edge could have been sent: between the link's prefixes, of this lane, and not RC, which has
- * a way of its own. */
+/* True for a whole packet that the other edge may send to this one: between the link's prefixes, of this lane, and not
+ * RC, which has a way of its own. */
 static bool deliverable(const struct proxy *p, const struct lane *l, const struct ip_buf *b, struct ip_pkt *pkt)
 {
 	size_t before = (size_t)b->entries * BARRIER_ENTRY_LEN;
@@ -254,7 +254,7 @@ static bool on_frame(struct proxy *p, struct lane *l, const struct wan_frame *f)
 	return true;
 }
 
-/* Forgets what waits for the WAN and what lacks pieces. */
+/* Forgets packets that wait for the WAN and packets that lack pieces. */
 static void session_start(struct proxy *p, struct lane *l)
 {
 	struct ip_lane *ip = &p->ip_lanes[l->id];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * RoCEv2 packets that are not RC cross in slots of their own, with a sequence number of their lane. They are repaired
- * when a datagram is lost (a CM request would otherwise be missing for seconds), except CNPs. They are delivered in the
- * order of arrival, each at most once while neither edge restarts: a new session continues the numbers of the one
- * before (session_start()). An edge that restarts knows no earlier numbers, and may deliver once more packets that it
- * had delivered just before its end.
+ * RoCEv2 packets that are not RC cross in slots of their own, with a sequence number of their lane. The transport
+ * repairs them when a datagram is lost (a CM request would otherwise be missing for seconds), except CNPs. Such packets
+ * are delivered in the order of arrival, each at most once while neither edge restarts: a new session continues the
+ * numbers of the one before (session_start()). An edge that restarts knows no earlier numbers, and may deliver once
+ * more packets that it had delivered just before its end.
  *
  * CM messages are read on their way, at both edges, so that each knows the QPN pairs of its own hosts before the
  * first packet.
@@ -73,7 +73,7 @@ static void for_both(struct proxy *p, const struct cm_conn *c, enum cm_end end,
 	}
 }
 
-/* What a CM message means to the flows between its hosts. */
+/* The meaning of a CM message for the flows between its hosts. */
 struct cm_news {
 	bool ends;              /* DREQ or DREP: waits for what was ACKed before it */
 	bool known;             /* of a connection whose set-up was seen, or that a DREQ names */
@@ -144,8 +144,8 @@ static uint32_t snapshot_of_end(struct proxy *p, const struct roce_pkt *pkt, uin
 	return 1;
 }
 
-/* Both edges ask. An RC request without a flow is to the barrier what it is to it with one: with Barrier=causal it waits
- * for other queue pairs. Its answer has nothing to wait for. */
+/* True if the packet waits at the barrier. Both edges call waits(). An RC request without a flow waits like one with a
+ * flow: with Barrier=causal, for other queue pairs. The answer to such a request never waits. */
 static bool waits(const struct proxy *p, const struct roce_pkt *pkt, const struct cm_news *news)
 {
 	if (news->ends)
@@ -186,7 +186,7 @@ enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 	if (p->cfg.barrier != BARRIER_OFF && waits(p, pkt, &news) && barrier_lagging(p, &pkt->src, &pkt->dst) > room) {
 		struct ip_pkt ip;
 
-		if (is_rc(pkt)) /* the other edge must see what it is */
+		if (is_rc(pkt)) /* the other edge must see that the packet is RC */
 			return drop(p, DROP_LAN_RAW_NO_ROOM);
 		if (ip_parse(l3, pkt->len, &ip) == DROP_NONE)
 			return ip_carry(p, l3, &ip, vlan_tci, false);
@@ -239,7 +239,7 @@ static void raw_mark(struct raw_lane *r, uint64_t seq)
 	r->seen[(seq / 64) % (RAW_WINDOW / 64)] |= 1ull << (seq % 64);
 }
 
-/* A whole packet that this edge could have been sent, and behind it whole entries. */
+/* True for a whole packet that the other edge may send to this one, with whole entries behind it. */
 static bool deliverable(struct proxy *p, uint32_t slot, struct roce_pkt *pkt)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
@@ -312,8 +312,8 @@ static void hold(struct proxy *p, struct raw_lane *r, uint32_t slot)
 	r->nheld++;
 }
 
-/* Those that need not wait: all before them has come, or they have waited for long enough. What is too much for one
- * call goes in the next. */
+/* Delivers held packets that need not wait any more: all packets before them have come, or they have waited for long
+ * enough. Packets beyond the work of one call are delivered in the next. */
 static void let_go(struct proxy *p, struct raw_lane *r)
 {
 	uint64_t more_ns = 0;
@@ -353,8 +353,9 @@ void raw_on_timer(struct proxy *p)
 }
 
 /* Gives up the packets that lack pieces: all of their pieces come again. The numbers go on with those of the session
- * before while neither edge has started again: packets that were delivered come once more if the other edge did not hear
- * of that, and are known. Otherwise they start over, and no packet is waited for. */
+ * before while neither edge has started again: a packet that was delivered comes once more if the other edge did not
+ * hear of the delivery, and is recognised by its number. Otherwise the numbers start over, and no packet is waited
+ * for. */
 static void session_start(struct proxy *p, struct lane *l)
 {
 	struct raw_lane *r = &p->raw_lanes[l->id];
@@ -424,8 +425,8 @@ static void name_packet(struct proxy *p, const struct slot_hdr *h, struct wan_pa
 	w->flow = 0;
 }
 
-/* An expendable packet is not sent again for ever, and a CNP not at all: it speaks of a queue as that is now, and those
- * of a round trip, repaired together, would come all at once. */
+/* True if a lost packet is not sent again: it was sent RAW_SENDS_MAX times, or is a CNP. A CNP tells of a queue as it
+ * is now, and all CNPs that a round trip lost would be repaired together and come at once. */
 static bool gives_up(struct proxy *p, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relay.c - the channels of a shard, and the relay's place in the transport. The story is in relay.h. */
+/* relay.c - the channels of a shard, and the relay as a source of the transport. relay.h explains channels. */
 #include "relay_priv.h"
 
 /* --- memory --- */
@@ -295,7 +295,7 @@ const struct wan_source relay_source = {
     .session_start = session_start,
 };
 
-/* --- what is --- */
+/* --- status --- */
 
 bool proxy_relay_status(const struct proxy *p, uint32_t channel, struct relay_status *s)
 {

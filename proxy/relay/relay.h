@@ -5,7 +5,7 @@
  * Theory of operation
  *
  * A channel is two one-way streams of chunks. A chunk is a slot: SLOT_RELAY_OUT in POOL_LAN where it was taken,
- * SLOT_RELAY_IN in POOL_WAN where it came. It has a position, counted from the beginning of its stream.
+ * SLOT_RELAY_IN in POOL_WAN where it came. A chunk has a position, counted from the beginning of its stream.
  *
  *     out   [done, next): taken and not known to be executed. Committed slots are kept until they are done.
  *     in    below done: executed. From there on: a bit for each position that is done, a slot for each chunk that has
@@ -19,8 +19,9 @@
  *
  * Rules of order, for kill -9 at any instant:
  *
- *   - The receiver stores `done` before it tells it: the sender frees what is done.
- *   - The receiver stores `done` before it hands a fence over: no chunk before a fence is executed after it.
+ *   - The receiver stores `done` before it tells the sender, because the sender then frees the chunks before `done`.
+ *   - The receiver stores `done` before it hands a fence over, so that no chunk before a fence is executed after the
+ *     fence.
  *   - After a rebuild the sender takes no position before the receiver has told `done`: chunks that were taken and not
  *     committed left holes, which are filled with void chunks. */
 #ifndef PROXY_RELAY_H
@@ -38,7 +39,7 @@ void relay_init(struct proxy *p, void *heap);
  * the relay. */
 void relay_rebuild(struct proxy *p);
 void relay_adopt(struct proxy *p, uint32_t slot);
-/* All lanes have begun the session. */
+/* Called when all lanes have begun the session. */
 void relay_session_start(struct proxy *p);
 /* relay_work() goes on with the work that earlier calls have left; relay_has_work() tells whether there is any. */
 void relay_work(struct proxy *p);

@@ -100,7 +100,8 @@ static void free_later(struct proxy *p, struct dnode *list)
 	}
 }
 
-/* Forgets the life before. Its slots that the daemon holds come back by proxy_relay_done() and are freed then. */
+/* Forgets the life before. Slots of that life that the daemon holds come back by proxy_relay_done() and are freed
+ * then. */
 static void begin_life(struct proxy *p, struct relay_channel *c, uint32_t life, uint64_t base)
 {
 	struct relay_in *in = &c->in;
@@ -239,7 +240,7 @@ bool relay_in_work(struct proxy *p, struct relay_channel *c)
 
 /* --- chunks that come --- */
 
-/* A chunk has come whole. A void chunk is done at once. */
+/* Takes a chunk that has come whole. A void chunk is done at once. */
 static void take_whole(struct proxy *p, struct relay_channel *c, uint32_t slot)
 {
 	uint8_t flags = arena_data(p->arena, slot)[0];

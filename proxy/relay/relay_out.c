@@ -63,7 +63,7 @@ void relay_out_rebuild(struct proxy *p, struct relay_channel *c)
 }
 
 /* Slots come in any order: `done` becomes the first position of all and `next` the one behind the last, until the peer
- * tells more. */
+ * tells its own positions. */
 void relay_out_adopt(struct relay_channel *c, const struct slot_hdr *h)
 {
 	struct relay_out *o = &c->out;

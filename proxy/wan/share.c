@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * Both roles ask here how much of a pool a flow may hold: the near edge before it takes a packet of a host (ACKed
- * packets must be kept), the far edge before it grants credit (granted packets will come). A quarter of the pool is for
- * any flow, as bursts and cuts of the WAN need it, five eighths only for flows that drain, and the last eighth for
- * minimums (slot.c):
+ * share.c bounds the part of a pool that a flow may hold. Both roles ask it: the near edge before it takes a packet of
+ * a host (ACKed packets must be kept), the far edge before it grants credit (granted packets will come). A quarter of
+ * the pool is for any flow, as bursts and cuts of the WAN need it, five eighths only for flows that drain, and the last
+ * eighth for minimums (slot.c):
  *
  *     limit = the largest of
- *         depth x what it drained in a round trip, but not the last eighth of what is left for it
+ *         depth x the bytes that the flow drained in a round trip, but not the last eighth of what is left for it
  *         half of what is left of the quarter
  *         TRUST bandwidth-delay products, but not the last quarter of what is left for it: while it is young
  *         CREDIT_MIN_BYTES

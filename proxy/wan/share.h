@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* share.h - how much of a pool one flow may hold: as much as it drains in a few round trips. The theory is in
- * share.c. */
+/* share.h - the bound on the part of a pool that one flow may hold: the bytes that it drains in a few round trips.
+ * share.c explains it. */
 #ifndef PROXY_SHARE_H
 #define PROXY_SHARE_H
 
 #include "wan.h"
 
-/* The flow begins to hold something. */
+/* Called when the flow begins to hold something. */
 void share_begin(const struct proxy *p, struct share *s);
-/* So many slot bytes, which owned so many positions, have left the flow for good. */
+/* Called when so many slot bytes, which owned so many positions, have left the flow for good. */
 void share_drained(const struct proxy *p, struct share *s, uint64_t bytes, uint64_t positions);
-/* How many round trips of its drain a flow may hold. */
+/* The number of round trips of its drain that a flow may hold. */
 enum share_depth {
 	SHARE_BACKLOG = 1, /* not sent yet: enough to keep the line busy */
 	SHARE_PLAIN = 2,   /* in all, if the flow waits for its responder */
@@ -19,7 +19,7 @@ enum share_depth {
 	        * trip */
 };
 
-/* Slot bytes that any flow may hold which holds `held` of that pool, whatever it drains. */
+/* Slot bytes that a flow which holds `held` of that pool may hold in any case, even if it drains nothing. */
 uint64_t share_open_part(const struct proxy *p, enum arena_pool pool, uint64_t held);
 /* Slot bytes that a flow which holds `held` of that pool may hold in all. Never below CREDIT_MIN_BYTES. */
 uint64_t share_limit(const struct proxy *p, const struct share *s, enum arena_pool pool, uint64_t held,

@@ -8,12 +8,12 @@
 #include "wan.h"
 
 #define URGENT_SLOTS 8 /* slots of each size that only urgent packets may take */
-#define GIVEN_STEP  8 /* given responses are freed this many at a time, ... */
+#define GIVEN_STEP  8 /* given responses that alloc() frees at a time */
 #define GIVEN_NS         1000000000ull /* given responses stay this long: longer than hosts take to notice a loss at LAN
                                         * distance */
-#define GIVEN_PORTION    64 /* given responses freed in one call of the timer, ... */
-#define GIVEN_PORTION_NS 50000ull /* ... and the next portion this much later */
-#define GIVEN_TRIES 4 /* ... at most this often for one slot */
+#define GIVEN_PORTION    64 /* given responses freed in one call of the timer */
+#define GIVEN_PORTION_NS 50000ull /* time until the timer frees the next portion */
+#define GIVEN_TRIES 4 /* times that alloc() frees GIVEN_STEP responses for one slot */
 
 uint64_t pool_free(const struct proxy *p, enum arena_pool pool)
 {

@@ -25,7 +25,7 @@ static inline uint16_t slot_packet_len(const struct slot_hdr *h)
 {
 	return (uint16_t)(h->len - h->waits * BARRIER_ENTRY_LEN);
 }
-/* The responder has the request, but it stays in its slot: the WAN has nothing to do with it any more. */
+/* Keeps a request that the responder has in its slot: the WAN has nothing to do with the slot any more. */
 void slot_keep(struct proxy *p, uint32_t slot);
 /* slot_sent(): the slot goes to the other edge for the first time. slot_unsent(): nothing sent of the slot counts any
  * more. */
@@ -34,7 +34,8 @@ void slot_unsent(struct proxy *p, uint32_t slot);
 /* Notes which list the slot is on (SQ_NONE: none); tells the slot's source if it begins or ceases to wait to be
  * sent. */
 void slot_set_queue(struct proxy *p, uint32_t slot, enum slot_queue q);
-/* The slot's list is emptied: tells the source that the slot does not wait any more, whatever m->queued says. */
+/* Called when the slot's list is emptied: tells the source that the slot does not wait any more, whatever m->queued
+ * says. */
 void slot_waits_no_more(struct proxy *p, uint32_t slot);
 /* Frees a slot wherever it is queued, keeping held and lane counts right. */
 void slot_release(struct proxy *p, uint32_t slot);
@@ -48,8 +49,8 @@ bool slot_given_free(struct proxy *p, unsigned n);
 void slot_look_stuck(struct proxy *p);
 /* TK_GIVEN: frees given responses older than GIVEN_NS. */
 void slot_given_on_timer(struct proxy *p);
-/* pool_free(): bytes of a pool that are free, given responses included. pool_reserve(): how many of these only urgent
- * packets may take. */
+/* pool_free(): bytes of a pool that are free, given responses included. pool_reserve(): the part of these that only
+ * urgent packets may take. */
 uint64_t pool_free(const struct proxy *p, enum arena_pool pool);
 uint64_t pool_reserve(const struct proxy *p, enum arena_pool pool);
 

@@ -3,12 +3,12 @@
  *
  * Theory of operation
  *
- * A port that copies needs none of this. One whose device writes into the arena holds blanks, which are in no index and
- * belong to nobody. A packet that has come into one is looked at like any other (proxy_lan_rx()), and admitted like any
- * other: slot_take() finds it a slot, out of the same shares and reserves. Only then the two slots change places
- * instead of a copy: the blank gets flow, position and index entry of the slot, and the slot is the port's next blank
- * (arena_adopt()). So rings never run dry for lack of a slot, no promise depends on how packets come in, and a refused
- * packet keeps no memory.
+ * A port that copies needs none of this. A port whose device writes into the arena holds blanks, which are in no index
+ * and belong to no flow. A packet that has come into one is looked at like any other (proxy_lan_rx()), and admitted
+ * like any other: slot_take() finds it a slot, out of the same shares and reserves. Only then the two slots change
+ * places instead of a copy: the blank gets flow, position and index entry of the slot, and the slot is the port's next
+ * blank (arena_adopt()). So rings never run dry for lack of a slot, no promise depends on how packets come in, and a
+ * refused packet keeps no memory.
  *
  * Short packets are copied to their own size class, and the device fills their blank again: small packets never take
  * slots of the largest class.

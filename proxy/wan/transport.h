@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transport.h - what carries packets of sources between the two edges: datagrams, their numbers, reports, repairs.
+/* transport.h - the transport, which carries packets of sources between the two edges in numbered datagrams, with
+ * reports and repairs.
  *
  * Theory of operation
  *
- * The transport (wan_*.c) knows lanes, paths, datagrams and slots. It knows no role, no queue pair and no operation: a
- * *source* does. A source is a table of functions (struct wan_source), registered once per shard:
+ * The transport (wan_*.c) knows lanes, paths, datagrams and slots. Roles, queue pairs and operations are known to
+ * *sources* only. A source is a table of functions (struct wan_source), registered once per shard:
  *
  *     the source has something          links its node into lane.ready[id], wan_lane_schedule()
  *     the lane may send                 put_control(), then put_new() of the sources in turn
@@ -16,7 +17,7 @@
  *     a datagram came                   on_packet() and on_frame()
  *     a session begins                  session_start()
  *
- * The transport repairs slots until the peer has them, until packet_over() says that nobody waits for a packet any
+ * The transport repairs slots until the peer has them, until packet_over() says that no flow waits for a packet any
  * more, or until gives_up() says that a lost packet is not worth another copy. A lost frame is never sent again as it
  * was: frame_lost() tells the source, which puts its newest state into a later datagram.
  *
@@ -38,7 +39,7 @@ struct proxy;
 struct lane;
 struct wan_build; /* a datagram that is being put together */
 
-/* Whether frames of a source are to go. WAN_DUE frames may have to wait for control's part of the line. */
+/* Tells whether frames of a source are due. WAN_DUE frames may have to wait for control's part of the line. */
 enum wan_due { WAN_DUE_NOT, WAN_DUE, WAN_DUE_AT_ONCE };
 
 /* A source of packets. Any function may be NULL: then the transport does nothing, or what the function's comment
@@ -61,11 +62,12 @@ struct wan_source {
 	/* Fills in kind and flow of the packet in a slot; the transport fills in the rest. */
 	void (*name_packet)(struct proxy *p, const struct slot_hdr *h, struct wan_packet *w);
 
-	/* Returns true if nobody waits for the packet any more: it is released instead of being sent. NULL: never. */
+	/* Returns true if no flow waits for the packet any more: the packet is released instead of being sent. NULL:
+	 * never. */
 	bool (*packet_over)(const struct proxy *p, const struct slot_hdr *h);
 	/* Returns true if a lost packet is not sent again; it is released. The source counts the drop. NULL: never. */
 	bool (*gives_up)(struct proxy *p, uint32_t slot);
-	/* Returns how many slot bytes wait at the peer while the packet is missing there. NULL: all that the lane has
+	/* Returns the slot bytes that wait at the peer while the packet is missing there. NULL: all that the lane has
 	 * under way. */
 	uint64_t (*waiting_behind)(const struct proxy *p, const struct slot_hdr *h);
 	/* A refused slot may go again: returns the refused slot that goes instead of it. NULL: the slot itself goes. */
@@ -88,7 +90,7 @@ struct wan_source {
 	/* The lane's timer has run: the source calls wan_lane_schedule() if frames are due, wan_lane_wake_at() if they
 	 * will be. */
 	void (*on_timer)(struct proxy *p, struct lane *l);
-	/* Forgets what the lane holds of the session before. */
+	/* Forgets the lane's state of the session before. */
 	void (*session_start)(struct proxy *p, struct lane *l);
 };
 
@@ -108,16 +110,16 @@ void transport_register(struct transport *t, uint8_t id, const struct wan_source
 
 /* --- a datagram that is being put together: for put_control() and put_new() --- */
 
-/* Where the next frame goes; *room is how many bytes there are. */
+/* Returns the place of the next frame; *room is the number of bytes that are free there. */
 uint8_t *wan_build_room(struct wan_build *b, size_t *room);
-/* How many bytes an empty datagram of the path has for frames. */
+/* The number of bytes that an empty datagram of the path has for frames. */
 size_t wan_build_room_max(const struct wan_build *b);
-/* How many more frames and pieces the datagram's entry in the sent map has references for. */
+/* The number of further frames and pieces for which the datagram's entry in the sent map has references. */
 unsigned wan_build_places(const struct wan_build *b);
-/* The datagram takes len bytes that were written to wan_build_room(). If it is lost, the source of that frame type
- * hears so. Only while wan_build_places() is not 0. */
+/* Adds a frame of len bytes that was written to wan_build_room(). If the datagram is lost, frame_lost() of the source
+ * is called. Only while wan_build_places() is not 0. */
 void wan_build_frame(struct wan_build *b, size_t len, uint8_t type, uint32_t id, uint16_t gen);
-/* The datagram takes len bytes of packets that are never repaired. */
+/* Adds len bytes of packets that are never repaired. */
 void wan_build_expendable(struct wan_build *b, size_t len);
 /* Puts in the packet of a slot that was never sent. A packet that no datagram can hold is cut; wan_build_pieces() puts
  * in its pieces. Returns false if the datagram is full: the slot stays as it is. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan.h - what the transport holds of a shard: lanes, paths, the sources that are registered, and its slots. */
+/* wan.h - the transport's state in a shard: lanes, paths, the sources that are registered, and slots. */
 #ifndef PROXY_WAN_H
 #define PROXY_WAN_H
 
@@ -12,8 +12,8 @@
  * it owns. */
 struct lane {
 	uint8_t id;
-	struct dnode node;                /* in wan.lane_list: lanes with something to send, ... */
-	uint64_t place;                   /* ... by this: turn + 1; 0: it goes before other lanes */
+	struct dnode node;                /* in wan.lane_list: lanes with something to send */
+	uint64_t place;                   /* order in wan.lane_list: turn + 1; 0: before other lanes */
 	uint64_t turn;                    /* bytes sent for each flow that had something to send, in units of wan_lane.c */
 	struct pn_space space[PATHS_MAX]; /* of the paths that the link has */
 	struct timer service;             /* reports, spaced repairs, probes */
@@ -43,21 +43,22 @@ struct wan {
 	struct wan_path path[PATHS_MAX];
 	uint32_t npaths;
 	struct fec_shard *fec; /* NULL: off */
-	uint32_t paths_usable; /* bit mask of the paths that packets may take, never 0 (wan_path.c) ... */
-	uint32_t paths_ip;     /* ... and of these the paths that IP packets may take (wan_path_sched.c) */
+	uint32_t paths_usable; /* bit mask of the paths that packets may take, never 0 (wan_path.c) */
+	uint32_t paths_ip;     /* the paths of paths_usable that IP packets may take (wan_path_sched.c) */
 	uint8_t path_last;     /* the path that died last */
 	struct dnode lane_list; /* lanes with something to send, by their turn */
-	uint64_t lane_turn;     /* turn of the lane that sent last, as it was before that */
+	uint64_t lane_turn;     /* turn that the lane that sent last had before it sent */
 	bool pacer_blocked;     /* the lanes on lane_list wait for the pacer */
-	bool waits;             /* the paths' controllers were told so: rate_waits() */
-	uint64_t refused_next_ns;  /* when the next refused slot goes ... */
-	uint64_t refused_look_ns;  /* ... when the pace was changed last: at most once in a round trip ... */
-	uint8_t refused_slow;      /* ... the pace is the line's rate divided by 2 to the power of this */
+	bool waits;             /* rate_waits() has told the paths' controllers that lanes wait */
+	uint64_t refused_next_ns;  /* when the next refused slot goes */
+	uint64_t refused_look_ns;  /* when the pace of refused slots was last changed: at most once in a round trip */
+	uint8_t refused_slow;      /* that pace is the line's rate divided by 2 to the power of this */
 	uint32_t refused_taken, refused_again; /* since refused_look_ns: slots sent again that were taken, and that were
 	                                        * refused again */
 };
 
-/* Round trip to the other edge and back, of the slowest path: long enough for what may take any path. Never 0. */
+/* Round trip to the other edge and back, of the slowest path: long enough for packets that may take any path. Never
+ * 0. */
 static inline uint64_t proxy_rtt_ns(const struct proxy *p)
 {
 	uint64_t rtt = 0;

@@ -147,7 +147,7 @@ static uint64_t lane_window(const struct proxy *p, const struct lane *l)
 	return l->rx_held_bytes + (half > 2 * CREDIT_MIN_BYTES ? half : 2 * CREDIT_MIN_BYTES);
 }
 
-/* Whether the peer must hear of a new window: the granted one is off by more than an eighth; or less than half of the
+/* True if the peer must hear of a new window: the granted one is off by more than an eighth; or less than half of the
  * room beyond the held bytes is granted, and the pool has that room. The second condition is for bytes held for dead
  * flows: these never come back, so no other change would cause a grant. */
 static bool credit_is_old(const struct proxy *p, const struct lane *l, uint64_t window)
@@ -264,9 +264,9 @@ static bool control_waits(struct wan_build *b, enum wan_due due)
 }
 
 /* A datagram that goes anyway takes along reports that have waited for half of their time and would soon need a
- * datagram of their own. It takes no earlier ones: streams in both directions would tell of each number within the next
- * few datagrams, and one burst of losses could take all of these. Reports come last, so that no packet is cut in two
- * for them. waited: a due report was held back by control_waits(). */
+ * datagram of their own. The datagram takes along no earlier reports: streams in both directions would tell of each
+ * number within the next few datagrams, and one burst of losses could take all of these. Reports come last, so that no
+ * packet is cut in two for them. waited: a due report was held back by control_waits(). */
 static void put_soon_due(struct wan_build *b, bool of_sources, bool waited)
 {
 	uint64_t ahead_ns = wan_report_delay(b->path) / 2;

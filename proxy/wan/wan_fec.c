@@ -4,20 +4,21 @@
 #include "wan_seal.h"
 
 #define HOLD_MIN_NS   50000ull
-#define BLOCK_SMALL   32     /* datagrams that a block may wait for on a slow line, a quarter of a round trip at most
-                              * ... */
+#define BLOCK_SMALL   32     /* datagrams that a block may wait for on a slow line, for a quarter of a round trip at
+                                most */
 #define LOOK_NUMBERS  16384  /* load is measured over the time of this many datagrams: a burst of the pacer is 0.1 % of
-                              * it; ... */
-#define LOOK_NS       50000000ull /* ... at most: a line that fills up must give up repairs within the first second */
+                                it */
+#define LOOK_NS       50000000ull /* longest such time: a line that fills up must give up repairs within the first
+                                     second */
 #define LOOK_SLACK    16     /* datagrams of such a burst */
 #define LOOKS_MOST    16     /* looks that load is averaged over */
 #define BUSY_LEAST    32     /* datagrams without a pause that make a line full, or its worker */
-#define BLOCK_LEAST   11     /* ... and, a round trip at most, this many: a message of 64 KiB */
+#define BLOCK_LEAST   11     /* datagrams that a block may wait for, for a round trip at most: a message of 64 KiB */
 #define FILLED_FADE   4096.0 /* datagrams over which the rate of lanes is averaged */
 #define LANE_LEAST    8      /* datagrams of a block: a lane that sends fewer is idle, its line not slow */
 #define SPARE_LOAD    0.125  /* on a line less loaded than that blocks may close with an eighth of their members */
-#define FULL_LANES    4      /* lanes that send at full depth at a time; others have smaller blocks: ... */
-#define SHORT_LANES   16     /* ... so many one group each */
+#define FULL_LANES    4      /* lanes that send at full depth at a time: there are buffers for so many */
+#define SHORT_LANES   16     /* lanes for which there are buffers for blocks of one group each, too */
 
 /* --- memory --- */
 
@@ -47,7 +48,8 @@ uint32_t wan_fec_pool_bufs(const struct proxy_config *c)
 	return (uint32_t)(2 * (FULL_LANES * full + FEC_M_MAX * lanes));
 }
 
-/* Two blocks of all that the line carries, which is half a round trip (fec_plan.h). */
+/* Datagrams that the line carries in half a round trip. Two blocks are fewer: a block takes 1/FEC_BLOCK_PART of a round
+ * trip, on a slow line up to a quarter (part_ns()). */
 uint32_t wan_fec_kept(const struct proxy_config *c)
 {
 	if (c->fec.mode == FEC_OFF)
@@ -75,7 +77,7 @@ static double carried(const struct wan_path *path, uint64_t ns)
 	return (double)rate * (double)ns / 8e9 / (path->payload_max + path->pacer->overhead_bytes);
 }
 
-/* How long a block may take: 1/part of a round trip; more on a line so slow that this holds too few datagrams. */
+/* The time that a block may take: 1/part of a round trip; more on a line so slow that this holds too few datagrams. */
 static uint64_t part_ns(const struct wan_path *path, unsigned part)
 {
 	uint64_t rtt = wan_rtt_min_ns(&path->rtt), datagram = (uint64_t)(1 / carried(path, 1));
@@ -83,26 +85,26 @@ static uint64_t part_ns(const struct wan_path *path, unsigned part)
 	return max_u64(rtt / part, max_u64(min_u64(rtt / 4, BLOCK_SMALL * datagram), min_u64(rtt, BLOCK_LEAST * datagram)));
 }
 
-/* How long a block may wait for more datagrams while its lane has packets, ... */
+/* The time that a block may wait for more datagrams while its lane has packets. */
 static uint64_t hold_ns(const struct wan_path *path)
 {
 	return max_u64(part_ns(path, FEC_HOLD_PART), HOLD_MIN_NS);
 }
 
-/* ... and while its lane has none. */
+/* The time that a block may wait for more datagrams while its lane has no packets. */
 static uint64_t hold_dry_ns(const struct wan_path *path)
 {
 	return max_u64(wan_rtt_min_ns(&path->rtt) / FEC_HOLD_PART, HOLD_MIN_NS);
 }
 
-/* When the block that is being filled is old enough to be closed. */
+/* The time at which the block that is being filled is old enough to be closed. */
 static uint64_t closes_ns(const struct wan_path *path, const struct lane *l, const struct fec_tx *t)
 {
 	return t->fill.opened_ns + (wan_lane_has_packets(l) ? hold_ns(path) : hold_dry_ns(path));
 }
 
-/* A block was closed: averages the datagrams that its lane sends in hold_ns(), weighted by datagrams, so that busy
- * lanes count most. */
+/* Called when a block was closed: averages the datagrams that its lane sends in hold_ns(), weighted by datagrams, so
+ * that busy lanes count most. */
 static void note_filled(struct wan_path *path, const struct fec_block *b, uint64_t now_ns)
 {
 	double most = carried(path, hold_ns(path)), n = b->members;

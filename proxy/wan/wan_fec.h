@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_fec.h - FEC on a lane's datagrams: what fec_tx.c, fec_rx.c, fec_plan.c and wan_arrivals.c are for.
+/* wan_fec.h - FEC on a lane's datagrams: connects fec_tx.c, fec_rx.c, fec_plan.c and wan_arrivals.c with lanes and
+ * paths.
  *
  * Theory of operation
  *
@@ -54,9 +55,9 @@ void wan_fec_init_space(struct pn_space *s, struct fec_space *f, uint64_t *cells
 /* A new session: of the shard, of a lane's space. */
 void wan_fec_session_start(struct proxy *p);
 void wan_fec_reset_space(struct proxy *p, struct lane *l, struct pn_space *s);
-/* FEC= has changed; neither the old nor the new value is off. Blocks that have begun keep their plan. */
+/* Called when FEC= has changed; neither the old nor the new value is off. Blocks that have begun keep their plan. */
 void wan_fec_reconfigured(struct proxy *p);
-/* The path is dead: gives up the blocks of the lane's space; their datagrams go again on another path. */
+/* Called when the path is dead: gives up the blocks of the lane's space; their datagrams go again on another path. */
 void wan_fec_abandon(struct proxy *p, struct lane *l, struct pn_space *s);
 
 /* Bytes of the next datagram that stay free, for the bytes that a repair has in front of its data; 0 if the datagram is
@@ -72,24 +73,24 @@ bool wan_fec_waiting(const struct pn_space *s);
 void wan_fec_put(struct wan_build *b);
 /* Adds a finished datagram that is not sealed yet to its group. */
 void wan_fec_protect(struct wan_build *b);
-/* The datagram goes out, with `len` bytes. */
+/* Called when the datagram goes out, with `len` bytes: counts it for the load of the path. */
 void wan_fec_note_load(struct wan_build *b, size_t len);
 void wan_fec_on_timer(struct proxy *p, struct lane *l, struct pn_space *s);
 
 /* Returns 0, or -140: buffers for repairs are lost or counted twice. */
 int wan_fec_audit(const struct proxy *p);
 
-/* A datagram was found lost: the first of all switches FEC=auto on. */
+/* Called when a datagram was found lost: the first loss switches FEC=auto on. */
 void wan_fec_found_lost(struct proxy *p, struct wan_path *path);
-/* So many datagrams that were found lost came after all. */
+/* Called when so many datagrams that were found lost came after all. */
 void wan_fec_found_late(struct proxy *p, struct wan_path *path, uint64_t n);
 
-/* Receiving. A datagram was opened. */
+/* Receiving. Called when a datagram was opened. */
 void wan_fec_came(struct proxy *p, struct pn_space *s, const struct wan_hdr *h, const uint8_t *dgram, size_t len);
 /* Takes a repair. False: malformed. *hole: a member of its group is still missing. */
 bool wan_fec_on_repair(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_hdr *h,
                        const struct wan_frame *f, bool *hole);
-/* REBUILT and ARRIVALS of the peer. False: malformed. */
+/* Takes REBUILT and ARRIVALS of the peer. False: malformed. */
 bool wan_fec_on_arrivals(struct proxy *p, struct pn_space *s, const struct wan_frame *f);
 
 #endif

@@ -25,12 +25,11 @@
 
 #include "wan_fec.h"
 
-#define REFUSED_LEAST    8 /* least number of refused slots that go again, if half of the line is enough for them,
-                            * ... */
-#define REFUSED_LEAST_NS 4000000ull /* ... in a round trip or this time */
-#define MOVE_PTOS     2          /* probe timeouts without an answer after which a lane may change its source port
-                                  * ... */
-#define MOVE_LEAST_NS 200000000ull /* ... and least silence: reports over a slow way back are late, not lost */
+#define REFUSED_LEAST    8 /* least number of refused slots that go again in a round trip or REFUSED_LEAST_NS, if half
+                              of the line is enough for them */
+#define REFUSED_LEAST_NS 4000000ull /* if that is longer than a round trip */
+#define MOVE_PTOS     2          /* probe timeouts without an answer after which a lane may change its source port */
+#define MOVE_LEAST_NS 200000000ull /* least silence before that: reports over a slow way back are late, not lost */
 #define MOVE_VAIN_MAX 6
 #define REFUSED_BURST_NS 200000ull /* refused slots due within this time go together: timers are late by as much */
 #define REPORT_DELAY_MIN   50000ull
@@ -223,7 +222,7 @@ static uint64_t waiting_behind(const struct proxy *p, const struct lane *l, cons
 	return s->waiting_behind ? s->waiting_behind(p, h) : l->out_bytes;
 }
 
-/* The largest loss of all paths: nobody knows yet which path a copy will take. */
+/* The largest loss of all paths, because the path that a copy will take is not known yet. */
 static uint64_t worst_loss_ppm(const struct proxy *p)
 {
 	uint64_t ppm = 0;
@@ -233,11 +232,11 @@ static uint64_t worst_loss_ppm(const struct proxy *p)
 	return ppm;
 }
 
-/* Whether the second copy of a slot that was lost once may wait until nothing else would go. On a full line the second
+/* True if the second copy of a slot that was lost once may wait until nothing else would go. On a full line the second
  * copy takes the place of a packet. Without it, if the first copy is lost as well, all bytes behind the slot wait for
  * another round trip. Waiting costs nothing while other flows fill the line and the flow may hold that much, so a
- * quarter of these bytes counts (COPY_WORTH). If their expected value is less than the packet's length, the copy is not
- * worth its place. */
+ * quarter of these bytes counts (COPY_WORTH). If the expected value of that quarter is less than the packet's length,
+ * the copy is not worth its place. */
 static bool can_wait(const struct proxy *p, const struct lane *l, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);

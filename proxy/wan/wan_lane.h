@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_lane.h - one lane: what goes into the next datagram, what a received one means, what is to be sent again.
+/* wan_lane.h - one lane: puts datagrams together, takes received ones apart, and sends lost contents again.
  *
  * In call order: a source queues a slot or schedules the lane; proxy.c finds the lane on wan.lane_list and calls
  * wan_lane_build(); wan_lane_rx() takes the peer's reports, which tell what is to be sent again; wan_lane_on_timer()
@@ -22,14 +22,14 @@ void wan_lane_session_start(struct proxy *p, struct lane *l);
 void wan_lane_queue_first(struct proxy *p, struct lane *l, uint32_t slot);
 /* Sends one more copy of a slot that was sent before. Does nothing while a copy of the slot is queued or under way. */
 void wan_lane_send_again(struct proxy *p, struct lane *l, uint32_t slot);
-/* The peer waits for this slot: if the slot was refused, it goes again before its due_ns. */
+/* Called when the peer waits for this slot: if the slot was refused, it goes again before its due_ns. */
 void wan_lane_send_now(struct proxy *p, struct lane *l, uint32_t slot);
 /* Puts the lane on wan.lane_list, by its turn; while lane.nfirst is not 0, in front of all lanes whose nfirst is 0. */
 void wan_lane_schedule(struct proxy *p, struct lane *l);
 /* Number of flows that have something to send, over all sources. */
 uint32_t wan_lane_waiting(const struct lane *l);
-/* The lane has sent a datagram of `bytes`, with sending time of the pacer; `flows` flows had something to send
- * before. */
+/* Called when the lane has sent a datagram of `bytes`, with sending time of the pacer; `flows` flows had something to
+ * send before. */
 void wan_lane_took_turn(struct proxy *p, struct lane *l, size_t bytes, uint32_t flows);
 /* Runs wan_lane_on_timer() at when_ns or earlier. */
 void wan_lane_wake_at(struct proxy *p, struct lane *l, uint64_t when_ns);
@@ -50,11 +50,11 @@ enum wan_contents {
 /* Builds one sealed datagram for a path in buf. Returns its length in bytes, 0: nothing to send. */
 size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, uint8_t *buf, size_t cap,
                       enum wan_contents what);
-/* Takes a received datagram apart, which came by the path in its header: opened, len without its tag. Returns
- * DROP_NONE, or why the last dropped part of the datagram was dropped. */
+/* Takes apart a received datagram that was opened, len without its tag. The datagram came by the path in its header.
+ * Returns DROP_NONE, or the drop reason of the last part of the datagram that was dropped. */
 enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len,
                             uint8_t ecn);
-/* The same for a datagram that FEC has rebuilt. */
+/* Like wan_lane_rx(), for a datagram that FEC has rebuilt. */
 enum proxy_drop wan_lane_rx_rebuilt(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram,
                                     size_t len);
 /* Copies a piece into its slot, whose length is w->total. True if the packet is whole now. */

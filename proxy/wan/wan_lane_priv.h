@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_lane_priv.h - what the parts of a lane share: wan_lane.c, wan_build.c, wan_pack.c, wan_recovery.c,
+/* wan_lane_priv.h - interface between the files of a lane: wan_lane.c, wan_build.c, wan_pack.c, wan_recovery.c,
  * wan_receive.c. */
 #ifndef PROXY_WAN_LANE_PRIV_H
 #define PROXY_WAN_LANE_PRIV_H
@@ -12,14 +12,14 @@
 void wan_queue_slot(struct proxy *p, struct dnode *list, uint32_t slot, enum slot_queue q);
 /* Takes a slot off its list. */
 void wan_unqueue(struct proxy *p, struct slot_meta *m);
-/* True if the source says that nobody waits for the packet in the slot any more. */
+/* True if the source says that no flow waits for the packet in the slot any more. */
 static inline bool wan_packet_over(const struct proxy *p, const struct slot_hdr *h)
 {
 	const struct wan_source *s = p->wan->transport.of_slot[h->kind];
 
 	return s->packet_over && s->packet_over(p, h);
 }
-/* How long a report may wait for more to tell, ns: a part of the round trip. */
+/* The time that a report may wait for further arrivals, ns: a part of the round trip. */
 uint64_t wan_report_delay(const struct wan_path *path);
 
 /* --- a datagram in the making: wan_build.c, wan_pack.c --- */
@@ -32,7 +32,7 @@ struct wan_build {
 	uint8_t *buf;
 	size_t cap, off;      /* bytes: room without the tag, and how far it is filled */
 	size_t fec_room;      /* kept free, for the bytes that a FEC repair has in front of its data */
-	struct sent_entry *e; /* what is in it */
+	struct sent_entry *e; /* its entry in the sent map */
 	struct wan_hdr h;
 	bool data; /* has packets in it */
 	bool repair; /* it is one of FEC */
@@ -51,21 +51,21 @@ void wan_pack_firsts(struct wan_build *b);
 /* New packets of the sources; each source in turn has the first place. */
 void wan_pack_new(struct wan_build *b);
 
-/* --- what became of datagrams: wan_recovery.c --- */
+/* --- fate of datagrams: wan_recovery.c --- */
 
-/* A REPORT of the peer. */
+/* Takes a REPORT of the peer. */
 void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r);
-/* A REFUSED of the peer. */
+/* Takes a REFUSED of the peer. */
 void wan_on_refused(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r);
-/* A REBUILT of the peer. False: malformed. */
+/* Takes a REBUILT of the peer. False: malformed. */
 bool wan_on_rebuilt(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_frame *f);
 /* Declares lost the datagrams that are lost by RFC 8985. */
 void wan_detect_losses(struct proxy *p, struct lane *l, struct pn_space *s);
-/* The space's path is dead: all that is under way on it goes again, on another path. */
+/* Called when the space's path is dead: everything under way on that path goes again, on another path. */
 void wan_move_all(struct proxy *p, struct lane *l, struct pn_space *s);
-/* Goes on with what an earlier call has left: the rest of a report, or of wan_move_all(). */
+/* Goes on with work that an earlier call has left: the rest of a report, or of wan_move_all(). */
 void wan_go_on(struct proxy *p, struct lane *l, struct pn_space *s);
-/* The sent map is full and nothing is heard: the contents of the oldest page go again under new numbers. */
+/* Called when the sent map is full and nothing is heard: the contents of the oldest page go again under new numbers. */
 void wan_give_up_oldest(struct proxy *p, struct lane *l, struct pn_space *s);
 
 #endif

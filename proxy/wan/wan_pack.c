@@ -143,7 +143,7 @@ static bool put_repair(struct wan_build *b, uint32_t slot)
 	return true;
 }
 
-/* Releases the slot of a packet that nobody waits for any more, instead of sending it. */
+/* Releases the slot of a packet that no flow waits for any more, instead of sending the packet. */
 static bool drop_dead(struct proxy *p, uint32_t slot)
 {
 	if (!wan_packet_over(p, arena_hdr(p->arena, slot)))

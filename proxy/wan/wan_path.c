@@ -4,8 +4,8 @@
  * A path lives as long as the peer answers on it what is sent on it: a REPORT comes by the path that it speaks of, so a
  * REPORT that tells of an arrival proves both directions.
  *
- *   new    at the beginning of a session. Used like a live path as long as no path is known to live. Its patience
- *          follows the longest live path's round trip if its own, which is only a hint, is longer.
+ *   new    at the beginning of a session. Used like a live path as long as no path is known to live. The patience with
+ *          a new path follows the longest live path's round trip if the path's own, which is only a hint, is longer.
  *   up     a datagram was answered.
  *   dead   a datagram was sent, and no answer came for wan_path_patience_ns() after it: a round trip and a floor if
  *          DEAD_BUSY datagrams or more are waiting (no loss takes all of those), else two round trips and the floor,
@@ -43,7 +43,7 @@
 #define STEADY_NS     10000000000ull /* up for so long: earlier deaths are forgotten */
 #define PROBES_KEPT   128
 #define RATE_WINDOW_MIN_NS 10000000ull
-#define LOSSES_KEPT 256  /* then what was found lost, and found spurious, is halved */
+#define LOSSES_KEPT 256  /* at so many losses found_lost and found_spurious are halved */
 #define LOSS_OVER   512u /* datagrams that loss_ppm is of */
 #define LOSS_STEP_PPM (1000000u / LOSS_OVER)
 
@@ -255,8 +255,8 @@ static void die(struct proxy *p, struct wan_path *path)
 	move_all(p);
 }
 
-/* Wakes the lanes with datagrams under way on the path. Those waited until the path died (wan_move_all() moves them) or
- * answered (probe timeouts run again). */
+/* Wakes the lanes with datagrams under way on the path. These lanes waited until the path died (wan_move_all() moves
+ * them) or answered (probe timeouts run again). */
 static void wake_lanes(struct proxy *p, const struct wan_path *path)
 {
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++)

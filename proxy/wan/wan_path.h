@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_path.h - one WAN route of a link, and what a lane has under way on it.
+/* wan_path.h - one WAN route of a link, and the packet numbers of a lane on it.
  *
  * struct wan_path holds what belongs to the route, whichever lane uses it: round trip, sending time, size of datagrams,
  * life. struct pn_space, a packet number space (RFC 9000 12.3), holds what belongs to a lane on a route: the numbers
- * that the lane has sent and heard there, and what they tell of losses and of silence. Since numbers count per lane
- * *and* path, reordering between paths can be no loss. wan_path.c tells when a path is dead, wan_path_sched.c which
- * path a datagram takes. */
+ * that the lane has sent and heard there, and the losses and the silence that follow from them. Since numbers count per
+ * lane *and* path, reordering between paths can be no loss. wan_path.c tells when a path is dead, wan_path_sched.c
+ * which path a datagram takes. */
 #ifndef PROXY_WAN_PATH_H
 #define PROXY_WAN_PATH_H
 
@@ -40,7 +40,7 @@ struct wan_path {
 		bool plan_due; /* a loss was found: the plan is to be made with the next datagram */
 		struct fec_measure measure; /* of the path's losses, as the peer tells them */
 		struct fec_budget budget;
-		/* what the path carries */
+		/* the load of the path */
 		struct fec_load {
 			uint64_t ns, data_bytes, other_bytes; /* at the last look: when, and the pacer's sums */
 			uint64_t next_ns;                     /* when to look again */
@@ -100,10 +100,10 @@ struct pn_space {
 	uint8_t moves_in_vain; /* changes of the source port since the last answer */
 	uint8_t moves; /* changes of the source port: the lane was not answered and others were */
 	bool moving;                          /* datagrams under way are being taken back, in portions */
-	struct wan_report rest;               /* what is left of the last report; words 0: nothing ... */
+	struct wan_report rest;               /* unfinished part of the last report; words 0: none */
 	uint8_t rest_bits[8 * WAN_REPORT_WORDS_MAX];
-	uint32_t ect_acked;           /* ... and datagrams sent as ECT(0) that the part worked off tells to have
-	                               * arrived */
+	uint32_t ect_acked;           /* datagrams sent as ECT(0) that the finished part of that report tells to have
+	                                 arrived */
 	struct wan_arrivals arrivals; /* of the peer's datagrams here */
 	struct wan_arrivals_frame peer_sum;   /* of our datagrams, as the peer told last */
 	struct fec_space *fec;                /* wan_fec.h; NULL: FEC is off */
@@ -132,27 +132,28 @@ void pn_space_adapt_reorder(struct pn_space *s, const struct wan_path *path, con
 /* True if no path has answered for as long as the other edge may be silent. */
 bool wan_paths_unheard(const struct proxy *p, uint64_t now_ns);
 
-/* A session begins: nothing is known of any path. */
+/* Called when a session begins: nothing is known of any path. */
 void wan_paths_session_start(struct proxy *p);
-/* A datagram of so many bytes was sent; `asks`: the peer will report its arrival. Returns the datagram's place on the
- * path. */
+/* Notes that a datagram of so many bytes was sent; `asks`: the peer will report its arrival. Returns the datagram's
+ * place on the path. */
 uint64_t wan_path_sent(struct proxy *p, struct wan_path *path, size_t bytes, bool asks);
-/* A report was worked off. */
+/* Called when a report was worked off. */
 void wan_path_answered(struct proxy *p, struct wan_path *path, const struct wan_sent_result *res);
-/* A datagram was answered this long after it was sent, the peer's own delay included. */
+/* Notes that a datagram was answered this long after it was sent, the peer's own delay included. */
 void wan_path_round_trip(struct proxy *p, struct wan_path *path, uint64_t rtt_ns, uint64_t peer_delay_ns);
-/* A path found dead has answered a datagram sent before that: the path was only slow, like an edge whose processor is
- * taken away. The path is used again at once, and has more time from now on. */
+/* Called when a path found dead has answered a datagram sent before that: the path was only slow, like an edge whose
+ * processor is taken away. The path is used again at once, and has more time from now on. */
 void wan_path_was_slow(struct proxy *p, struct wan_path *path);
-/* The datagram that was sent at that place is lost. */
+/* Notes that the datagram sent at that place is lost. */
 void wan_path_lost(struct wan_path *path, uint64_t place);
-/* A datagram of so many bytes came or was lost; `probe`: it was a probe of the path's size. */
+/* These note that a datagram of so many bytes came or was lost; `probe`: it was a probe of the path's size. */
 void wan_path_size_came(struct proxy *p, struct wan_path *path, uint32_t bytes, bool probe);
 void wan_path_size_lost(struct proxy *p, struct wan_path *path, uint32_t bytes, bool probe);
 /* True for the lane that probes the path's size and life. */
 bool wan_path_asker(const struct proxy *p, const struct lane *l);
 void wan_path_on_timer(struct proxy *p, struct wan_path *path);
-/* How long a path may be silent before it counts as dead, ns: a round trip if much was sent, else two, and a floor. */
+/* The time that a path may be silent before it counts as dead, ns: a round trip if much was sent, else two, and a
+ * floor. */
 uint64_t wan_path_patience_ns(const struct proxy *p, const struct wan_path *path);
 
 /* Bit mask of the paths that packets may take. Never 0. */

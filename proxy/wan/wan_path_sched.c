@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * Each path has a pacer that hands out what the path carries. The quickest path that has sending time now gets the next
- * datagram. Quickest means the least round trip, plus about three round trips for each loss, divided by the path's
- * weight. So a link that is not full uses its best path, and one that is full uses every path at its own rate. Packets
- * of one flow go by all paths; the far edge puts them into order by position. A packet number space belongs to one
- * path, so no datagram is called lost because its path is longer.
+ * Each path has a pacer that hands out the sending time of the path. The quickest path that has sending time now gets
+ * the next datagram. Quickest means the least round trip, plus about three round trips for each loss, divided by the
+ * path's weight. So a link that is not full uses its best path, and one that is full uses every path at its own rate.
+ * Packets of one flow go by all paths; the far edge puts them into order by position. A packet number space belongs to
+ * one path, so no datagram is called lost because its path is longer.
  *
  * Frames about a packet number space go by the space's own path, even if this path is not in use: so a dead path is
  * found to live again. Frames about flows go by the quickest path without asking its pacer.

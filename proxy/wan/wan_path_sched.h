@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_path_sched.h - which path a datagram takes. */
+/* wan_path_sched.h - chooses the path that a datagram takes. */
 #ifndef PROXY_WAN_PATH_SCHED_H
 #define PROXY_WAN_PATH_SCHED_H
 
@@ -15,7 +15,7 @@ void wan_path_sched_sort(struct proxy *p);
 /* True if the lane's IP packets go by that path. */
 bool wan_path_sched_keeps_order(const struct proxy *p, const struct lane *l, const struct wan_path *path);
 
-/* When a path that packets may take has sending time again. */
+/* The time at which a path that packets may take has sending time again. */
 uint64_t wan_path_sched_next_ns(const struct proxy *p);
 /* Largest datagram of any path, bytes. */
 size_t wan_path_sched_payload_max(const struct proxy *p);

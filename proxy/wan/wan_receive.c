@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_receive.c - what a datagram of the peer means.
+/* wan_receive.c - takes a datagram of the peer apart.
  *
  * Theory of operation
  *
@@ -109,7 +109,7 @@ static void ask_for_report(struct proxy *p, struct lane *l, struct pn_space *s)
 	}
 }
 
-/* Frames that ask for no report: reports, what goes with them, and what is never repaired. */
+/* Frames that ask for no report: reports, frames that go with them, and frames that are never repaired. */
 #define QUIET (1ull << WF_REPORT | 1ull << WF_REFUSED | 1ull << WF_FEC | 1ull << WF_REBUILT | 1ull << WF_ARRIVALS)
 
 static bool is_quiet(const struct proxy *p, uint8_t type)

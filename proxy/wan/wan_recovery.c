@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_recovery.c - loss recovery: what became of datagrams that were sent.
+/* wan_recovery.c - loss recovery: the fate of datagrams that were sent.
  *
  * Theory of operation
  *

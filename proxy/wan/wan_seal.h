@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_seal.h - what protects a datagram: the last WAN_TAG_LEN bytes.
+/* wan_seal.h - protection of a datagram by its last WAN_TAG_LEN bytes.
  *
  * On a sealed link they are the tag of an AEAD (proxy_config.seal) that encrypts the frames and vouches for the header.
  * On an unsealed link they are a CRC-32 of the datagram and twelve zero bytes: the CRC detects damaged datagrams (UDP's

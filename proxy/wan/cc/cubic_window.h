@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cubic_window.h - what TCP CUBIC (RFC 9438) would have in flight, in integers: a window to share a line with it.
+/* cubic_window.h - the window that TCP CUBIC (RFC 9438) would have in flight, in integer arithmetic, for sharing a line
+ * with TCP.
  *
  * Call cubic_window_start() when contention begins, then cubic_window_grow() or cubic_window_cut() once a round
  * trip. */
@@ -16,7 +17,7 @@ struct cubic_window {
 };
 
 void cubic_window_start(struct cubic_window *w, uint64_t now_ns, uint64_t bytes, uint64_t segment_bytes);
-/* After a round trip without congestion; with congestion. */
+/* cubic_window_grow() is called after a round trip without congestion, cubic_window_cut() after one with congestion. */
 void cubic_window_grow(struct cubic_window *w, uint64_t now_ns);
 void cubic_window_cut(struct cubic_window *w, uint64_t now_ns);
 

@@ -32,7 +32,7 @@ uint64_t rate_from(uint64_t bytes, uint64_t ns)
 
 /* --- its life --- */
 
-/* With `busy` held. */
+/* Called with `busy` held. */
 static void begin(struct rate_control *c, const struct rate_ops *ops, uint64_t now_ns)
 {
 	memset(c->state, 0, sizeof(c->state));
@@ -98,7 +98,7 @@ void rate_catch_up(struct rate_control *c, uint64_t ns)
 	STORE(c->catch_up_ns, ns);
 }
 
-/* --- what is sent --- */
+/* --- sending --- */
 
 bool rate_has_room(struct rate_control *c)
 {
@@ -179,7 +179,7 @@ void rate_on_sent(struct rate_control *c, struct rate_mark *m, uint64_t now_ns, 
 	leave(c);
 }
 
-/* --- what becomes of it --- */
+/* --- fate of datagrams --- */
 
 void rate_on_gone(struct rate_control *c, uint64_t bytes)
 {

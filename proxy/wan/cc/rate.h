@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rate.h - how fast a path may be sent on: the table of rate controllers, and what feeds them.
+/* rate.h - rate controllers of paths: their table, and the measurements that feed them.
  *
  * Theory of operation
  *
@@ -130,12 +130,12 @@ static inline bool rate_tracks(struct rate_control *c)
 
 /* False: the in-flight limit is reached. */
 bool rate_has_room(struct rate_control *c);
-/* A shard begins (or ceases) to have more to send than may be sent. */
+/* Called when a shard begins (or ceases) to have more to send than may be sent. */
 void rate_waits(struct rate_control *c, bool waits);
 /* True if any shard waits in this sense. */
 bool rate_is_waited_for(const struct rate_control *c);
-/* rate_time_unused(): nobody took the pacer's time. rate_is_late(): neither data nor room was missing, so the processor
- * came late. */
+/* rate_time_unused() is called when no datagram took the pacer's time. rate_is_late(): true if neither data nor room
+ * was missing, so the processor came late. */
 void rate_time_unused(struct rate_control *c);
 bool rate_is_late(struct rate_control *c);
 static inline uint64_t rate_catch_up_ns(struct rate_control *c)
@@ -162,14 +162,14 @@ struct rate_pick {
 void rate_on_arrived(struct rate_control *c, struct rate_pick *pick, const struct rate_mark *m, uint64_t sent_ns,
                      uint64_t now_ns);
 void rate_on_lost(struct rate_control *c, const struct rate_mark *m, uint64_t now_ns);
-/* Bytes that were found lost have arrived. */
+/* Called when bytes that were found lost have arrived. */
 void rate_on_spurious(struct rate_control *c, uint64_t bytes);
-/* Nobody will know whether the bytes were delivered or lost. */
+/* Called when it will never be known whether the bytes were delivered or lost. */
 void rate_on_gone(struct rate_control *c, uint64_t bytes);
-/* A report was told completely. rtt_ns: 0: none was measured; ce: marks that the report tells of. */
+/* Called when a report was worked off completely. rtt_ns: 0: none was measured; ce: marks that the report tells of. */
 void rate_on_report(struct rate_control *c, const struct rate_pick *pick, uint64_t now_ns, uint64_t rtt_ns,
                     uint64_t ce);
-/* The path's route has changed. */
+/* Called when the path's route has changed. */
 void rate_again(struct rate_control *c, uint64_t now_ns);
 
 /* --- of controllers --- */
@@ -179,7 +179,8 @@ extern const struct rate_ops rate_fixed, rate_auto;
 /* Sets the rate that the pacer hands out, never above the ceiling, and the bytes that may be in flight (UINT64_MAX:
  * any). */
 void rate_set(struct rate_control *c, uint64_t bps, uint64_t in_flight_max_bytes);
-/* Up to how much lateness of the processor the pacer makes up for, by sending half as fast again, ns. 0 at first. */
+/* Sets the most lateness of the processor that the pacer makes up for, by sending half as fast again, ns. 0 at
+ * first. */
 void rate_catch_up(struct rate_control *c, uint64_t ns);
 /* Bytes that a rate carries in `ns`. */
 uint64_t rate_bytes(uint64_t bps, uint64_t ns);

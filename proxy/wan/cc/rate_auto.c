@@ -4,8 +4,8 @@
  * Theory of operation
  *
  * A model of the path, after BBR (draft-ietf-ccwg-bbr): the largest delivery rate of late and the least round trip.
- * Their product is what the line holds without a queue. Phases count rounds: a round is a round trip, counted in
- * deliveries.
+ * The product of the two is the number of bytes that the line holds without a queue. Phases count rounds: a round is a
+ * round trip, counted in deliveries.
  *
  * - startup: the rate more than doubles each round until it brings no more for FULL_BW_ROUNDS, or costs many losses.
  * - drain: the queue that startup has made drains.
@@ -25,8 +25,8 @@
  * rate goes down once, not with each loss. Two things make shares equal. The last probe's gain decides how much the
  * rate goes down (beta()): a sender with more of the line gives more. And a sender with more waits longer for its next
  * probe (wait_long()), by the cube root, as CUBIC does, so that the wait suits any rate; senders with less take what
- * was given. If nobody takes it several times in a row (untaken), the sender is alone on a line with a short queue and
- * gives little. A gain that a probe made by overflowing the queue is not believed.
+ * was given. If no sender takes it several times in a row (untaken), the sender is alone on a line with a short queue
+ * and gives little. A gain that a probe made by overflowing the queue is not believed.
  *
  * A worker that is woken late now and then must not get less than a punctual one beside it: the pacer makes up for the
  * time (rate_catch_up()), and where reports come late and in bunches, more may be in flight (extra_acked_bytes()).
@@ -43,12 +43,12 @@
  *                          leaves 96 % of a line, with a short queue 94 %.
  *   bound_policed()        Where 5 % are lost without a queue, the bound is what came, twice after a probe. The draft
  *                          takes 30 % each round. Policers lose 1.6 and 4.2 %, without it 6.8 and 9.0 %.
- *   goes_on()              Losses without a queue say that somebody does not give only if fewer are sent and not fewer
- *                          lost. With 30 % lost at random 0.20 of what is left is carried, else 0.04.
+ *   goes_on()              Losses without a queue show a sender that does not give way only if fewer datagrams were
+ *                          sent and not fewer lost. With 30 % lost at random 0.20 of the rest is carried, else 0.04.
  *   contended(), window    In flight as CUBIC would have. In queues of up to one product CUBIC keeps 17 to 69 % of a
  *                          line beside auto, and 4 to 21 % beside BBR.
- *   weigh()                What others have bounds the window: BBR, which keeps two products, has 0.40 of a line that
- *                          became ten times slower, with twenty products of queue, else 0.22
+ *   weigh()                The bytes in flight of others bound the window: BBR, which keeps two products, has 0.40 of a
+ *                          line that became ten times slower, with twenty products of queue, else 0.22
  *                          (beside-bbr-rate-1000-100).
  *   look(), deaf_rounds    Beside BBR version 1, which gives nothing: each has at least a quarter. Meanwhile there is no
  *                          window: one that no losses ended made 60 % of ours get lost on a line that became a hundred
@@ -58,7 +58,7 @@
  *                          of 2, 10 and 100, without it 0.88, 0.90 and 0.32.
  *   note_slower()          A line that is slower at once: nothing is lost from the second second on; without it 63 %
  *                          after 1000 to 100 Mbit/s, 46 % after 1000 to 10, 27 % after 400 to 40.
- *   GROW_PERCENT           In flight grows by a quarter in a round where a queue is somebody's: the same steps.
+ *   GROW_PERCENT           In flight grows by a quarter in a round where a queue is another sender's: the same steps.
  *   PROBE_RTT_ROUNDS       A probe-rtt without a measurement ends: else 0.39 of a line for good after 1 to 5 ms.
  *   extra_acked_bytes()    At most what late workers make, and rate_catch_up(): without the two the later one of two
  *                          links had less than 0.8 of the other's share in 14 of 50 runs (late-1bdp), with them in 3.
@@ -117,7 +117,7 @@
 #define WAIT_RTTS               12 /* wait_long(), as the next two: after a back-off, times the cube root of the segments that the line holds of ours */
 #define WAIT_RTTS_NS            400000000ull
 #define WAIT_MAX_NS             10000000000ull
-#define UNTAKEN                 3 /* back-offs in a row whose room nobody took */
+#define UNTAKEN                 3 /* back-offs in a row whose room no sender took */
 #define BETA_UNTAKEN            97
 #define UP_ROUNDS_MAX           32
 #define CONTENDED_NS            1000000000ull /* contended(), as all to OUTWEIGHS */
@@ -157,7 +157,7 @@ enum phase { STARTUP, DRAIN, PROBE_BW_DOWN, PROBE_BW_CRUISE, PROBE_BW_REFILL, PR
 
 /* In percent: pace of the rate, hold of what the line holds. The draft's pace: startup 277, drain 50, down 90, cruise
  * and refill 100, up 125; hold 200 in all but probe-rtt, 50. We hold less, because contended() would take a queue that
- * two of ours fill together for somebody else's. */
+ * two of ours fill together for another sender's. */
 static const struct {
 	const char *name;
 	uint32_t pace, hold;
@@ -181,12 +181,12 @@ struct above {
 struct auto_state {
 	uint32_t phase, rounds, full_bw_count; /* rounds: in the phase */
 	uint64_t cycle_stamp;                  /* since when */
-	uint32_t wait_rounds;                  /* a cruise lasts so long ... */
-	uint64_t wait_ns;                      /* ... or so long */
+	uint32_t wait_rounds;                  /* a cruise ends after so many rounds */
+	uint64_t wait_ns;                      /* a cruise ends at this age in any case */
 	bool gave;                             /* the rate has backed off since the last probe */
-	uint32_t policed;                      /* bounds set by bound_policed() since the last probe ... */
-	uint32_t policed_rounds;               /* ... rounds since the last bound ... */
-	uint64_t policed_ppm;                  /* ... losses before it; and lost and delivered since: */
+	uint32_t policed;                      /* bounds set by bound_policed() since the last probe */
+	uint32_t policed_rounds;               /* rounds since the last of these bounds */
+	uint64_t policed_ppm;                  /* losses before that bound; the next two: lost and delivered since */
 	uint64_t policed_lost, policed_acked;
 	uint32_t untaken;          /* back-offs in a row after which no queue was seen until the next */
 	uint32_t slower;           /* rounds in a row */
@@ -194,7 +194,7 @@ struct auto_state {
 	uint64_t up_bps;           /* largest sample of a probe, not believed yet */
 	uint64_t empty_at_ns;      /* when there was last hardly a queue */
 	uint64_t queued_rtt_ns;    /* least round trip of the last whole round */
-	uint64_t full_bw;          /* startup: what later rounds must beat; up: the same */
+	uint64_t full_bw;          /* startup and up: the rate that later rounds must exceed */
 	uint64_t min_rtt_ns, min_rtt_stamp, probe_rtt_stamp;
 	uint64_t last_rtt_ns;
 	uint64_t clear_bps; /* rate when there was last hardly a queue */
@@ -274,7 +274,7 @@ static uint32_t next_random(struct auto_state *a)
 
 /* --- the queue --- */
 
-/* Whether the round trip shows a queue. MIN_PIPE_BYTES are always in flight and are no queue: on a slow line they take
+/* True if the round trip shows a queue. MIN_PIPE_BYTES are always in flight and are no queue: on a slow line they take
  * longer than the way. */
 static bool queued(const struct auto_state *a, uint64_t rtt_ns, uint32_t over_percent)
 {
@@ -309,10 +309,10 @@ static uint64_t contended_bytes(const struct auto_state *a, uint64_t bps)
 	return percent(rate_bytes(bps, a->min_rtt_ns), phases[a->phase].hold);
 }
 
-/* A worker that is woken late reports late, and much at once. Until its report, more seems to be in flight than is, and
- * without room for that the sender would stand still. No such room is given after a back-off, when the queue needs time
- * to drain, and no more than late workers need: bytes that come at once over a longer time used room that another link
- * had left. */
+/* A worker that is woken late reports late, and much at once. Until that worker's report, more seems to be in flight
+ * than is, and without room for that the sender would stand still. No such room is given after a back-off, when the
+ * queue needs time to drain, and no more than late workers need: bytes that come at once over a longer time used room
+ * that another link had left. */
 static uint64_t extra_acked_bytes(const struct auto_state *a)
 {
 	if (a->phase != PROBE_BW_CRUISE || a->gave)
@@ -479,7 +479,7 @@ static void adapt_lower_bounds(struct auto_state *a)
 
 /* --- those that do not give --- */
 
-/* Whether losses go on when less is sent. Losses without a queue count as a policer's until sending less has not
+/* True if losses go on when less is sent. Losses without a queue count as a policer's until sending less has not
  * reduced them. */
 static bool goes_on(const struct auto_state *a)
 {

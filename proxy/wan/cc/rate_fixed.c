@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rate_fixed.c - the configured rate, whatever is lost: for a line that nobody else uses. */
+/* rate_fixed.c - the configured rate, whatever is lost: for a line that is not shared. */
 #include "rate.h"
 
 static void fixed_init(struct rate_control *c, uint64_t now_ns)

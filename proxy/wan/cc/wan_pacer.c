@@ -99,7 +99,7 @@ static void note_unused(struct wan_pacer *p, uint64_t unused)
 	atomic_store_explicit(&p->behind, behind, memory_order_relaxed);
 }
 
-/* By how much a datagram of this cost is made cheaper to catch up. */
+/* The part of its cost by which a datagram is made cheaper to catch up. */
 static uint64_t catch_up(struct wan_pacer *p, uint64_t bits, uint64_t cost)
 {
 	uint64_t behind = atomic_load_explicit(&p->behind, memory_order_relaxed), least, less;
@@ -141,7 +141,7 @@ void wan_pacer_take_past(struct wan_pacer *p, uint64_t now_ns, size_t payload_le
 
 	if (next > now + CONTROL_AHEAD_NS * PACER_FRACTION)
 		return;
-	/* Of shards that do this at once one may be forgotten. */
+	/* if two shards do this at once, the store of one may be lost */
 	atomic_store_explicit(&p->control_next, (next > now ? next : now) + 2 * cost, memory_order_relaxed);
 	wan_pacer_take(p, now_ns, payload_len);
 }
@@ -163,7 +163,7 @@ void wan_pacer_reported(struct wan_pacer *p, uint64_t now_ns, size_t payload_len
 	uint64_t next = atomic_load_explicit(&p->reports_next, memory_order_relaxed), most = now_ns + REPORTS_AHEAD_NS;
 
 	next = (next > now_ns ? next : now_ns) + cost;
-	/* Of shards that do this at once one may be forgotten. */
+	/* if two shards do this at once, the store of one may be lost */
 	atomic_store_explicit(&p->reports_next, next < most ? next : most, memory_order_relaxed);
 }
 

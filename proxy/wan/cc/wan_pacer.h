@@ -31,24 +31,26 @@ struct wan_pacer {
 
 /* rate_bps: bits per second, not 0. The controller is rate_fixed at first; rate_choose() changes both, at any time. */
 void wan_pacer_init(struct wan_pacer *p, uint64_t rate_bps, uint32_t overhead_bytes, uint32_t burst_ns);
-/* At any time. */
+/* May be called at any time. */
 void wan_pacer_set_burst(struct wan_pacer *p, uint32_t burst_ns);
 
-/* When the line is free again. */
+/* The time at which the line is free again. */
 uint64_t wan_pacer_next_ns(struct wan_pacer *p);
-/* When to look again: wan_pacer_next_ns(), or a little later than now if the in-flight limit is reached. */
+/* The time at which to look again: wan_pacer_next_ns(), or a little later than now if the in-flight limit is
+ * reached. */
 uint64_t wan_pacer_look_ns(struct wan_pacer *p, uint64_t now_ns);
 bool wan_pacer_ready(struct wan_pacer *p, uint64_t now_ns);
 /* Takes line time for one datagram of payload_len bytes (overhead_bytes are added). */
 void wan_pacer_take(struct wan_pacer *p, uint64_t now_ns, size_t payload_len);
-/* The same for a datagram of control, which has not waited for the clock: no more than half of the line's time. */
+/* Like wan_pacer_take(), for a datagram of control, which has not waited for the clock: no more than half of the line's
+ * time. */
 void wan_pacer_take_past(struct wan_pacer *p, uint64_t now_ns, size_t payload_len);
 
 /* Control has a part of the rate: REPORTS_PART of it, or REPORTS_LEAST_BPS on a line so slow that this is more, but a
  * quarter at most; half of it while no packets wait. Notes that a datagram without packets was sent. */
 void wan_pacer_reported(struct wan_pacer *p, uint64_t now_ns, size_t payload_len);
-/* How far control of all lanes and shards is ahead of its part, at most 150 ms; 0: not by much. Control that has waited
- * for so long may go: so the oldest goes first, and on a slower line each report tells more. */
+/* The time by which control of all lanes and shards is ahead of its part, at most 150 ms; 0: not by much. Control that
+ * has waited for so long may go: so the oldest goes first, and on a slower line each report tells more. */
 uint64_t wan_pacer_reports_ahead_ns(struct wan_pacer *p, uint64_t now_ns);
 
 #endif

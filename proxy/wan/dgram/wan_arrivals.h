@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_arrivals.h - what a line does to datagrams: which ones came by themselves, and which ones FEC made up for.
+/* wan_arrivals.h - datagrams that came by themselves, and datagrams that FEC rebuilt: the losses of a line.
  *
  * The receiver sees the losses of a line best: it counts each word of 64 numbers once, ARRIVALS_LAG numbers later, so
  * that reordering does not count as loss. The sums go to the sender in ARRIVALS frames; a lost frame costs nothing,
@@ -24,17 +24,17 @@ struct wan_arrivals {
 	bool last_lost;                /* the number before `done` was lost */
 	struct wan_arrivals_frame sum;
 	uint64_t told_numbers; /* sum.numbers when it was last told */
-	/* what FEC made up for */
+	/* numbers that FEC rebuilt */
 	uint64_t rebuilt[ARRIVALS_REBUILT];
 	uint64_t nrebuilt; /* ever */
 	uint64_t ended[ARRIVALS_TOLD]; /* nrebuilt at the last frames, oldest first */
 };
 
-/* Number pn came by itself. */
+/* Notes that number pn came by itself. */
 void wan_arrivals_note(struct wan_arrivals *a, uint64_t pn);
-/* Number pn was rebuilt. */
+/* Notes that number pn was rebuilt. */
 void wan_arrivals_rebuilt(struct wan_arrivals *a, uint64_t pn);
-/* The numbers for the next REBUILT frame. Returns how many, at most `max`. */
+/* Takes the numbers for the next REBUILT frame. Returns how many there are, at most `max`. */
 uint32_t wan_arrivals_tell_rebuilt(struct wan_arrivals *a, uint64_t *numbers, uint32_t max);
 /* True if there is something new to tell in an ARRIVALS frame. */
 bool wan_arrivals_due(const struct wan_arrivals *a);

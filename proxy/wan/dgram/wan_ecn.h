@@ -37,14 +37,14 @@ struct wan_ecn_counts {
 	uint32_t ect0, ce;
 };
 
-/* A session begins. */
+/* Called when a session begins. */
 void wan_ecn_restart(struct wan_ecn *e);
 /* True if the next datagram is sent as ECT(0). Called once for each datagram. obeyed: the controller obeys marks. */
 bool wan_ecn_sends(struct wan_ecn *e, uint64_t now_ns, bool obeyed);
-/* A datagram came with that ECN field. */
+/* Counts a datagram that came with that ECN field. */
 void wan_ecn_came(struct wan_ecn_counts *c, uint8_t ecn);
-/* A report tells the sums `told`, the one before told `heard`; `acked` datagrams sent since since_ns are now received.
- * Returns how many marks are to be obeyed. */
+/* Takes the sums `told` of a report; the report before told `heard`; `acked` datagrams sent since since_ns are now
+ * received. Returns the number of marks to be obeyed. */
 uint32_t wan_ecn_told(struct wan_ecn *e, struct wan_ecn_counts *heard, struct wan_ecn_counts told, uint32_t acked);
 
 #endif

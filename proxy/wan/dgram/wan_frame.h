@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_frame.h - what a datagram between two edges looks like.
+/* wan_frame.h - the format of datagrams between two edges.
  *
  * Everything is big-endian. A datagram (UDP payload) is
  *
@@ -9,8 +9,8 @@
  * tag. A frame is type(1) flags(1) length(2) and `length` bytes of body, so that a receiver skips types it does not
  * know. Packets are named by (flow id, incarnation, position): a PSN crosses only inside the host's own packet.
  *
- * PACKET and the FLOW frames are reliable: the contents of a lost datagram are sent again. REPORT, REFUSED and PROBE
- * are not reliable: newer ones replace them. IP is not reliable: its packets are expendable. */
+ * PACKET and the FLOW frames but FLOW_CLOSE are reliable: the contents of a lost datagram are sent again. REPORT,
+ * REFUSED and PROBE are not reliable: newer ones replace them. IP is not reliable: its packets are expendable. */
 #ifndef PROXY_WAN_FRAME_H
 #define PROXY_WAN_FRAME_H
 
@@ -114,7 +114,7 @@ struct wan_rebuilt {
 	const uint8_t *numbers;
 };
 
-/* ARRIVALS: numbers(8) lost(8) bursts(8), sums of this session: what the line itself lost, before FEC.
+/* ARRIVALS: numbers(8) lost(8) bursts(8), sums of this session: losses on the line itself, before FEC.
  * wan_arrivals.h */
 struct wan_arrivals_frame {
 	uint64_t numbers; /* looked at */

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#define EVIDENCE_CLEAN 4 /* evidence of a lost probe, if less than 1/16 of the other datagrams was lost; ... */
-#define EVIDENCE_LOSSY 2 /* ... if less than 1/4 was lost, or if that is not known */
+#define EVIDENCE_CLEAN 4 /* evidence of a lost probe, if less than 1/16 of the other datagrams was lost */
+#define EVIDENCE_LOSSY 2 /* evidence of a lost probe, if less than 1/4 was lost, or if that is not known */
 #define EVIDENCE_BAD   1
 #define EVIDENCE_ENOUGH (PMTU_TRIES * EVIDENCE_CLEAN)
 
@@ -100,7 +100,7 @@ bool wan_pmtu_came(struct wan_pmtu *m, uint32_t bytes, bool probe, uint64_t now_
 	return m->probe != 0;
 }
 
-/* How much evidence the loss of a probe is. A full queue may have room for small datagrams and none for a large probe:
+/* The evidence that the loss of a probe is. A full queue may have room for small datagrams and none for a large probe:
  * so a size that had come through is given up after twice as many lost probes, and after four times as many where small
  * datagrams are lost, too. */
 static uint8_t evidence(const struct wan_pmtu *m)

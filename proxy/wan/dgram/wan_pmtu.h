@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_pmtu.h - how large a datagram a path carries (DPLPMTUD, RFC 8899). Sizes are UDP payloads in bytes.
+/* wan_pmtu.h - search for the largest datagram that a path carries (DPLPMTUD, RFC 8899). Sizes are UDP payloads in
+ * bytes.
  *
  * Theory of operation
  *
  * A path begins at PMTU_BASE, which every path carries, and the size configured for it is the first one tried: on most
- * paths one round trip settles it. If several probes of it do not come through, the search goes on between the largest
- * size that came through and the least that did not, first at the payload of an Ethernet, then by halves, to PMTU_CLOSE
- * bytes. A probe is a padded datagram of its own that holds nothing else; its loss does not count as a loss of the
- * path.
+ * paths one round trip settles the search. If several probes of that size do not come through, the search goes on
+ * between the largest size that came through and the least that did not, first at the payload of an Ethernet, then by
+ * halves, to PMTU_CLOSE bytes. A probe is a padded datagram of its own that holds nothing else; its loss does not count
+ * as a loss of the path.
  *
  * Lost probes of a size show that it is too large: PMTU_TRIES of them, if hardly any datagrams of sizes known to come
  * through were lost meanwhile; up to four times as many on a line that loses more.
@@ -39,8 +40,8 @@ struct wan_pmtu {
 	uint16_t size;  /* in force, unless it is doubted */
 	uint16_t failed; /* the least size that did not come through, max + 1: none */
 	uint16_t probe; /* size to try, 0: the search is over */
-	bool under_way; /* the probe was sent ... */
-	uint32_t came, missed; /* ... and since then so many other datagrams came or were lost */
+	bool under_way; /* the probe was sent */
+	uint32_t came, missed; /* other datagrams that came or were lost since the probe was sent */
 	bool doubt;       /* the probe is of a size in force */
 	uint8_t evidence; /* of lost probes, in quarters of a probe on a line that loses hardly any other datagrams */
 	uint16_t lost[PMTU_HOLE]; /* sizes of lost datagrams above the base, if none so large came through since; 0: no
@@ -51,14 +52,14 @@ struct wan_pmtu {
 };
 
 void wan_pmtu_init(struct wan_pmtu *m, uint16_t max, bool search);
-/* A session begins. */
+/* Called when a session begins. */
 void wan_pmtu_restart(struct wan_pmtu *m, uint64_t now_ns);
 /* The largest datagram for data now. */
 uint16_t wan_pmtu_in_force(const struct wan_pmtu *m);
-/* A probe of so many bytes is to be sent now; 0: none. */
+/* The size of a probe that is to be sent now, bytes; 0: none. */
 uint16_t wan_pmtu_due(const struct wan_pmtu *m);
 void wan_pmtu_sent(struct wan_pmtu *m);
-/* A datagram of so many bytes came through, or was lost. True if a further probe is due. */
+/* These note that a datagram of so many bytes came through, or was lost. True if a further probe is due. */
 bool wan_pmtu_came(struct wan_pmtu *m, uint32_t bytes, bool probe, uint64_t now_ns);
 bool wan_pmtu_lost(struct wan_pmtu *m, uint32_t bytes, bool probe, uint64_t rtt_ns, uint64_t now_ns);
 /* Called now and then. True if a probe is due. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_recv.h - which packet numbers of one lane have arrived, and what to report about them.
+/* wan_recv.h - the packet numbers of one lane that have arrived, and the reports about them.
  *
  * A bitmap over the last WAN_RX_BITS numbers serves as replay window and as the source of reports. A report begins
  * where the REPORTS_TOLDth report before it ended, so that each number is told in REPORTS_TOLD reports, or further back
@@ -47,7 +47,7 @@ void wan_recv_mark_rebuilt(struct wan_recv *r, uint64_t pn, uint64_t now_ns, boo
 /* Notes a number as refused: it stays unseen. False if it does not fit beside the noted ones (it counts as lost
  * then). */
 bool wan_recv_refuse(struct wan_recv *r, uint64_t pn);
-/* The peer asks about everything from pn on. */
+/* Called when the peer asks about everything from pn on. */
 void wan_recv_probe(struct wan_recv *r, uint64_t pn, uint64_t now_ns);
 
 /* The next REPORT: fills in rep (bits unset) and up to max_words words, from where the told-th report before it ended

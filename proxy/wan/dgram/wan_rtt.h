@@ -35,7 +35,7 @@ uint64_t wan_rtt_pto_ns(const struct wan_rtt *r);
 /* The round trip that so many of a thousand measurements stayed below, ns, to an eighth; 0: nothing is measured. */
 uint64_t wan_rtt_quantile_ns(const struct wan_rtt *r, uint32_t permille);
 
-/* The path's route has changed: the measurements so far are only a hint. */
+/* Called when the path's route has changed: the measurements so far are only a hint. */
 void wan_rtt_again(struct wan_rtt *r);
 
 #endif

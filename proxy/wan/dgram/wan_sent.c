@@ -281,7 +281,7 @@ uint64_t wan_sent_refused(struct wan_sent *s, const struct wan_report *r, wan_se
 	return n;
 }
 
-/* When the entry counts as sent (wan_sent.h). */
+/* The time at which the entry counts as sent (wan_sent.h). */
 static uint64_t protected_until(const struct wan_sent *s, const struct sent_entry *e, uint64_t rtt_ns)
 {
 	uint64_t done, most = e->sent_ns + (rtt_ns > FEC_GRACE_MIN_NS ? rtt_ns : FEC_GRACE_MIN_NS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_sent.h - what one lane has sent and not yet heard about: the sent map.
+/* wan_sent.h - the sent map, with the datagrams that one lane has sent and whose fate it does not know yet.
  *
  * Theory of operation
  *
@@ -84,8 +84,8 @@ struct wan_sent {
 	uint64_t marked_in_flight; /* sum of the bytes of all rate_marks in flight */
 	uint64_t entries_in_flight;
 	uint32_t block;          /* the newest block; FEC only */
-	uint32_t nblocks;        /* length of ... */
-	uint64_t told_ns;        /* how much longer than a round trip the news of a rebuilt datagram may take */
+	uint32_t nblocks;        /* length of block_done_ns */
+	uint64_t told_ns;        /* time beyond a round trip that the news of a rebuilt datagram may take */
 	const uint32_t *work;    /* budget: entries are handed out while it is not 0; the callbacks count it down. NULL:
 	                            no limit */
 	uint64_t *block_done_ns; /* when a block's last repair went out, by id; UINT64_MAX: not yet. NULL: no FEC */
@@ -124,24 +124,25 @@ typedef void (*wan_sent_fn)(void *arg, const struct sent_entry *e);
 /* Works off a REPORT: calls acked() for each entry that this report is the first to call received. */
 void wan_sent_report(struct wan_sent *s, const struct wan_report *r, wan_sent_fn acked, void *arg,
                      struct wan_sent_result *res);
-/* The peer has rebuilt number pn: calls acked() as for a received number. Returns 1 if the entry was unresolved, 2 if
- * it had been found lost already, 0 else. */
+/* Called when the peer has rebuilt number pn: calls acked() as for a received number. Returns 1 if the entry was
+ * unresolved, 2 if it had been found lost already, 0 else. */
 unsigned wan_sent_rebuilt(struct wan_sent *s, uint64_t pn, wan_sent_fn acked, void *arg);
-/* Works off a REFUSED: calls refused() for each entry, which is then resolved. Returns how many. */
+/* Works off a REFUSED: calls refused() for each entry, which is then resolved. Returns the number of entries. */
 uint64_t wan_sent_refused(struct wan_sent *s, const struct wan_report *r, wan_sent_fn refused, void *arg);
 
 /* Declares lost the entries that are lost (see above), and calls lost() for each. An entry named missing is also lost
- * once rtt_ns + reorder_ns have passed since it was sent, even if no later datagram has arrived. Returns how many. */
+ * once rtt_ns + reorder_ns have passed since it was sent, even if no later datagram has arrived. Returns the number of
+ * entries. */
 uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_ns, uint64_t rtt_ns, wan_sent_fn lost,
                          void *arg);
 
-/* The map is full and nothing is heard: the unresolved entries of the oldest page are sent again under new numbers,
- * though no report named them missing. Doubles are harmless. Returns how many entries. */
+/* Called when the map is full and nothing is heard: the unresolved entries of the oldest page are sent again under new
+ * numbers, though no report named them missing. Doubles are harmless. Returns the number of entries. */
 uint64_t wan_sent_give_up_oldest(struct wan_sent *s, uint64_t now_ns, wan_sent_fn lost, void *arg);
 
-/* The path is dead: resolves all unresolved entries; their contents go again on another path. None of them counts as
- * lost, and their late arrival is not spurious. Works in whole pages; entries_in_flight tells whether more are left.
- * Returns how many entries. */
+/* Called when the path is dead: resolves all unresolved entries; their contents go again on another path. None of them
+ * counts as lost, and their late arrival is not spurious. Works in whole pages; entries_in_flight tells whether more
+ * are left. Returns the number of entries. */
 uint64_t wan_sent_give_up_all(struct wan_sent *s, wan_sent_fn moved, void *arg);
 
 /* True if entries named missing wait for wan_sent_detect(). */

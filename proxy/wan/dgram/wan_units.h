@@ -8,7 +8,7 @@
 
 #include "proxy/util/limits.h"
 
-/* How many units a packet of len bytes has. */
+/* The number of units of a packet of len bytes. */
 static inline unsigned units_of(uint16_t len)
 {
 	return (len + PIECE_UNIT - 1u) / PIECE_UNIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fec_config.h - what an operator configures about FEC, and what is in force on a path. */
+/* fec_config.h - FEC as an operator configures it, and FEC as it is in force on a path. */
 #ifndef PROXY_FEC_CONFIG_H
 #define PROXY_FEC_CONFIG_H
 

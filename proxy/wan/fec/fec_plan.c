@@ -2,23 +2,23 @@
 #include "fec_plan.h"
 
 #define FADE_NUMBERS 262144.0 /* sums are halved here: 1,000 losses at 0.4 % */
-#define PRIOR_LOST    1.0     /* after its first loss a line is assumed to lose this many ... */
-#define PRIOR_NUMBERS 1000.0  /* ... of so many datagrams (0.1 %), until more is known */
+#define PRIOR_LOST    1.0     /* after its first loss a line is assumed to lose this many */
+#define PRIOR_NUMBERS 1000.0  /* of so many datagrams (0.1 %), until more is known */
 #define BURSTS_SEEN  4.0      /* fewer bursts say nothing about their mean length */
 #define CLEAN_SEEN   16384.0  /* after so many datagrams without enough bursts, the line has none */
-#define K_LEAST      4        /* least k: datagrams of a block ... */
-#define RTT_BEGIN    5        /* ... and of a round trip for FEC to begin: with fewer, repetition is as quick; ... */
-#define RTT_LEAST    4        /* ... with fewer than these FEC ends at once */
+#define K_LEAST      4        /* least k, and least datagrams of a block for FEC */
+#define RTT_BEGIN    5        /* datagrams of a round trip for FEC to begin: with fewer, repetition is as quick */
+#define RTT_LEAST    4        /* with fewer datagrams in a round trip FEC ends at once */
 #define BLOCK_BURSTS 16       /* bursts of unknown length count only in blocks so many times as long */
 #define FIXED_LOSS   0.001    /* for a fixed k and m, depth is chosen for at least this loss */
 #define COST_MOST    1.0      /* most repairs for each datagram on an idle line: a long message waits for them */
 #define FULL_SLACK   0.004    /* if load is known this well, a full line gives up repairs in steps */
-#define FULL_LOSSES  10.0     /* repairs for each datagram that it may keep at first: so many for each loss, ... */
-#define FULL_COST    0.05     /* ... or this share, ... */
-#define FULL_MOST    0.5      /* ... and no more than this share */
-#define FULL_STEP    0.93     /* share of the repairs left after a step, ... */
-#define FULL_NEAR    1.3      /* ... until so many times the least useful cost; ... */
-#define FULL_LOOKS   40       /* ... which the line keeps for so many steps */
+#define FULL_LOSSES  10.0     /* repairs that a full line may keep at first for each lost datagram */
+#define FULL_COST    0.05     /* but at least so many for each datagram */
+#define FULL_MOST    0.5      /* and at most so many for each datagram */
+#define FULL_STEP    0.93     /* share of the repairs that is left after a step */
+#define FULL_NEAR    1.3      /* steps end at so many times the least useful cost */
+#define FULL_LOOKS   40       /* looks for which a full line keeps that cost */
 #define FULL_LEAST   0.003    /* fewer repairs for each datagram are not worth the coding */
 #define WORTH        0.5      /* with a larger share of losses left over, FEC is worth nothing */
 #define KEEP_COST    1.25
@@ -137,7 +137,7 @@ static double cost_of(const struct fec_plan *p)
 	return (double)p->m / p->k;
 }
 
-/* --- what could be done --- */
+/* --- candidates for the plan --- */
 
 struct best {
 	/* few, most: the cheapest plans that leave no more than their limit; fewest: the plan that leaves fewest losses
@@ -313,7 +313,7 @@ static struct fec_plan plan_for(const struct fec_plan *plan, double loss, double
 	return best_of(&b);
 }
 
-/* --- which is taken --- */
+/* --- choice of the plan --- */
 
 static void set(struct fec_plan *plan, uint64_t *changed_ns, const struct fec_plan *to, uint64_t now_ns)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fec_plan.h - which groups fit a path: k, m and depth from its losses and its spare rate. Pure.
+/* fec_plan.h - the plan of the groups on a path: k, m and depth from its losses and its spare rate. Pure functions.
  *
  * Theory of operation
  *
- * Sums of numbers, losses and bursts come from the receiver (wan_arrivals.h). They are halved now and then, so that old
- * losses fade.
+ * Sums of numbers, losses and bursts come from the receiver (wan_arrivals.h). These sums are halved now and then, so
+ * that old losses fade.
  *
  * Bursts whose lengths are geometric with mean B hit a group of k + m numbers, of which every depth-th is its own, in
  * batches: their number is Poisson, and a batch goes on with probability q = (1 - 1/B)^depth. The sum is a geometric
@@ -51,14 +51,14 @@
 #include "fec_config.h"
 #include "proxy/util/limits.h"
 
-#define FEC_LEFT_FEW  2e-5 /* shares of losses that FEC=auto may leave, if the line has room: between this ... */
-#define FEC_LEFT_MOST 4e-3 /* ... and that, ... */
-#define FEC_LEFT_RTT  5e-4 /* ... this share of a round trip's datagrams */
+#define FEC_LEFT_FEW  2e-5 /* share of losses that FEC=auto may leave, if the line has room */
+#define FEC_LEFT_MOST 4e-3 /* largest share of losses that FEC=auto may leave */
+#define FEC_LEFT_RTT  5e-4 /* datagrams that FEC=auto may leave lost, of those of a round trip */
 #define FEC_ON_LOSS 2e-5      /* below half of that a loss in a message of 64 KiB is one in 10,000 */
 #define FEC_HOLD_NS 2000000000ull
 #define FEC_BURST_UNKNOWN 8 /* assumed mean length of bursts before one is known: a first burst does not stall flows */
-#define FEC_BLOCK_PART 14 /* a block has 1/14 of a round trip to fill, ... */
-#define FEC_HOLD_PART  12 /* ... and is closed after 1/12: 6/7 of the line's rate fills it */
+#define FEC_BLOCK_PART 14 /* a block has 1/14 of a round trip to fill */
+#define FEC_HOLD_PART  12 /* a block is closed after 1/12: 6/7 of the line's rate fills it */
 #define FEC_REPAIRS_PART 5 /* a block may have repairs for 1/5 of a round trip's datagrams, and two in any case */
 #define FEC_SLACK     0.001 /* least uncertainty of a load */
 
@@ -80,17 +80,17 @@ double fec_measure_burst(const struct fec_measure *m);
 /* Share of losses that such groups leave over. */
 double fec_left_over(const struct fec_plan *plan, double loss, double burst);
 
-/* The line as far as it matters. */
+/* Properties of the line on which a plan depends. */
 struct fec_line {
 	double block_datagrams; /* datagrams that a lane sends while a block fills */
 	double rtt_datagrams;   /* datagrams that the line carries in a round trip */
-	double load;            /* share of the line's time that all but repairs takes ... */
-	double slack;           /* ... and how far load may be off; FEC_SLACK at least */
+	double load;            /* share of the line's time that all but repairs takes */
+	double slack;           /* possible error of load; FEC_SLACK at least */
 	unsigned full;          /* looks in a row that found all of the line's time taken, repairs included */
 };
 
-/* Shares of a line's time: fec_load_most(): what data and repairs may be planned to take; fec_load_full(): from where
- * on nothing was left. */
+/* Shares of a line's time. fec_load_most(): the share that a plan may give to data and repairs. fec_load_full(): the
+ * share from which on no time was left. */
 static inline double fec_load_most(const struct fec_line *line)
 {
 	return 1 - 1.2 * line->slack;

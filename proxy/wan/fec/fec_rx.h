@@ -30,7 +30,7 @@
 
 struct fec_kept {
 	uint64_t pn, came_ns;
-	uint32_t space; /* whose number it is; UINT32_MAX: nobody's */
+	uint32_t space; /* space of the packet number; UINT32_MAX: none */
 	uint16_t len;   /* of the symbol */
 };
 
@@ -57,7 +57,7 @@ struct fec_rx {
 	struct fec_wait wait[FEC_WAITS];
 };
 
-/* What is remembered of the numbers of one packet number space: a ring of fec_rx_cells() words. */
+/* Memory of the numbers of one packet number space: a ring of fec_rx_cells() words. */
 struct fec_seen {
 	uint32_t space; /* a number of its own */
 	uint64_t *cell; /* number << 16 | (place in the ring + 1, or NO_MEMBER); 0: nothing */

@@ -193,7 +193,7 @@ bool fec_tx_sent(struct fec_tx *t, struct fec_pool *pool)
 	return true;
 }
 
-/* --- what closing early may cost --- */
+/* --- the budget for blocks that are closed early --- */
 
 /* Time to save up for a repair: its bits at m/k of the rate. */
 static uint64_t saving_ns(const struct fec_plan *plan, size_t bytes, uint64_t share_bps)

@@ -88,17 +88,18 @@ void fec_tx_close(struct fec_tx *t, struct fec_pool *pool, unsigned rows);
 
 /* The next repair; its data stay valid until fec_tx_sent(). Only if `sending`. */
 void fec_tx_next(const struct fec_tx *t, const struct fec_pool *pool, struct wan_fec *f);
-/* The repair was sent. True: it was the last one of block done_id. */
+/* Called when the repair was sent. True: it was the last one of block done_id. */
 bool fec_tx_sent(struct fec_tx *t, struct fec_pool *pool);
 
-/* --- what closing early may cost --- */
+/* --- the budget for blocks that are closed early --- */
 
 struct fec_budget {
 	uint64_t next_ns; /* a virtual clock, as in wan_pacer.c: all spending is paid for at this time */
 };
 
-/* How many rows of `row_bytes` (at least `least`, at most plan->m) may be sent now; 0: *when_ns says when `least` may.
- * share_bps: the part of the line's rate that this budget may count on. saved_ns: most time that may be saved up. */
+/* The number of rows of `row_bytes` (at least `least`, at most plan->m) that may be sent now. 0: none, and *when_ns is
+ * the time at which `least` rows may. share_bps: the part of the line's rate that this budget may count on. saved_ns:
+ * most time that may be saved up. */
 unsigned fec_budget_rows(struct fec_budget *b, const struct fec_plan *plan, unsigned least, size_t row_bytes,
                          uint64_t share_bps, uint64_t saved_ns, uint64_t now_ns, uint64_t *when_ns);
 /* Counts a repair of a full block, which was due anyway. */

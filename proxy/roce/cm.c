@@ -191,7 +191,7 @@ static struct cm_conn *find_asked(const struct cm_table *t, const struct ip_addr
 	return NULL;
 }
 
-/* Is the sender's id `local` and the receiver's `remote`? Either may have asked. */
+/* True if the sender's id is `local` and the receiver's `remote`. Either of the two may have sent the REQ. */
 static bool is_pair(const struct cm_conn *c, const struct ip_addr *src, const struct ip_addr *dst, uint32_t local,
                     uint32_t remote)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation
  *
- * An edge is a sender on a shared LAN: of requests as far edge, of READ responses as near edge. When a host says by CNP
- * that a switch on the way has marked packets of a queue pair, what is sent to that queue pair slows down as the NIC at
- * the other end would slow down: the reaction point of DCQCN (Zhu et al., SIGCOMM 2015, section 5).
+ * An edge is a sender on a shared LAN: of requests as far edge, of READ responses as near edge. When a CNP of a host
+ * says that a switch on the way has marked packets of a queue pair, the edge slows down towards that queue pair as the
+ * NIC at the other end would slow down: the reaction point of DCQCN (Zhu et al., SIGCOMM 2015, section 5).
  *
  *     CNP                    target = rate;  rate *= 1 - alpha / 2;  alpha = (1 - g) alpha + g
  *     each step without one  alpha *= 1 - g                                        (g = 1/256)
  *         the first 5        rate = (rate + target) / 2                            fast recovery
  *         then               target += line / 256;  rate = (rate + target) / 2     additive increase
- *     rate near the line     the flow is free again: nothing is reckoned for it any more
+ *     rate near the line the flow is free again: no rate is computed for it any more
  *
  * One of many flows to a host is not cut while it has no more under way than it may send in a turn: all flows together
  * fill the queue, and the window of their host is cut for that (lan_host.c).
@@ -27,7 +27,7 @@
 #define INCREASE_SHIFT 8
 #define FLOOR_SHIFT    10 /* of the line: no flow is stopped by CNPs */
 #define STEPS_MAX      4096
-#define SLACK_NS       10000ull /* waits that are shorter are made up for later: nobody sleeps for less */
+#define SLACK_NS       10000ull /* waits that are shorter are made up for later: no worker sleeps for less */
 
 static uint64_t line_bps(const struct proxy *p)
 {
@@ -44,7 +44,7 @@ static void step(const struct proxy *p, struct cnp_rate *r)
 	r->rate_bps = (r->rate_bps + r->target_bps + 1) / 2;
 }
 
-/* The steps that have passed since it was looked at last. */
+/* Makes the steps that have passed since the last look at the rate. */
 static void catch_up(const struct proxy *p, struct cnp_rate *r)
 {
 	uint64_t n = (p->now_ns - r->step_ns) / STEP_NS;

@@ -5,11 +5,11 @@
 
 #include "core.h"
 
-/* A CNP about the flow came. */
+/* Called when a CNP about the flow came. */
 void cnp_rate_cut(const struct proxy *p, struct cnp_rate *r);
-/* 0: the next packet may go now; else when. */
+/* Returns 0 if the next packet may go now, else the time from which it may. */
 uint64_t cnp_rate_wait_until(const struct proxy *p, struct cnp_rate *r);
-/* A packet of so many bytes has gone to the host. */
+/* Called when a packet of len bytes has gone to the host. */
 void cnp_rate_sent(const struct proxy *p, struct cnp_rate *r, size_t len);
 
 #endif

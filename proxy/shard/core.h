@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core.h - the inside of a shard: what its modules share. Not for other folders.
+/* core.h - the state of a shard, which the modules of proxy/ share. Not for files outside of proxy/.
  *
  *      hosts                                                       other edge
  *        |  lan_rx                                                     |
@@ -10,13 +10,14 @@
  *        +---response--> far.c --RESP slots--> wan_lane.c ==============> near.c (answers)
  *        +---other-----> raw.c --RAW slots---> wan_lane.c ==============> raw.c
  *
- * near/ is the responder's role beside a requester, far/ the requester's beside a responder, carry/ what is not RC;
- * wan/ packs, numbers, reports and repairs what these three give it (transport.h), in slots that slot.c takes and gives
- * back. proxy.c is the entrance and owns nothing but the order of calls, proxy_init.c the memory. Which folder may use
- * which: tests/rooms.txt. A role's inner header (near_priv.h, far_priv.h, wan_lane_priv.h) is for its own files only.
+ * near/ is the responder's role beside a requester, far/ the requester's role beside a responder. carry/ carries
+ * packets that are not RC, relay/ chunks of the daemons. wan/ numbers, reports and repairs the packets of these four
+ * sources (transport.h), in slots that slot.c takes and gives back. proxy.c is the entrance and owns nothing but the
+ * order of calls, proxy_init.c the memory. Which folder may use which: tests/rooms.txt. A role's inner header
+ * (near_priv.h, far_priv.h, wan_lane_priv.h) is for its own files only.
  *
- * Positions: a packet's 64-bit place in its incarnation. Their low 24 bits are the PSN, the first packet seen gets
- * POS_ORIGIN + PSN, so that there is room below for packets that were overtaken. */
+ * A position is a packet's 64-bit place in its incarnation. The low 24 bits of a position are the PSN. The first packet
+ * seen gets POS_ORIGIN + PSN, so that lower positions are left for packets that were overtaken. */
 #ifndef PROXY_CORE_H
 #define PROXY_CORE_H
 
@@ -30,10 +31,10 @@
 #include "proxy/proxy.h"
 #include "proxy/util/timer.h"
 
-/* Where positions begin, and a bound that no position reaches within a hundred years of a thousand million packets per
+/* The first position, and a bound that no position reaches within a hundred years of a thousand million packets per
  * second. */
 #ifdef PROXY_FAULTS
-extern uint64_t proxy_pos_origin; /* the simulator begins just below whatever may be a limit */
+extern uint64_t proxy_pos_origin; /* the simulator begins just below values that may be a limit */
 #define POS_ORIGIN proxy_pos_origin
 #else
 #define POS_ORIGIN (1ull << 40)
@@ -43,8 +44,8 @@ extern uint64_t proxy_pos_origin; /* the simulator begins just below whatever ma
 #define NONE       UINT32_MAX
 #define TURN_BINS  258        /* of the longest wait of an RNR NAK, and both ends */
 
-/* An open or kept READ, ATOMIC or unknown request. It owns the positions [pos, pos + psns). Records come from the
- * shard's pool and are in order of positions in their flow's list. */
+/* An open or kept READ, ATOMIC or unknown request. The operation owns the positions [pos, pos + psns). Records come
+ * from the shard's pool and are in order of positions in their flow's list. */
 struct rd_op {
 	struct dnode node; /* ops of its flow, or ops_free of the shard */
 	uint64_t pos;
@@ -57,14 +58,15 @@ struct rd_op {
 	uint64_t next;     /* near: next response for the host, while `due` */
 	uint64_t from;     /* near: where the host's latest request for it began: FIRST is there, LAST at the end */
 	uint64_t given;    /* near, READ: responses before were here once; those not here any more are read again */
-	uint64_t again_from, again_upto; /* near, READ: the range of the last READ_AGAIN, ... */
-	uint64_t again_heard_ns;         /* ... when it was due, or its last response came. far: last progress */
+	uint64_t again_from, again_upto; /* near, READ: the range of the last READ_AGAIN */
+	uint64_t again_heard_ns;         /* near: when that READ_AGAIN was due, or its last response came. far: last
+	                                    progress */
 	uint64_t again_got;              /* far, read again: responses that overtook `next`, a bit each from there on */
 	uint32_t rkey;     /* near, READ: R_Key, and the end of the memory: the same in every repetition */
 	uint64_t end_va;
 	uint32_t fp;        /* near: fingerprint of the request */
-	uint32_t room;      /* near: responses for which room is reserved, that have not come yet ... */
-	uint16_t room_each; /* ... with so many slot bytes each */
+	uint32_t room;      /* near: responses for which room is reserved, that have not come yet */
+	uint16_t room_each; /* near: slot bytes of each of these responses */
 	uint8_t opcode;
 	bool due; /* near: the host is owed responses from `next` on; true while done_ns is 0. far: is to be sent */
 	bool reread;    /* near, READ: missing responses below `given` may be read again: the host has asked for them,
@@ -72,16 +74,17 @@ struct rd_op {
 	bool again_due; /* near, READ: a READ_AGAIN frame for [again_from, again_upto) is to go */
 	bool again_lost;     /* far, read again: a response came that found no room */
 	uint8_t again_tries; /* far, read again: times it was sent again since it last progressed */
-	bool resumed;   /* near: began before a restart of this edge: how much the host was given is not known */
+	bool resumed;   /* near: began before a restart of this edge, which does not know how much the host was given */
 	bool windowed;  /* near, READ: needs more room than one READ may have, and is taken a window at a time */
 };
 
-/* What a flow has drained lately, and since when it holds slots: share.c computes from it what the flow may hold. */
+/* Bytes and positions that a flow has drained lately, and the time since when it holds slots: share.c computes from
+ * them how much the flow may hold. */
 struct share {
 	uint64_t since_ns;                   /* the flow holds slots since then */
 	uint64_t span_ns;                    /* when the current span of counting began */
-	uint64_t bytes, positions;           /* drained in it, ... */
-	uint64_t last_bytes, last_positions; /* ... and in the span before */
+	uint64_t bytes, positions;           /* drained in the current span */
+	uint64_t last_bytes, last_positions; /* drained in the span before */
 };
 
 /* How fast a flow may be sent to a host, after CNPs (cnp_rate.c). All zero: as fast as it can. */
@@ -92,7 +95,7 @@ struct cnp_rate {
 	uint64_t next_ns;         /* no packet before */
 };
 
-/* Whether the host must still learn that ACKed work has failed. near_error.c. */
+/* Tells whether the host must still be told that ACKed work has failed. near_error.c. */
 enum near_error { TELL_NOTHING, TELL_LATER, TELL_ASKED };
 
 enum near_due { DUE_NONE, DUE_ACK, DUE_NAK, DUE_RNR };
@@ -108,9 +111,9 @@ struct near_rounds {
 /* Signs that the QP of a near flow was reset. near_reset.c. */
 struct near_reset {
 	bool waits;         /* the QP was perhaps reset: all packets are dropped until that is known */
-	uint8_t rounds;     /* of the host since then */
-	uint64_t pos;       /* of the suspicious packet, ... */
-	uint32_t fp;        /* ... and its fingerprint */
+	uint8_t rounds;     /* rounds of the host since `waits` was set */
+	uint64_t pos;       /* position of the suspicious packet */
+	uint32_t fp;        /* fingerprint of the suspicious packet */
 	uint64_t pos_last;  /* of the packet before: a packet at or below it begins a round */
 	uint64_t round_ns;  /* when the round began */
 	struct near_rounds ahead; /* rounds that begin beyond pos_next */
@@ -120,7 +123,7 @@ struct near_reset {
 
 /* A failure that was raised for a near flow. */
 struct near_loss {
-	uint64_t ns; /* when; 0: none was */
+	uint64_t ns; /* when the failure was raised; 0: none was */
 	uint64_t pos, bytes;
 	enum proxy_failure why;
 };
@@ -164,7 +167,7 @@ struct near_flow {
 	uint64_t turn_bytes;     /* quantum booked for the turn */
 	uint64_t turn_left, turn_taken_ns; /* allowance left when a packet was taken last; and when */
 	uint8_t turn_cnps;       /* CNPs that the host is still to get before it comes back */
-	struct timer turn;       /* for the next of these, or the end of a turn that lapses */
+	struct timer turn;       /* for the next of turn_cnps, or the end of a turn that lapses */
 	bool psns_unknown;       /* the last READ counts as one PSN in pos_next, as the PMTU is not known yet */
 	uint8_t rnr_retry;       /* RNR Retry Count of the host, as CM told or as configured */
 
@@ -192,10 +195,10 @@ struct near_flow {
 	struct near_reset reset;
 	uint64_t silent_ns; /* how long the host was silent before its last packet */
 	bool rested;        /* without a pair: the host was once silent for so long that its QP may have been reset */
-	uint64_t alive_ns;  /* when the last packet came that can only belong to this incarnation, ... */
+	uint64_t alive_ns;  /* when the last packet came that can only belong to this incarnation */
 	uint64_t stored_ns;  /* when the descriptor was stored last */
 	uint64_t rebuilt_ns; /* when the flow was rebuilt from the arena; 0: it began since this edge's start */
-	uint64_t alive_pos; /* ... and its position: packets of the host behind it continue the same round */
+	uint64_t alive_pos; /* position of the packet of alive_ns: packets behind it continue the same round */
 	bool doubted;       /* the first packet may be a repetition: the responder's answer decides */
 	bool begins_inside; /* pos_base is within a READ, whose beginning the responder has counted */
 	uint32_t inside_psn, inside_n; /* doubted: PSNs within a READ: n from inside_psn (24 bits) on */
@@ -204,8 +207,8 @@ struct near_flow {
 	bool replaces;       /* the far edge is to forget replaced_flow first: the incarnation before */
 	uint32_t replaced_flow, replaced_inc;
 	uint32_t cm_tag; /* cm_tag() of the connection that began the flow; 0: none, or forgotten by a restart */
-	uint64_t msn_hint_pos; /* doubted: if it is the incarnation before, the MSN was msn_hint here, ... */
-	uint32_t msn_hint, msn_hint_span; /* ... and msn_hint_span - 1 messages followed; 0: not known */
+	uint64_t msn_hint_pos; /* doubted: if it is the incarnation before, the MSN was msn_hint at this position */
+	uint32_t msn_hint, msn_hint_span; /* msn_hint_span - 1 messages followed behind msn_hint_pos; 0: not known */
 	bool pair_wanted;                 /* the far edge is to send FLOW_PAIR again when more of the flow is here */
 
 	/* gaps */
@@ -222,12 +225,12 @@ struct near_flow {
 	bool cnp_due;                     /* a CNP is due, too */
 	uint64_t cnp_said_ns;             /* when the last CNP went out */
 	enum near_error tell;             /* failed: whether the idle host is to be told. near_error.c */
-	bool error_due;                   /* the next invalid request is due, ... */
-	uint8_t error_tries;              /* ... so many have been due, ... */
-	uint32_t error_psn;               /* ... at this PSN, 24 bits */
+	bool error_due;                   /* the next invalid request is due */
+	uint8_t error_tries;              /* invalid requests that have been due */
+	uint32_t error_psn;               /* PSN of the next invalid request, 24 bits */
 	uint32_t error_hint;              /* the PSN that the host expects by its last ACK; NONE: not known yet */
-	uint64_t error_ns;                /* since when `tell` is set, in this life of the edge, ... */
-	uint64_t failed_ns;               /* ... and in any: when the flow failed */
+	uint64_t error_ns;                /* since when `tell` is set, in this life of the edge */
+	uint64_t failed_ns;               /* when the flow failed, in this life of the edge or an earlier one */
 	uint64_t asked_ns;                /* TELL_ASKED: since when */
 	uint64_t elsewhere_ns;            /* when the requester's QPN last answered another host than dst; 0: never */
 	uint64_t slow_look_ns, slow_held; /* slow_down(): when to look next, and near_held() at the last look */
@@ -239,12 +242,12 @@ struct near_flow {
 	uint64_t rnr_at; /* ceiling of the last RNR NAK, relative MSN there, and RNR NAKs in a row */
 	uint32_t rnr_msn;
 	uint8_t rnr_row;
-	uint64_t waits_at; /* ceiling at which the host keeps coming back ... */
-	uint8_t waits;     /* ... so many times */
+	uint64_t waits_at; /* ceiling to which the host keeps coming back */
+	uint8_t waits;     /* times that the host came back to waits_at */
 
 	/* READ and ATOMIC */
 	struct dnode ops;                     /* struct rd_op: answered ones that are kept, then open ones */
-	struct dnode ops_dead;                /* forgotten, but not their slots yet */
+	struct dnode ops_dead;                /* forgotten operations whose slots are not freed yet */
 	struct rd_op *op_open;                /* the first without an answer, NULL: all are answered */
 	uint32_t nops, ops_done;              /* all, and those answered */
 	uint32_t repeats;                     /* answered operations that are owed again */
@@ -255,12 +258,12 @@ struct near_flow {
 	struct dnode resps;                   /* slots of responses not given to the host yet, and results of ATOMICs */
 	uint64_t resp_bytes;                  /* their slot bytes */
 	uint64_t reserved_bytes;              /* of POOL_WAN, reserved for responses */
-	uint64_t resp_credit_said;            /* the credit of the last RESP_CREDIT of this session, ... */
-	uint64_t resp_credit_ns;              /* ... when it went, ... */
-	uint32_t resp_credit_round;           /* ... and its number; 0: none went */
+	uint64_t resp_credit_said;            /* the credit of the last RESP_CREDIT of this session */
+	uint64_t resp_credit_ns;              /* when that RESP_CREDIT went */
+	uint32_t resp_credit_round;           /* number of that RESP_CREDIT; 0: none went */
 	bool resp_credit_due;                 /* a RESP_CREDIT is to go */
-	struct dnode reserve_node; /* in proxy.reserve_waiting: no room for the responses of its next request ... */
-	uint64_t reserve_wait_ns;  /* ... since then */
+	struct dnode reserve_node; /* in proxy.reserve_waiting: no room for the responses of its next request */
+	uint64_t reserve_wait_ns;  /* since when it is in reserve_waiting */
 	struct dnode resp_node;    /* has responses to deliver */
 	struct cnp_rate resp_rate; /* of these responses */
 	struct timer resp_pace;    /* end of a wait that the rate asks for */
@@ -270,16 +273,16 @@ struct near_flow {
 
 	struct dnode unpaired_node; /* in proxy.unpaired, while PAIR_LEARNING */
 	bool src_unknown;           /* its source had no paired flow when it began */
-	struct dnode between_node;  /* not given up: in the ring of unpaired flows between the same hosts, by age ... */
-	bool between_first;         /* ... whose first flow proxy.unpaired.by_hosts names: this one */
+	struct dnode between_node;  /* not given up: in the ring of unpaired flows between the same hosts, by age */
+	bool between_first;         /* the first of that ring, which proxy.unpaired.by_hosts names */
 
 	/* WAN */
 	struct dnode wan_node; /* in lane.ready[SOURCE_NEAR] */
-	bool begins;           /* in front of others there: no request of the flow was sent yet */
+	bool begins;           /* in front of others in ready[]: no request of the flow was sent yet */
 	bool open_due;         /* a FLOW_OPEN is to go */
 	bool open_sent;        /* one went out in this session */
 	uint64_t held_bytes;   /* slot bytes in use by requests */
-	uint64_t kept_bytes;   /* of these, by operations that were answered and are kept */
+	uint64_t kept_bytes;   /* part of held_bytes: of operations that were answered and are kept */
 	uint64_t out_bytes;    /* of held_bytes, those sent and not settled */
 	bool responder_behind; /* the far edge holds many requests that the responder has not taken */
 	struct share share;    /* of POOL_LAN */
@@ -318,14 +321,14 @@ struct near_unpaired {
 	struct idx_hash by_hosts;        /* one unpaired flow per pair of hosts: near_flow.between_first */
 };
 
-/* What a requester's packets look like, for packets that the far edge makes in its name. */
+/* Header fields of a requester's packets, for packets that the far edge makes in its name. */
 struct asks_like {
 	uint16_t sport, pkey;
 	uint8_t tos;
 	bool migreq, known;
 };
 
-/* The same direction, seen beside its responder. base <= acked <= tx <= rx <= rx_max. */
+/* One direction of an RC connection, seen beside its responder. base <= acked <= tx <= rx <= rx_max. */
 struct far_flow {
 	bool used;
 	bool named;              /* src, dst and dest_qpn are known: from FLOW_OPEN or from the first packet */
@@ -343,8 +346,9 @@ struct far_flow {
 	bool failed;           /* refused or given up: no request is sent or taken any more */
 	uint32_t cm_tag;       /* cm_tag() of its connection; 0: none, or not told */
 	uint32_t replaced_by;  /* cm_tag() of a connection of dest_qpn that CM has opened since; 0: none */
-	bool stale_epoch;      /* the near edge lost its arena: the flow delivers what came, reports to nobody ... */
-	uint32_t stale_since;  /* ... from that session on, proxy.sessions */
+	bool stale_epoch;      /* the near edge lost its arena: the flow delivers requests that came, and reports to no
+	                          edge */
+	uint32_t stale_since;  /* session since which stale_epoch is set, proxy.sessions */
 	uint32_t successor_of; /* index of the stale flow of the same queue pair, which goes first; NONE */
 	uint64_t lost_pos;     /* the responder waits for this lost position: far_lost.c. 0: it does not */
 	uint64_t lost_to;      /* the first position that came in this incarnation */
@@ -364,9 +368,9 @@ struct far_flow {
 	uint64_t pos_ahead;    /* position beyond pos_tx_max that the responder ACKed to a repetition; 0: none */
 	uint64_t pos_rx;       /* everything before has come over the WAN */
 	uint64_t pos_rx_max;   /* highest that has come + 1 */
-	uint64_t pos_credit;   /* granted; lowered only by evicting the packets beyond (far_evict.c) ... */
-	uint16_t again_round;  /* ... which changes again_round; not 0: packets are to come again ... */
-	uint64_t again_from;   /* ... from here on */
+	uint64_t pos_credit;   /* granted; lowered only by eviction of the packets beyond (far_evict.c) */
+	uint16_t again_round;  /* changes with each eviction; not 0: packets are to come again */
+	uint64_t again_from;   /* evicted packets are to come again from here on */
 	uint64_t pos_ack_seen; /* end of an ACK that stopped in front of an operation, or is not settled yet */
 	uint64_t pos_low;      /* lowest that ever arrived */
 	uint64_t nak_pos;      /* failed: position of the refusal */
@@ -375,10 +379,10 @@ struct far_flow {
 	/* sending to the host */
 	struct dnode lan_node;         /* in hostpair.ready: may send */
 	uint32_t deficit;              /* bytes that it may send in its turn */
-	uint32_t bytes_out;            /* between acked and tx ... */
-	uint32_t counted_out;          /* ... of these, those in bytes_out of its host */
+	uint32_t bytes_out;            /* bytes between acked and tx */
+	uint32_t counted_out;          /* part of bytes_out that bytes_out of its host counts */
 	struct dnode out_node;         /* in lan_host.out, while counted_out is not 0 */
-	uint64_t out_ns;               /* when the host last ACKed some of these */
+	uint64_t out_ns;               /* when the host last ACKed some of counted_out */
 	uint32_t window_bytes;         /* grows with ACKs, halves on loss */
 	uint32_t rnr_bytes;            /* window after an RNR NAK; doubles with ACKs. 0: window_bytes alone */
 	uint32_t pkts_since_ackreq;    /* packets sent since the last one with AckReq */
@@ -407,17 +411,17 @@ struct far_flow {
 	uint16_t repeated;           /* packets sent again lately while paired: late answers to them may come */
 	uint64_t retried_ns;    /* when a packet was last sent to the host again */
 	bool pair_due;          /* FLOW_PAIR to be sent */
-	uint64_t pair_at_pos;   /* by the first answer: before this position ... */
-	uint32_t pair_msn;      /* ... the responder counts so many messages (24 bits) */
-	bool pair_by_response;  /* the first answer was a response, perhaps to a repetition. Its MSN may count requests
-	                           executed behind it, so FLOW_PAIR tells the last ACK's instead, once there is one */
-	bool pair_msn_late;     /* there is no such ACK yet */
+	uint64_t pair_at_pos;   /* position before which the responder counts pair_msn */
+	uint32_t pair_msn;      /* the responder's MSN before pair_at_pos (24 bits) */
+	bool pair_by_response;  /* the first answer was a response, whose MSN may count later requests, too: FLOW_PAIR
+	                           tells the MSN of the last ACK instead, once there is an ACK */
+	bool pair_msn_late;     /* pair_by_response, and no ACK has come yet */
 
 	/* READ and ATOMIC */
 	bool gone;                /* about to be forgotten */
-	struct dnode start_node;  /* in barrier.starts: its next message waits for other flows ... */
+	struct dnode start_node;  /* in barrier.starts: its next message waits for other flows */
 	struct dnode stale_node;  /* in proxy.stale_flows */
-	uint64_t start_since_ns;  /* ... since then */
+	uint64_t start_since_ns;  /* since when it is in barrier.starts */
 	uint64_t start_passed;    /* behind the last message that was let go */
 	struct dnode ops;         /* struct rd_op, sent and not answered, oldest first */
 	uint32_t nops;
@@ -425,8 +429,8 @@ struct far_flow {
 	uint32_t nagains;
 	uint64_t part_end;  /* the first READ was sent again for its responses before this; 0: it was not */
 	uint64_t resp_lost; /* responses before this were dropped: their READs are to be sent again */
-	uint64_t resp_credit;       /* responses before it may be taken: RESP_CREDIT ... */
-	uint32_t resp_credit_round; /* ... of this round; 0: none in this session */
+	uint64_t resp_credit;       /* responses before it may be taken, by the last RESP_CREDIT */
+	uint32_t resp_credit_round; /* round of that RESP_CREDIT; 0: none in this session */
 	bool part_wanted;   /* responses of the first READ were lost: the timer or a credit sets part_due */
 	bool part_due;      /* the first READ is to be sent again for its missing responses, nothing else with it */
 	uint64_t resp_next;                 /* next response expected, within the first operation */
@@ -446,11 +450,11 @@ struct far_flow {
 	struct dnode work_node; /* in proxy.far_work: the next tick goes on with the flow */
 	bool settling;          /* positions up to pos_ack_seen are left to be settled */
 	struct dnode slots;     /* of requests, by slot_meta.node */
-	uint32_t nresps;        /* slots of responses that the near edge does not have yet, ... */
-	uint32_t resps_to_go;   /* ... of these, to be sent now, for the first time or again, ... */
-	uint64_t resp_una;      /* ... none of them before this position */
-	uint64_t resp_retry;    /* the next refused response to go again is sought from here on; ... */
-	uint64_t resp_retry_ns; /* ... the search began at resp_una then */
+	uint32_t nresps;        /* slots of responses that the near edge does not have yet */
+	uint32_t resps_to_go;   /* part of nresps that is to be sent now, for the first time or again */
+	uint64_t resp_una;      /* no response of nresps is before this position */
+	uint64_t resp_retry;    /* the next refused response to go again is sought from here on */
+	uint64_t resp_retry_ns; /* when that search last began at resp_una */
 
 	uint64_t held_bytes;      /* slot bytes in use by requests */
 	struct share share;       /* of POOL_WAN */
@@ -498,8 +502,8 @@ struct hostpair {
 	uint32_t last_prober;    /* the flow whose probe was not answered in time: a late answer is its; NONE */
 	uint32_t prober;         /* far flow whose turn it is, NONE */
 	uint64_t since_ns;       /* when it was first heard of */
-	uint64_t refused_ns;     /* first refusal of the row that has put off turns, ... */
-	uint64_t refused_until_ns; /* ... until then; 0: no refusal since the last turn */
+	uint64_t refused_ns;     /* first refusal of the row that has put off turns */
+	uint64_t refused_until_ns; /* turns are put off until then; 0: no refusal since the last turn */
 	uint32_t interrupted;    /* flow whose turn was taken back, and which has the next one; NONE */
 	uint32_t doubted_owner;  /* silent flow whose answers could be another's: asked before the next turn; NONE */
 	bool asked;              /* one of its flows has had a turn */
@@ -522,7 +526,7 @@ struct hostpair {
 /* Sources of the transport, by id (transport.h). */
 enum source_id { SOURCE_NEAR, SOURCE_FAR, SOURCE_RAW, SOURCE_IP, SOURCE_RELAY };
 
-/* What the sources hold of each lane. */
+/* State of the sources for each lane. */
 struct near_lane {
 	struct dnode closes; /* struct rd_op as records of FLOW_CLOSE frames to send */
 };
@@ -559,8 +563,8 @@ struct held_packet {
 	uint32_t session;    /* proxy.sessions when it came: it waits for flows that were stale by then */
 	bool ip;             /* true: id is the place of a struct ip_buf */
 	bool held;           /* waits for stale flows between its machines */
-	bool patient;        /* DREQ, DREP: waits for the flow to ends_qpn even in RNR or after a DREQ ... */
-	uint32_t ends_qpn;   /* ... NONE: not known, for every flow */
+	bool patient;        /* DREQ, DREP: waits for the flow to ends_qpn even in RNR or after a DREQ */
+	uint32_t ends_qpn;   /* NONE: not known, patient waits so for every flow */
 	bool waived;         /* an entry was not waited for */
 	bool in_order;       /* queues behind packets that wait between its machines, though without a snapshot */
 };
@@ -608,7 +612,7 @@ struct end_to_end {
 	uint64_t held_bytes;                  /* slot bytes of end-to-end packets on their way to the other edge */
 };
 
-/* What a timer is for. Its owner is the index of a near flow (the first seven kinds), a far flow (the next four), a
+/* The purpose of a timer. Its owner is the index of a near flow (the first seven kinds), a far flow (the next four), a
  * host pair, host, lane, barrier queue or path. */
 enum timer_kind {
 	TK_PATIENCE,
@@ -650,7 +654,7 @@ enum slot_queue {
 	SQ_RELAY_HANDED,
 };
 
-/* Where a far flow ended when its near edge lost its arena. far_lost.c. */
+/* The end of a far flow whose near edge lost its arena. far_lost.c. */
 struct lost_life {
 	struct ip_addr src, dst;
 	uint32_t dest_qpn;
@@ -675,7 +679,7 @@ struct flow_history {
 	uint64_t count[2]; /* ever */
 };
 
-/* What CM says of one direction of a connection: requester src (local) sends from start_psn to dest_qpn at dst. */
+/* CM's description of one direction of a connection: requester src (local) sends from start_psn to dest_qpn at dst. */
 struct near_cm_info {
 	struct ip_addr src, dst;
 	uint32_t tag;                                /* cm_tag() */
@@ -720,7 +724,7 @@ struct proxy {
 	struct far_lane *far_lanes;
 	struct raw_lane *raw_lanes;
 	struct ip_lane *ip_lanes;
-	struct dnode ops_free; /* struct rd_op that nobody uses */
+	struct dnode ops_free; /* struct rd_op that are free */
 	uint32_t nops_free, nops;
 	uint64_t reserved_bytes;            /* of POOL_WAN, for responses of READs and ATOMICs that are under way */
 	struct dnode reserve_waiting;       /* near flows */
@@ -729,8 +733,8 @@ struct proxy {
 		uint32_t slot;     /* that blank; once the core has kept it, the one that the port gets for it */
 		uint16_t off;      /* of l3 in the blank */
 	} landed;                           /* slot_port.c */
-	uint64_t released[POOL_COUNT];      /* slots ever freed; ... */
-	uint64_t released_then[POOL_COUNT]; /* ... and how many at the last look */
+	uint64_t released[POOL_COUNT];      /* slots ever freed */
+	uint64_t released_then[POOL_COUNT]; /* `released` at the last look */
 	uint64_t full_ns[POOL_COUNT]; /* since when the pool is full and no slot of it was freed; 0: it is not */
 	bool stuck[POOL_COUNT];       /* full for so long that an event was raised */
 	struct dnode given;        /* READ responses that hosts were given, oldest first: kept while there is room */
@@ -751,13 +755,13 @@ struct proxy {
 	uint64_t near_full_until_ns; /* the near table was full of busy flows: not searched again before */
 	uint32_t near_used, far_used;
 	uint32_t telling;      /* near flows in TELL_ASKED */
-	uint32_t far_evict_at; /* index of the far flow that far_evict_for() looks at next; ... */
-	uint64_t far_evict_ns; /* ... not before then */
+	uint32_t far_evict_at; /* index of the far flow that far_evict_for() looks at next */
+	uint64_t far_evict_ns; /* far_evict_for() looks at no flow before then */
 	struct dnode near_free, far_free;       /* free places, the one freed first in front */
 	uint32_t near_evict_at, far_idle_at;    /* indexes from which a flow to close is sought */
 	uint32_t work_left;                     /* of CALL_WORK, in the current call */
-	struct dnode near_work, far_work;       /* flows with work left for the next tick ... */
-	struct dnode dead_slots;                /* ... and slots that are to be freed, by slot_meta.node */
+	struct dnode near_work, far_work;       /* flows with work left for the next tick */
+	struct dnode dead_slots;                /* slots that the next tick is to free, by slot_meta.node */
 	struct dnode pairs_free, hosts_free;
 	struct dnode pairs_unasked, pairs_left; /* host pairs in quarantine: never had a flow; have none left */
 	uint32_t *near_inc;                     /* last incarnation of each near index: never used twice */
@@ -881,21 +885,24 @@ static inline bool proxy_carries(struct proxy *p, const struct ip_addr *src, con
 
 /* --- shared, by file --- */
 
-/* rd_op.c: what a record is taken for, and how many percent of all must be left afterwards. Without these margins one
- * role could use up the records that the other role needs to end operations. */
+/* rd_op.c: the use of a record; the value is the percentage of all records that must be left afterwards. Without these
+ * margins one role could use up the records that the other role needs to end operations. */
 enum rd_op_use { OP_FOR_CLOSE = 0, OP_FOR_FAR = 5, OP_FOR_NEAR = 25, OP_FOR_KEPT = 50 };
 bool rd_op_left(const struct proxy *p, enum rd_op_use use);
-/* A record from the shard's pool, NULL: none is left for that use. And back, off whatever list it is on. */
+/* rd_op_take() takes a record from the shard's pool; NULL: none is left for that use. rd_op_give() gives a record back,
+ * and takes it off its list. */
 struct rd_op *rd_op_take(struct proxy *p, enum rd_op_use use);
 void rd_op_give(struct proxy *p, struct rd_op *op);
 
 /* proxy_config.c: true if a shard can work with these values. */
 bool proxy_config_sane(const struct proxy_config *c);
-/* proxy_config.c: the mode for what a local host asks of a remote one. */
+/* proxy_config.c: the mode for requests between a local and a remote host. */
 enum ack_mode proxy_mode_for(const struct proxy_config *c, const struct ip_addr *local, const struct ip_addr *remote);
 
-/* event.c: raises an event about a near or a far flow (both may be NULL). The event is lost if the ring is full. */
-/* EV_FLOW_FAILED: pos is the first position that was not delivered, bytes the slot bytes held from there on. */
+/* event.c: both functions raise an event about a near or a far flow (both may be NULL). An event is lost if its ring is
+ * full. */
+/* proxy_failure_push() raises EV_FLOW_FAILED: pos is the first position that was not delivered, bytes are the slot
+ * bytes held from there on. */
 void proxy_failure_push(struct proxy *p, enum proxy_failure why, const struct near_flow *n, const struct far_flow *f,
                         uint64_t pos, uint64_t bytes);
 void proxy_event_push(struct proxy *p, enum proxy_event_type type, const struct near_flow *n, const struct far_flow *f,

@@ -19,8 +19,8 @@ void near_key_del(struct proxy *p, const struct near_flow *f);
 
 /* True if a flow of that requester's QPN to that responder has unanswered requests: this edge answers them itself. */
 bool near_awaits(struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder, uint32_t qpn);
-/* The host has answered a request of `peer` on that QPN: flows from this QPN to other hosts are of an earlier queue
- * pair. */
+/* Called when the host has answered a request of `peer` on that QPN: flows from this QPN to other hosts are of an
+ * earlier queue pair. */
 void near_requester_answered(struct proxy *p, const struct ip_addr *host, uint32_t qpn, const struct ip_addr *peer);
 
 /* The flow's id on the WAN: shard and place. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flow_frame.h - frames between the near and the far role of a flow, and the kinds of PACKET frames.
  *
- * Big-endian, as all frames (wan_frame.h). All of them are reliable: what a lost one said is said again. */
+ * Big-endian, as all frames (wan_frame.h). All but FLOW_CLOSE are reliable: after a loss a frame with the newest state
+ * follows. */
 #ifndef PROXY_FLOW_FRAME_H
 #define PROXY_FLOW_FRAME_H
 
@@ -26,9 +27,10 @@ enum wan_open_flags {
 	WOF_BASE_FIXED = 1,
 	WOF_PAIRED = 2,
 	WOF_HOST_MODE = 4,
-	WOF_DOUBTED = 8, /* it may begin anywhere in what the responder has: the near edge knows how much it counts there */
+	WOF_DOUBTED = 8, /* the flow may begin anywhere within the requests that the responder has: the near edge knows
+	                    the MSN there */
 	WOF_FAR_MODE = 16,
-	WOF_RESUMED = 32, /* some of it crossed in an earlier session: the far edge may have delivered it */
+	WOF_RESUMED = 32, /* requests of the flow crossed in an earlier session: the far edge may have delivered them */
 };
 
 /* FLOW_OPEN, near to far, whenever a flow begins, its base moves or a session starts:
@@ -38,7 +40,8 @@ struct wan_flow_open {
 	uint64_t pos_base; /* oldest position that the near edge still answers for */
 	uint32_t dest_qpn, requester_qpn;
 	uint16_t vlan_tci, pmtu;
-	uint32_t cm_tag; /* of the connection that CM began it with; 0: none, or not known (edges of earlier versions) */
+	uint32_t cm_tag; /* of the connection by which CM began the flow; 0: none, or not known (edges of earlier
+	                    versions) */
 	uint8_t flags; /* enum wan_open_flags */
 	struct ip_addr src, dst;
 };
@@ -50,29 +53,29 @@ enum wan_flow_state { WFS_OK, WFS_RNR, WFS_STALLED, WFS_FAILED };
  * again_from(8) */
 struct wan_flow_report {
 	uint32_t flow, inc;
-	uint64_t received;  /* the far edge has committed everything before; 0 while the flow may begin lower */
-	uint64_t delivered; /* the responder has ACKed everything before; 0 likewise */
-	uint64_t credit;    /* positions before this may be sent; 0: the flow has not been opened */
-	uint64_t nak_pos;   /* WFS_FAILED: the position that the responder refused */
-	uint8_t state;      /* enum wan_flow_state */
-	uint8_t syndrome;   /* WFS_FAILED: its AETH syndrome */
-	bool lost;          /* WFS_FAILED: what was ACKed from nak_pos on was in an arena that the near edge lost. In the
-	                       frame's flags; edges of earlier versions look at none */
-	uint16_t again_round; /* newer than before: something that had come was given up ... */
-	uint64_t again_from; /* ... and is to come again from here */
+	uint64_t received;    /* the far edge has committed everything before; 0 while the flow may begin lower */
+	uint64_t delivered;   /* the responder has ACKed everything before; 0 likewise */
+	uint64_t credit;      /* positions before this may be sent; 0: the flow has not been opened */
+	uint64_t nak_pos;     /* WFS_FAILED: the position that the responder refused */
+	uint8_t state;        /* enum wan_flow_state */
+	uint8_t syndrome;     /* WFS_FAILED: its AETH syndrome */
+	bool lost;            /* WFS_FAILED: requests ACKed from nak_pos on were in an arena that the near edge lost. A
+	                         flag of the frame; edges of earlier versions ignore it */
+	uint16_t again_round; /* newer than before: the far edge has given up packets that had come */
+	uint64_t again_from;  /* packets from here on are to come again */
 };
 
 /* FLOW_PAIR, far to near: the requester's QPN and the responder's MSN, from its first answer:
  * flow(4) inc(4) pos_base(8) at_pos(8) msn(4) qpn(4) template_len(2) zero(2) template... */
 struct wan_flow_pair {
 	uint32_t flow, inc;
-	uint64_t pos_base; /* what the responder expected first */
-	uint64_t at_pos;   /* everything before is ACKed by the responder, and then its MSN was ... */
+	uint64_t pos_base; /* the position that the responder expected first */
+	uint64_t at_pos;   /* everything before is ACKed by the responder, whose MSN then was msn */
 	uint32_t msn;
 	uint32_t requester_qpn;
 	bool confirmed; /* flag 1 */
-	bool msn_late;  /* flag 2: msn is from a response: the responder may have counted what follows, too. Edges of earlier
-	                   versions neither set it nor look at it */
+	bool msn_late;  /* flag 2: msn is from a response: the responder may have counted later requests, too. Edges of
+	                   earlier versions neither set it nor look at it */
 	uint16_t template_len; /* an ACK of the responder, whole, from its IP header */
 	const uint8_t *template;
 };

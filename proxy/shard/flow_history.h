@@ -7,15 +7,15 @@
 
 #include "core.h"
 
-/* How many flows of either kind are remembered. */
+/* The number of flows of either kind that are remembered. */
 uint32_t flow_history_len(const struct proxy_config *c);
 /* views: 2 * flow_history_len(). */
 void flow_history_init(struct proxy *p, struct proxy_flow_view *views);
 
-/* A flow ends. v: what is to be remembered of it; its time is now. */
+/* Adds a flow that ends now. v: the view that is remembered. */
 void flow_history_add(struct proxy *p, const struct proxy_flow_view *v);
 
-/* Something came from a local host that only comes where its route leads. */
+/* Notes that a packet came from a local host which comes only where the host's route leads. */
 void flow_history_heard(struct proxy *p, const struct ip_addr *host);
 
 #endif

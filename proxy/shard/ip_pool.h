@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ip_pool.h - memory for IP packets that are not RoCEv2, apart from the arena: what TCP does can take no room from RC,
- * and what is in it need not survive anything.
+/* ip_pool.h - memory for IP packets that are not RoCEv2, apart from the arena: TCP can take no room from RC, and these
+ * packets need not survive a restart.
  *
  * A packet lies in one piece, in a buffer of the smallest class that has one free. */
 #ifndef PROXY_IP_POOL_H
@@ -40,15 +40,15 @@ struct ip_pool {
 	uint64_t used_bytes, capacity_bytes;
 };
 
-/* How many buffers, and bytes behind them, a pool of so many bytes has. */
+/* The number of buffers of a pool of so many bytes, and of the bytes behind these buffers. */
 uint32_t ip_pool_bufs(uint32_t bytes);
 size_t ip_pool_data_bytes(uint32_t bytes);
 
-/* bufs and data as large as those say; bufs is zeroed. */
+/* bufs and data have the sizes that these two functions return; bufs is zeroed. */
 void ip_pool_init(struct ip_pool *pool, struct ip_buf *bufs, uint8_t *data, uint32_t bytes);
 /* A buffer for len bytes, at most IP_BUF_MAX; NULL: no room. */
 struct ip_buf *ip_pool_take(struct ip_pool *pool, size_t len);
-/* Back, off whatever list it is on. Its bytes stay as they are until it is taken again. */
+/* Gives a buffer back, and takes it off its list. The bytes of the buffer stay as they are until it is taken again. */
 void ip_pool_give(struct ip_pool *pool, struct ip_buf *b);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proxy.c - the entrance of the core: sessions, which module gets a packet, and in which order modules send.
+/* proxy.c - the entrance of the core: sessions, the module that gets a packet, and the order in which modules send.
  *
  * Theory of operation
  *
@@ -334,7 +334,7 @@ static void on_timer(struct proxy *p, const struct timer *t)
 	}
 }
 
-#define TIMER_WORK 4 /* of CALL_WORK: what a timer does beside its packets */
+#define TIMER_WORK 4 /* of CALL_WORK: the work of a timer beside its packets */
 
 /* Near flows with work left get all of it in turn, until no more than `rest` is left. */
 static void near_goes_on(struct proxy *p, uint32_t rest)

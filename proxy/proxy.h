@@ -2,7 +2,7 @@
 /* proxy.h - the core of longreach: the only way into proxy/.
  *
  * One struct proxy is one *shard* of one link at one edge: the lanes with lane % nshards == shard, with all state and
- * an arena of their own. It is driven from one thread, makes no system call, reads no clock, allocates nothing
+ * an arena of their own. A shard is driven from one thread, makes no system call, reads no clock, and allocates nothing
  * after proxy_init(). Time is an argument (now_ns: any monotonic nanosecond clock, never going back).
  *
  * Life of a shard:
@@ -41,18 +41,18 @@
 #include "proxy/wan/dgram/wan_ecn.h"
 #include "proxy/wan/cc/wan_pacer.h"
 
-/* How far early ACKs reach (promise to the requester). */
+/* The point up to which requests are ACKed (the promise to the requester). */
 enum ack_mode {
 	ACK_MODE_HOST = 0, /* what the responder itself has ACKed */
 	ACK_MODE_NEAR = 1, /* what is committed in the near edge's arena */
 	ACK_MODE_FAR = 2,  /* what is committed in the far edge's arena, too */
 };
 
-/* Which packets wait for RC requests that were ACKed early: barrier.c. */
+/* The packets that wait for RC requests which were ACKed early: barrier.c. */
 enum barrier_mode {
 	BARRIER_OFF,  /* DREQ and DREP */
 	BARRIER_PAIR, /* every packet between the two hosts that is not RC: the port takes all IP */
-	BARRIER_CAUSAL, /* and RC messages on other queue pairs between them */
+	BARRIER_CAUSAL, /* as BARRIER_PAIR, and RC messages on other queue pairs between the two hosts */
 };
 
 /* A further address of a machine: counts as `host`, for the barrier and for lanes. Both edges have the same list. */
@@ -143,8 +143,8 @@ struct proxy_config {
 	/* relay */
 	uint16_t relay_channels; /* 0: no relay; at most RELAY_CHANNELS_MAX and max_flows */
 	uint32_t relay_window;   /* chunks of a channel under way: a power of two, 64 .. 2^20. default 2^16 */
-	uint8_t relay_percent;   /* of each pool that chunks may hold in any case: 1..75. default 25. They may hold half of
-	                            what nobody else does, if that is more */
+	uint8_t relay_percent;   /* of each pool that chunks may hold in any case: 1..75. default 25. Chunks may hold
+	                            half of the bytes that nobody else holds, if that is more */
 	uint8_t relay_weight;    /* a channel's part of a line that is full, in parts of a flow's: 1..255. default 16 is one
 	                            flow's */
 
@@ -160,9 +160,9 @@ struct proxy_config {
 	uint64_t keepalive_ns;  /* default 250 ms */
 
 	/* LAN */
-	uint64_t reorder_ns;       /* how late an overtaken packet comes: patience with a gap before a NAK. default 30 us */
+	uint64_t reorder_ns;       /* patience with a gap before a NAK: overtaken packets come so late. default 30 us */
 	uint32_t lan_window_bytes; /* far edge: most in flight to one QP. default 1 MiB */
-	uint32_t lan_host_window_bytes; /* and to one host. default 4 MiB */
+	uint32_t lan_host_window_bytes; /* far edge: most in flight to one host. default 4 MiB */
 	uint64_t
 	    lan_timeout_ns;  /* far edge: first retry of an unanswered responder, doubling to 16 times. default 20 ms */
 	uint64_t stall_ns;   /* no progress at a responder for so long: event, flow demoted to host. default 500 ms */
@@ -184,7 +184,7 @@ size_t proxy_heap_size(const struct proxy_config *c, const struct arena_geometry
 
 enum proxy_start {
 	PROXY_START_FRESH,   /* format the arena */
-	PROXY_START_REBUILD, /* take up what is in it */
+	PROXY_START_REBUILD, /* rebuild the state from the arena */
 };
 
 /* region: the arena's memory (geometry g.len bytes, chunk-aligned). epoch: new arena's id (FRESH only).
@@ -220,7 +220,7 @@ void proxy_session_start(struct proxy *p, const struct proxy_session *s, uint64_
 uint16_t proxy_lane(const struct ip_addr *a, const struct ip_addr *b, uint16_t nlanes);
 /* The machine that has this address: c->alias. */
 const struct ip_addr *proxy_machine(const struct proxy_config *c, const struct ip_addr *a);
-/* Lane of what goes between two addresses. */
+/* Lane of packets between two addresses. */
 uint16_t proxy_lane_between(const struct proxy_config *c, const struct ip_addr *a, const struct ip_addr *b);
 /* Lane of a received datagram, -1 if it is none of ours (too short, unknown version). */
 int proxy_wan_lane(const uint8_t *dgram, size_t len);
@@ -255,7 +255,7 @@ enum proxy_drop proxy_lan_rx_slot(struct proxy *p, uint64_t now_ns, uint32_t *sl
 /* One datagram (UDP payload) from the other edge, opened in place, and the ECN field that it came with. */
 enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, size_t len, uint8_t ecn);
 
-/* Runs what is due. */
+/* Runs the timers that are due, and work that earlier calls have left. */
 void proxy_tick(struct proxy *p, uint64_t now_ns);
 
 /* --- packets out --- */
@@ -267,17 +267,17 @@ struct lan_tx {
 	uint16_t hdr_len;
 	uint16_t body_len; /* may be 0 */
 	const uint8_t *body;
-	uint32_t slot;        /* that body lies in, SLOT_NONE: none that could be pinned */
+	uint32_t slot;        /* slot in which body lies, SLOT_NONE: none that could be pinned */
 	uint8_t trailer[4];   /* ICRC */
 	uint16_t trailer_len; /* 4, or 0 when hdr holds a whole packet or body ends with it */
 	uint16_t vlan_tci;
-	struct ip_addr dst; /* whose next hop to use */
+	struct ip_addr dst; /* the host whose next hop the port uses */
 	uint8_t dscp_ecn;
 	bool probe; /* of a flow without a pair: sent now, or proxy_lan_unsent() is called. Never kept for later, as the
 	               time of sending tells its answer from others */
 	uint32_t flow; /* with `probe`: which far flow */
-	bool answer;   /* acknowledges something: dropped if not sent within LAN_ANSWER_NS, or a queue pair that is used
-	                  again might take it for its own */
+	bool answer;   /* acknowledges something: the port drops it if it is not sent within LAN_ANSWER_NS, as a queue
+	                  pair that is used again might take it for its own */
 	bool routed;   /* IP that is not RoCEv2: a router takes it to its host, with TTL and policy */
 };
 
@@ -375,7 +375,7 @@ struct relay_status {
 /* False: not a channel of this shard. */
 bool proxy_relay_status(const struct proxy *p, uint32_t channel, struct relay_status *s);
 
-/* --- what happened, what is --- */
+/* --- events and status --- */
 
 enum flow_side { FLOW_NEAR, FLOW_FAR };
 
@@ -385,8 +385,8 @@ struct proxy_event {
 	struct ip_addr src, dst; /* of the flow: requester, responder */
 	uint32_t dest_qpn, requester_qpn;
 	uint32_t flow;
-	uint64_t pos;   /* where */
-	uint64_t value; /* bytes or nanoseconds, as the type says */
+	uint64_t pos;   /* position in the flow; or a lane, path, pool or channel, as the type says */
+	uint64_t value; /* bytes, nanoseconds, a count or a QPN, as the type says */
 	/* of EV_FLOW_FAILED and EV_FLOW_IN_DOUBT: */
 	enum flow_side side;
 	enum proxy_failure failure;
@@ -398,7 +398,7 @@ struct proxy_event {
 bool proxy_event_next(struct proxy *p, struct proxy_event *ev);
 /* True if packets of hosts are held, in either role: while none are, nothing is owed to a host. O(1). */
 bool proxy_holds(const struct proxy *p);
-/* How many were lost so far: of failed flows, and of all others. */
+/* The number of events lost so far: of failed flows, and of all others. */
 uint64_t proxy_failures_lost(const struct proxy *p);
 uint64_t proxy_events_lost(const struct proxy *p);
 
@@ -439,26 +439,26 @@ struct proxy_link_status {
 /* The link as this shard sees it. Walks the flow table: not for every packet. */
 void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link_status *s);
 
-/* What a path has done since the shard began. */
+/* Counters of a path since the shard began. */
 struct wan_path_stats {
 	uint64_t tx_dgrams, tx_bytes, rx_dgrams, rx_bytes;
-	uint64_t tx_control, tx_control_bytes; /* of these, datagrams without packets in them */
-	uint64_t acked_bytes;                  /* that the peer has reported */
+	uint64_t tx_control, tx_control_bytes; /* part of tx_dgrams and tx_bytes: datagrams without packets */
+	uint64_t acked_bytes;                  /* bytes that the peer has reported as received */
 	uint64_t lost, spurious;               /* datagrams found lost; of these, those that had arrived */
 	uint64_t moved;                        /* datagrams whose contents went by another path when this one died */
 	uint64_t repairs;                      /* packets or pieces sent on it again */
-	uint64_t spared; /* that the line lost and the peer rebuilt by FEC in time: not among `lost` */
+	uint64_t spared; /* datagrams that the line lost and the peer rebuilt by FEC in time: not among `lost` */
 	uint64_t probes;                       /* probe timeouts */
 	uint64_t rebuilt;                      /* datagrams of the peer that FEC rebuilt */
-	uint64_t reordered;                    /* datagrams of the peer that a later one had overtaken ... */
-	uint64_t reorder_most;                 /* ... by so many numbers at most */
-	uint64_t marked;                       /* datagrams that came with CE there, and were obeyed */
+	uint64_t reordered;                    /* datagrams of the peer that a later one had overtaken */
+	uint64_t reorder_most;                 /* most numbers by which one was overtaken */
+	uint64_t marked;                       /* datagrams that the peer reported with CE, and that were obeyed */
 	uint64_t deaths;
 };
 
 struct proxy_path_status {
 	enum path_state state;
-	uint64_t since_ns; /* of it, with several paths */
+	uint64_t since_ns; /* since when the path is in that state, with several paths */
 	enum ecn_state ecn;
 	bool usable;       /* packets may take it */
 	uint32_t epoch_tx; /* of the session, 0: there is none */
@@ -467,9 +467,9 @@ struct proxy_path_status {
 	uint64_t black_holes; /* times that it became smaller */
 	uint64_t rtt_min_ns, rtt_smoothed_ns, rtt_p99_ns; /* 0: not measured */
 	uint64_t rtt_age_ns;                 /* since the last measurement of a round trip; 0 if there was none */
-	uint64_t loss_age_ns;                /* since the other edge last said what had come; 0: it never has */
+	uint64_t loss_age_ns;                /* since the last report of what had arrived; 0: there was none */
 	uint32_t loss_ppm;                   /* of late: of a million datagrams */
-	uint64_t loss_runs;                  /* ever; stats.lost in so many rows */
+	uint64_t loss_runs;                  /* runs of losses ever: stats.lost in so many rows */
 	uint32_t loss_run_longest;
 	uint64_t reorder_window_ns;          /* widest of any lane */
 	const char *control, *control_state; /* who sets the rate, and what it is doing */
@@ -480,14 +480,14 @@ struct proxy_path_status {
 	struct wan_path_stats stats;
 };
 
-#define PATH_STALE_NS 3000000000ull /* what is older tells of a path that was: keepalives measure once a second */
+#define PATH_STALE_NS 3000000000ull /* older figures say nothing of the path now: keepalives measure once a second */
 
 static inline bool path_rtt_stale(const struct proxy_path_status *s)
 {
 	return s->rtt_age_ns > PATH_STALE_NS;
 }
 
-/* The same for loss. */
+/* Like path_rtt_stale(), for loss. */
 static inline bool path_loss_stale(const struct proxy_path_status *s)
 {
 	return s->loss_age_ns > PATH_STALE_NS;
@@ -539,8 +539,8 @@ const struct proxy_flow_view *proxy_flow_ended_next(const struct proxy *p, uint3
 /* The flow of either side that a packet belongs to: requester src, responder dst, and the responder's QPN. False: none. */
 bool proxy_flow_find(struct proxy *p, enum flow_side side, const struct ip_addr *src, const struct ip_addr *dst,
                      uint32_t dest_qpn, uint16_t vlan_tci, struct proxy_flow_view *v);
-/* When a host here last sent something across that shows that its route leads to this edge: the beginning or end of a TCP
- * connection (where Barrier= takes TCP at all), or CM. 0: not known. */
+/* The time at which a host here last sent a packet which shows that its route leads to this edge: the beginning or end
+ * of a TCP connection (where Barrier= takes TCP at all), or CM. 0: not known. */
 uint64_t proxy_host_heard(const struct proxy *p, const struct ip_addr *host);
 
 /* --- for tests: the invariants --- */

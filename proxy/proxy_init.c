@@ -3,8 +3,8 @@
  *
  * Theory of operation
  *
- * All memory comes from one block of heap, cut by carve(); the same function counts how much that is, so that the two
- * cannot differ. Nothing is allocated later.
+ * All memory comes from one block of heap, cut by carve(); the same function counts the bytes, so that the two cannot
+ * differ. Nothing is allocated later.
  *
  * Rebuild: flows are made from their descriptors. Then all committed slots are looked at once: those of unknown flows
  * and those settled already are freed, the others are counted for flow and lane. Then each flow walks its slots up to
@@ -386,7 +386,7 @@ static void adopt_slots(struct proxy *p)
 	}
 }
 
-/* Responses, once it is known which of them are still waited for. */
+/* Takes up the responses, once it is known for which of them operations still wait. */
 static void adopt_responses(struct proxy *p)
 {
 	uint32_t cursor = 0, slot;

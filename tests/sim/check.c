@@ -621,6 +621,8 @@ static bool may_die(const struct qp *q)
 
 	if (w->cfg.edges_from_ns && w->q.now_ns < w->cfg.edges_from_ns + 500000000) /* it has lost much already */
 		return true;
+	if (w->cfg.lan.queue_bytes && q->req.pos_at_edge <= q->req.pos_una) /* its LAN's full queue dropped each try */
+		return true;
 	if (counts && retries_untold(q->conn))
 		return true;
 	if (w->cfg.barrier == BARRIER_CAUSAL && q->req.pos_una == 0 && !q->conn->cfg.cm && somebody_is_silent(w))

@@ -633,8 +633,7 @@ static void init_limits(struct peer *p)
 	p->accepts = (struct log_limit){.window_ns = NS_PER_S, .burst = ACCEPTS_PER_S};
 	p->accepts_proven = (struct log_limit){.window_ns = NS_PER_S, .burst = ACCEPTS_PROVEN_PER_S};
 	p->news = p->verdicts = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = TROUBLES_PER_MIN};
-	p->strangers = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
-	p->troubles = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
+	p->strangers = p->floods = p->troubles = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
 }
 
 int peer_open(const struct link_config *c, struct event_base *base, const struct peer_user *user, struct peer **out,
@@ -672,15 +671,26 @@ int peer_open(const struct link_config *c, struct event_base *base, const struct
 	return 0;
 }
 
+/* Names key files whose state weakens the proof of the first flight. */
+static void say_key_files(const struct peer *p, const struct link_config *c)
+{
+	if (p->tls != NULL && tls_proof_is_public(p->tls))
+		log_info("link %s: CA=%s: others than its owner may read it: set mode 600, or a user of this machine "
+		         "can pass for an edge until the TLS handshake fails",
+		         p->name, c->ca_file);
+	if (p->tls != NULL && tls_root_is_left_out(p->tls))
+		log_warn(
+		    "link %s: Certificate=%s: contains a root certificate, which this edge does not send, as it is the "
+		    "secret of CA=: expected only this edge's own certificate and those of intermediate CAs",
+		    p->name, c->certificate_file);
+}
+
 void peer_run(struct peer *p, const struct link_config *c, const struct arena_life *life)
 {
 	p->here.arena_epoch = life->epoch;
 	p->here.arena_former = (uint8_t)life->former;
 	p->here.peer_arena_epoch = life->peer_epoch;
-	if (p->tls != NULL && tls_proof_is_public(p->tls))
-		log_info("link %s: CA=%s: others than its owner may read it: set mode 600, or a user of this machine "
-		         "can pass for an edge until the TLS handshake fails",
-		         p->name, c->ca_file);
+	say_key_files(p, c);
 	take_expiry(p);
 	look_at_days(p);
 	if (p->connects)
@@ -704,6 +714,8 @@ bool peer_reread_keys(struct peer *p, const struct link_config *c)
 	peer_conn_close_pending(p); /* their handshakes ask what is about to be freed */
 	tls_close(p->tls);
 	p->tls = t;
+	if (changed)
+		say_key_files(p, c);
 	take_expiry(p);
 	look_at_days(p);
 	look_at_keys(p);

@@ -90,6 +90,22 @@ static enum accept_verdict refuse(struct peer *p, const char *why)
 	return ACCEPT_REFUSE;
 }
 
+/* A flood of connections with a proof shares ACCEPTS_PROVEN_PER_S with the other edge's own connection. */
+static void say_flood(struct peer *p)
+{
+	if (log_limit_pass(&p->floods, clock_now_ns(), NULL))
+		log_warn(
+		    "link %s: more than %d control connections within a second look like the other edge's: this edge "
+		    "refuses the rest, perhaps the other edge's own one too (refused_connections in `longreach status "
+		    "--json`): %s",
+		    p->name, ACCEPTS_PROVEN_PER_S,
+		    p->tls != NULL
+		        ? "a program at the other edge's address has read CA= or PSKFile=, or repeats what it "
+		          "saw on the line: find it, or give both edges new keys"
+		        : "find the program at the other edge's address that connects to Port= from ports "
+		          "below 1024");
+}
+
 static bool from_privileged_port(int fd)
 {
 	uint8_t ends[TLS_PROOF_ENDS_LEN];
@@ -135,8 +151,11 @@ static enum accept_verdict judge(void *arg, int fd, const uint8_t *data, size_t 
 		return refuse(p, p->tls != NULL
 		                     ? "the other end does not speak TLS: check that Encryption= there is not none"
 		                     : peer_not_ours);
-	if (!log_limit_pass(limit, clock_now_ns(), NULL))
+	if (!log_limit_pass(limit, clock_now_ns(), NULL)) {
+		if (rank == CONN_PROVEN)
+			say_flood(p);
 		return refuse(p, NULL);
+	}
 	p->status.unproven_connections += rank == CONN_UNPROVEN;
 	c = take_in(p, fd, (enum conn_rank)rank);
 	if (c != NULL)

@@ -72,7 +72,7 @@ struct peer {
 	struct accept_queue *unjudged;
 	struct conn *pending[PENDING_MAX]; /* no hello yet */
 	struct conn *conn;                 /* the one in use */
-	struct log_limit accepts, accepts_proven, strangers, troubles, news, verdicts;
+	struct log_limit accepts, accepts_proven, strangers, floods, troubles, news, verdicts;
 
 	struct hello here, there;
 	struct peer_status status; /* without `there` */

@@ -2,8 +2,10 @@
 /* tls.c - authenticates the other edge.
  *
  * Certificates: each end shows one that the link's CA= signed, and its name (a DNS name in the subjectAltName) must be
- * the other end's PeerName=. No other CA is trusted, not even the system's. Pre-shared key: an external PSK of TLS 1.3
- * with an ephemeral Diffie-Hellman exchange, so that a key that leaks later opens nothing that was recorded before.
+ * the other end's PeerName=. No other CA is trusted, not even the system's. An edge sends its own certificate and those
+ * of intermediate CAs in its Certificate= file, and never a root certificate: both edges derive the proof in the
+ * ClientHello from the root certificates in CA=. Pre-shared key: an external PSK of TLS 1.3 with an ephemeral
+ * Diffie-Hellman exchange, so that a key that leaks later opens nothing that was recorded before.
  * Resumption is off: every connection authenticates anew. */
 #include "tls.h"
 
@@ -54,6 +56,7 @@ struct tls {
 	                                                       * other edge's */
 	unsigned nproof_keys;
 	bool proof_public;
+	bool root_left_out;
 	uint8_t fingerprint[TLS_FINGERPRINT_LEN];
 	char refused[TLS_WHY_MAX]; /* why the last certificate was refused */
 };
@@ -204,6 +207,12 @@ static int check_secret_file(const char *key, const char *path, char err[CONFIG_
 	return 0;
 }
 
+/* A self-signed certificate is a root: CA= files contain it, and proof keys are derived from it. */
+static bool is_root(X509 *cert)
+{
+	return X509_self_signed(cert, 0) == 1;
+}
+
 static int check_dates(const char *path, SSL_CTX *ctx, char err[CONFIG_ERR_MAX])
 {
 	const X509 *cert = SSL_CTX_get0_certificate(ctx);
@@ -213,6 +222,17 @@ static int check_dates(const char *path, SSL_CTX *ctx, char err[CONFIG_ERR_MAX])
 	if (X509_cmp_current_time(X509_get0_notBefore(cert)) > 0)
 		return complain(err, "Certificate=%s: is not valid yet: check this machine's clock", path);
 	return 0;
+}
+
+/* The certificate would cross the wire, and the proof of the first flight with it: is_root(). */
+static int refuse_self_signed(const char *path, const SSL_CTX *ctx, char err[CONFIG_ERR_MAX])
+{
+	if (!is_root(SSL_CTX_get0_certificate(ctx)))
+		return 0;
+	return complain(err,
+	                "Certificate=%s: is signed by its own key: expected one that the CA of both edges has "
+	                "signed, as `longreach keygen` makes them",
+	                path);
 }
 
 /* SSL_CTX_use_PrivateKey_file(3) would leave the file's text in a buffer of stdio. */
@@ -233,6 +253,28 @@ static bool use_key(SSL_CTX *ctx, const char *path)
 	return used;
 }
 
+/* Removes the roots that a file with the full chain contains: the other edge has them in its CA=. */
+static bool leave_roots_out(struct tls *t)
+{
+	STACK_OF(X509) *chain = NULL, *sent = sk_X509_new_null();
+	bool done = sent != NULL && SSL_CTX_get0_chain_certs(t->ctx, &chain) == 1;
+
+	for (int i = 0; i < sk_X509_num(chain) && done; i++)
+		if (!is_root(sk_X509_value(chain, i)))
+			done = sk_X509_push(sent, sk_X509_value(chain, i)) > 0;
+	t->root_left_out = sk_X509_num(sent) < sk_X509_num(chain);
+	done = done && SSL_CTX_set1_chain(t->ctx, sent) == 1;
+	sk_X509_free(sent);
+	return done;
+}
+
+static int use_chain(struct tls *t, const char *path, char err[CONFIG_ERR_MAX])
+{
+	if (SSL_CTX_use_certificate_chain_file(t->ctx, path) != 1 || !leave_roots_out(t))
+		return complain(err, "Certificate=%s: cannot be used: %s", path, last_reason());
+	return 0;
+}
+
 static int use_certificates(struct tls *t, const struct link_config *c, char err[CONFIG_ERR_MAX])
 {
 	int r = check_secret_file("Key", c->key_file, err);
@@ -242,8 +284,9 @@ static int use_certificates(struct tls *t, const struct link_config *c, char err
 		return r;
 	if (SSL_CTX_load_verify_file(t->ctx, c->ca_file) != 1)
 		return complain(err, "CA=%s: cannot be used: %s", c->ca_file, last_reason());
-	if (SSL_CTX_use_certificate_chain_file(t->ctx, c->certificate_file) != 1)
-		return complain(err, "Certificate=%s: cannot be used: %s", c->certificate_file, last_reason());
+	r = use_chain(t, c->certificate_file, err);
+	if (r < 0)
+		return r;
 	if (!use_key(t->ctx, c->key_file))
 		return complain(err, "Key=%s: cannot be used with Certificate=%s: %s", c->key_file,
 		                c->certificate_file, last_reason());
@@ -251,7 +294,8 @@ static int use_certificates(struct tls *t, const struct link_config *c, char err
 	snprintf(t->peer_name, sizeof(t->peer_name), "%s", c->peer_name);
 	snprintf(t->ca_path, sizeof(t->ca_path), "%s", c->ca_file);
 	t->proof_public = stat(c->ca_file, &st) == 0 && st.st_mode & (S_IRGRP | S_IROTH);
-	return check_dates(c->certificate_file, t->ctx, err);
+	r = check_dates(c->certificate_file, t->ctx, err);
+	return r < 0 ? r : refuse_self_signed(c->certificate_file, t->ctx, err);
 }
 
 /* --- the proof in our ClientHello --- */
@@ -277,19 +321,32 @@ static void add_certificate(struct tls *t, const X509 *ca)
 	OPENSSL_free(der);
 }
 
-/* A CA's certificate never crosses the wire: TLS shows only certificates that the CA has signed. So only readers of the
- * file have it. The CA that signed our certificate comes first: the other edge knows it in any case, even while CAs
- * change. */
+/* The last certificate on the way from this edge's own to a root: its own one, or that of an intermediate CA. */
+static X509 *last_before_root(SSL_CTX *ctx)
+{
+	X509 *last = SSL_CTX_get0_certificate(ctx);
+	STACK_OF(X509) *chain = NULL;
+
+	SSL_CTX_get0_chain_certs(ctx, &chain);
+	for (int i = 0; i < sk_X509_num(chain); i++)
+		if (X509_check_issued(sk_X509_value(chain, i), last) == X509_V_OK)
+			last = sk_X509_value(chain, i);
+	return last;
+}
+
+/* Only readers of CA= have a root certificate, since no edge sends one: leave_roots_out(), SSL_MODE_NO_AUTO_CHAIN. The
+ * other edge may send an intermediate CA's certificate that is in CA= here, so that one makes no proof. The root of our
+ * own certificate comes first: the other edge knows it in any case, even while CAs change. */
 static void derive_proof_keys(struct tls *t)
 {
 	const STACK_OF(X509_OBJECT) *all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(t->ctx));
-	X509 *own = SSL_CTX_get0_certificate(t->ctx);
+	X509 *last = last_before_root(t->ctx);
 
 	for (int ours = 1; ours >= 0; ours--) {
 		for (int i = 0; i < sk_X509_OBJECT_num(all); i++) {
 			X509 *ca = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(all, i));
 
-			if (ca != NULL && (X509_check_issued(ca, own) == X509_V_OK) == ours)
+			if (ca != NULL && is_root(ca) && (X509_check_issued(ca, last) == X509_V_OK) == ours)
 				add_certificate(t, ca);
 		}
 	}
@@ -343,6 +400,11 @@ bool tls_proof_is_public(const struct tls *t)
 	return t->proof_public;
 }
 
+bool tls_root_is_left_out(const struct tls *t)
+{
+	return t->root_left_out;
+}
+
 static int64_t not_after(const X509 *cert)
 {
 	struct tm tm;
@@ -364,15 +426,17 @@ struct tls_expiry tls_expiry(const struct tls *t)
 	X509 *own = t != NULL ? SSL_CTX_get0_certificate(t->ctx) : NULL;
 	struct tls_expiry e = {0};
 	const STACK_OF(X509_OBJECT) * all;
+	X509 *last;
 
 	if (own == NULL)
 		return e;
 	e.certificate_s = not_after(own);
+	last = last_before_root(t->ctx);
 	all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(t->ctx));
 	for (int i = 0; i < sk_X509_OBJECT_num(all); i++) {
 		X509 *ca = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(all, i));
 
-		if (ca != NULL && X509_check_issued(ca, own) == X509_V_OK && not_after(ca) > e.ca_s)
+		if (ca != NULL && X509_check_issued(ca, last) == X509_V_OK && not_after(ca) > e.ca_s)
 			e.ca_s = not_after(ca);
 	}
 	return e;
@@ -534,6 +598,7 @@ static int prepare(struct tls *t, const struct link_config *c, char err[CONFIG_E
 	SSL_CTX_set_verify(t->ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verify);
 	SSL_CTX_set_session_id_context(t->ctx, (const unsigned char *)psk_identity, sizeof(psk_identity) - 1);
 	SSL_CTX_set_options(t->ctx, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
+	SSL_CTX_set_mode(t->ctx, SSL_MODE_NO_AUTO_CHAIN); /* else OpenSSL sends the certificates of CA= as well */
 	SSL_CTX_set_num_tickets(t->ctx, 0);
 	SSL_CTX_set_session_cache_mode(t->ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_max_cert_list(t->ctx, CERT_LIST_MAX);

@@ -36,6 +36,9 @@ bool tls_is_named(const struct tls *t, const char *name);
 
 /* True if users other than its owner may read the CA= file: they can make the proof, too. */
 bool tls_proof_is_public(const struct tls *t);
+/* True if the Certificate= file contains a root certificate. tls.c does not send it: whoever has the root certificate
+ * of CA= can make the proof. */
+bool tls_root_is_left_out(const struct tls *t);
 /* True if the sender of the first flight has this link's keys, or an earlier set of the same CA. */
 bool tls_first_flight_proven(const struct tls *t, const struct tls_first_flight *f,
                              const uint8_t ends[TLS_PROOF_ENDS_LEN]);

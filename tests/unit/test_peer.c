@@ -794,6 +794,223 @@ static void sealed__proof_comes_first(void **state)
 	assert_int_equal(status_of(&l->b).unproven_connections, 1);
 }
 
+/* What is logged until said_since() is called. */
+static int listen_to_log(void)
+{
+	int before = dup(STDERR_FILENO), to = memfd_create("log", MFD_CLOEXEC);
+
+	assert_true(before >= 0 && to >= 0 && dup2(to, STDERR_FILENO) == STDERR_FILENO);
+	close(to);
+	return before;
+}
+
+static void said_since(int before, char *text, size_t cap)
+{
+	ssize_t n = pread(STDERR_FILENO, text, cap - 1, 0);
+
+	assert_true(n >= 0);
+	text[n] = '\0';
+	assert_int_equal(dup2(before, STDERR_FILENO), STDERR_FILENO);
+	close(before);
+}
+
+/* --- the proof's secret stays at the edges --- */
+
+static X509 *read_cert(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	X509 *cert;
+
+	assert_non_null(f);
+	cert = PEM_read_X509(f, NULL, NULL, NULL);
+	fclose(f);
+	assert_non_null(cert);
+	return cert;
+}
+
+static void assert_ca_not_shown(SSL *ssl, const struct link_config *c)
+{
+	const STACK_OF(X509) *shown = SSL_get_peer_cert_chain(ssl);
+	X509 *ca = read_cert(c->ca_file);
+
+	assert_true(sk_X509_num(shown) > 0 || SSL_get0_peer_certificate(ssl) != NULL);
+	for (int i = 0; i < sk_X509_num(shown); i++)
+		assert_int_not_equal(X509_cmp(sk_X509_value(shown, i), ca), 0);
+	X509_free(ca);
+}
+
+/* Connects to edge b as a program without keys, which takes any certificate. */
+static void assert_stranger_sees_no_ca(struct lab *l)
+{
+	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+	SSL *ssl = SSL_new(ctx);
+	int fd = knock(l, &l->a.config.paths[0].local), r = 0;
+
+	assert_int_equal(SSL_set_fd(ssl, fd), 1);
+	for (int i = 0; i < 50 && r != 1; i++) {
+		r = SSL_connect(ssl);
+		run_for(l, 10);
+	}
+	assert_int_equal(r, 1);
+	assert_ca_not_shown(ssl, &l->b.config);
+	SSL_free(ssl);
+	SSL_CTX_free(ctx);
+	close(fd);
+}
+
+static SSL *ssl_of(const struct edge *e)
+{
+	return bufferevent_openssl_get_ssl(e->peer->conn->bev);
+}
+
+static void sealed__the_ca_is_not_sent(void **state)
+{
+	struct lab *l = *state;
+
+	assert_int_equal(start_edge(l, &l->b), 0);
+	assert_stranger_sees_no_ca(l);
+	assert_int_equal(start_edge(l, &l->a), 0);
+	run_until(l, both_in_session, 3000);
+	assert_ca_not_shown(ssl_of(&l->a), &l->a.config);
+	assert_ca_not_shown(ssl_of(&l->b), &l->b.config);
+	assert_int_equal(status_of(&l->b).unproven_connections, 1); /* the stranger's */
+}
+
+static void write_certs(char path[LINK_FILE_MAX], const char *name, X509 *const *cert, unsigned n)
+{
+	FILE *f;
+
+	snprintf(path, LINK_FILE_MAX, "%s/%s", keys_dir, name);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(PEM_write_X509(f, cert[i]), 1);
+	assert_int_equal(fchmod(fileno(f), 0600), 0);
+	fclose(f);
+}
+
+/* Certificate= is a file with the CA behind the edge's own certificate. */
+static void append_ca(struct link_config *c, const char *name)
+{
+	X509 *const certs[] = {read_cert(c->certificate_file), read_cert(c->ca_file)};
+
+	write_certs(c->certificate_file, name, certs, 2);
+	X509_free(certs[0]);
+	X509_free(certs[1]);
+}
+
+static void sealed__the_ca_in_a_certificate_file_is_not_sent(void **state)
+{
+	struct lab *l = *state;
+	char text[8192], want[LINK_FILE_MAX + 80];
+	int before;
+
+	append_ca(&l->a.config, "full-a");
+	append_ca(&l->b.config, "full-b");
+	before = listen_to_log();
+	assert_int_equal(start_edge(l, &l->b), 0);
+	said_since(before, text, sizeof(text));
+	snprintf(want, sizeof(want), "Certificate=%s: contains a root certificate", l->b.config.certificate_file);
+	assert_non_null(strstr(text, want));
+	assert_stranger_sees_no_ca(l);
+	assert_int_equal(start_edge(l, &l->a), 0);
+	run_until(l, both_in_session, 3000);
+	assert_ca_not_shown(ssl_of(&l->b), &l->b.config);
+}
+
+/* A CA, as keygen makes them, that another one has signed; issuer NULL: by itself. */
+static struct identity make_test_ca(const struct request *r, const char *name, const struct identity *issuer)
+{
+	struct identity ca = {.key = new_key(r), .cert = X509_new()};
+
+	if (issuer == NULL)
+		issuer = &ca;
+	assert_true(fill_in(r, ca.cert, ca.key, name));
+	assert_int_equal(X509_set_issuer_name(ca.cert, X509_get_subject_name(issuer->cert)), 1);
+	assert_true(add_extension(ca.cert, issuer->cert, NID_basic_constraints, "critical,CA:TRUE"));
+	assert_true(add_extension(ca.cert, issuer->cert, NID_key_usage, "critical,keyCertSign"));
+	assert_true(add_extension(ca.cert, issuer->cert, NID_subject_key_identifier, "hash"));
+	assert_true(sign(r, ca.cert, issuer->key));
+	return ca;
+}
+
+static void use_identity(struct link_config *c, const struct request *r, const struct identity *ca, unsigned site,
+                         X509 *root)
+{
+	char name[16];
+	struct identity id;
+
+	assert_true(make_edge(r, ca, site, &id));
+	snprintf(name, sizeof(name), "chain%u.crt", site);
+	write_certs(c->certificate_file, name, (X509 *const[]){id.cert, ca->cert}, 2);
+	snprintf(name, sizeof(name), "root%u.crt", site);
+	write_certs(c->ca_file, name, &root, 1);
+	snprintf(c->key_file, sizeof(c->key_file), "%s/chain%u.key", keys_dir, site);
+	unlink(c->key_file);
+	assert_int_equal(write_key(c->key_file, id.key), EXIT_DONE);
+	forget(&id);
+}
+
+/* An intermediate CA is sent, proves nothing where it is in CA=, and the proof is that of the root. */
+static void sealed__intermediate_ca(void **state)
+{
+	struct request r = {.link = "link1", .site = {"a", "b"}, .days = 10};
+	struct identity other = make_test_ca(&r, "other root", NULL);
+	struct identity root = make_test_ca(&r, "root", NULL), middle = make_test_ca(&r, "middle", &root);
+	struct lab *l = *state;
+
+	use_identity(&l->a.config, &r, &middle, 0, root.cert);
+	use_identity(&l->b.config, &r, &middle, 1, root.cert);
+	write_certs(l->a.config.ca_file, "roots.crt", (X509 *const[]){other.cert, middle.cert, root.cert}, 3);
+	bring_up_sealed(l);
+	assert_int_equal(sk_X509_num(SSL_get_peer_cert_chain(ssl_of(&l->a))), 2);
+	assert_int_equal(status_of(&l->b).unproven_connections, 0);
+	assert_int_equal(l->a.peer->tls->nproof_keys, 2);
+	assert_int_equal(tls_expiry(l->b.peer->tls).ca_s, not_after(root.cert));
+	forget(&middle);
+	forget(&root);
+	forget(&other);
+}
+
+static void sealed__certificate_that_its_own_key_has_signed(void **state)
+{
+	struct request r = {.link = "link1", .days = 10};
+	struct identity own = make_test_ca(&r, "a", NULL);
+	struct lab *l = *state;
+	struct link_config c = l->a.config;
+	char err[CONFIG_ERR_MAX];
+	struct tls *t;
+
+	write_certs(c.certificate_file, "own.crt", &own.cert, 1);
+	snprintf(c.key_file, sizeof(c.key_file), "%s/own.key", keys_dir);
+	assert_int_equal(write_key(c.key_file, own.key), EXIT_DONE);
+	assert_int_equal(tls_open(&c, &t, err), -EINVAL);
+	assert_non_null(
+	    strstr(err, "own.crt: is signed by its own key: expected one that the CA of both edges has signed"));
+	forget(&own);
+}
+
+static void sealed__too_many_proven_connections_are_said(void **state)
+{
+	struct lab *l = *state;
+	char text[8192];
+	int before;
+
+	bring_up_sealed(l);
+	l->b.peer->accepts_proven.burst = 1;
+	l->b.peer->accepts_proven.window_ns = 60 * NS_PER_S;
+	before = listen_to_log();
+	for (int i = 0; i < 3; i++) {
+		stop_edge(&l->a);
+		assert_int_equal(start_edge(l, &l->a), 0);
+		run_for(l, 50);
+	}
+	said_since(before, text, sizeof(text));
+	assert_true(status_of(&l->b).refused_connections > 0);
+	assert_non_null(strstr(text, "refused_connections"));
+	assert_null(strstr(strstr(text, "refused_connections") + 1, "refused_connections"));
+}
+
 static void sealed__every_session_has_new_secrets(void **state)
 {
 	struct lab *l = *state;
@@ -1155,26 +1372,6 @@ static bool a_is_asked(const struct lab *l)
 static bool second_came_to_nothing(const struct lab *l)
 {
 	return status_of(&l->a).reauth_trouble[0] != '\0' && status_of(&l->b).reauth_trouble[0] != '\0';
-}
-
-/* What is logged until said_since() is called. */
-static int listen_to_log(void)
-{
-	int before = dup(STDERR_FILENO), to = memfd_create("log", MFD_CLOEXEC);
-
-	assert_true(before >= 0 && to >= 0 && dup2(to, STDERR_FILENO) == STDERR_FILENO);
-	close(to);
-	return before;
-}
-
-static void said_since(int before, char *text, size_t cap)
-{
-	ssize_t n = pread(STDERR_FILENO, text, cap - 1, 0);
-
-	assert_true(n >= 0);
-	text[n] = '\0';
-	assert_int_equal(dup2(before, STDERR_FILENO), STDERR_FILENO);
-	close(before);
 }
 
 /* Whoever knocks beside a connection in use has nothing to do with changed keys. */
@@ -1618,6 +1815,11 @@ int main(void)
 #define SEALED(t) cmocka_unit_test_setup_teardown(t, set_up_sealed, tear_down)
 	    SEALED(sealed__both_have_the_same_secrets_one_per_direction),
 	    SEALED(sealed__proof_comes_first),
+	    SEALED(sealed__the_ca_is_not_sent),
+	    SEALED(sealed__the_ca_in_a_certificate_file_is_not_sent),
+	    SEALED(sealed__intermediate_ca),
+	    SEALED(sealed__certificate_that_its_own_key_has_signed),
+	    SEALED(sealed__too_many_proven_connections_are_said),
 	    SEALED(sealed__a_stop_by_an_operator_is_told),
 	    SEALED(sealed__every_session_has_new_secrets),
 	    SEALED(sealed__broken_connection_leaves_the_session),

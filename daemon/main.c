@@ -35,7 +35,11 @@ struct daemon {
 	struct watchdog *watchdog; /* NULL: nobody asked for one */
 	struct steer_watch *rules;
 	struct event *on_hup, *on_term, *on_int;
+	struct event *close_again;   /* repeats what could not be closed */
+	char said[SITES_REPORT_MAX]; /* by the last attempts to close */
 };
+
+#define CLOSE_AGAIN_S 2
 
 /* One log line for each line of a report. */
 static void log_report(enum log_level level, const char *report)
@@ -72,20 +76,33 @@ static int close_only(const struct site_sources *sources)
 	return close_ways(sources, NULL, said);
 }
 
-/* The same for the daemon, which has told why link files are refused. */
-static void close_again(const struct daemon *d)
+/* Rules could not be set: nothing may happen that makes the daemon try again. */
+static void plan_close_again(const struct daemon *d)
 {
-	char said[SITES_REPORT_MAX];
+	event_add(d->close_again, &(struct timeval){.tv_sec = CLOSE_AGAIN_S});
+}
 
-	snprintf(said, sizeof(said), "%s", d->sites.refused);
-	close_ways(&d->sites.sources, &d->sites, said);
+/* What is in d->said already is not logged. */
+static void close_files(struct daemon *d)
+{
+	if (close_ways(&d->sites.sources, &d->sites, d->said) == -EIO)
+		plan_close_again(d);
+}
+
+/* The same for the daemon, which has told why link files are refused. */
+static void close_again(struct daemon *d)
+{
+	snprintf(d->said, sizeof(d->said), "%s", d->sites.refused);
+	close_files(d);
 }
 
 /* The link files were refused: report says why, and is told what is closed for that reason. */
 static void note_refused(struct daemon *d, char *report)
 {
-	close_ways(&d->sites.sources, &d->sites, report);
+	if (close_ways(&d->sites.sources, &d->sites, report) == -EIO)
+		plan_close_again(d);
 	snprintf(d->sites.refused, sizeof(d->sites.refused), "%s", report);
+	snprintf(d->said, sizeof(d->said), "%s", report);
 }
 
 static int reload(void *arg, char *report)
@@ -141,8 +158,21 @@ static void keep_all_closed(const struct daemon *d)
 	static struct log_limit said = {.window_ns = 10 * NS_PER_S, .burst = 3};
 	char err[CONFIG_ERR_MAX] = "";
 
-	if (closed_keep_all(&d->sites.sources, err) < 0 && log_limit_pass(&said, clock_now_ns(), NULL))
-		log_err("a link file has an error, and longreachd %s", err);
+	if (closed_keep_all(&d->sites.sources, err) >= 0)
+		return;
+	plan_close_again(d);
+	if (log_limit_pass(&said, clock_now_ns(), NULL))
+		log_err("a link file has an error, and longreachd %s; it tries again every %d s", err, CLOSE_AGAIN_S);
+}
+
+static void on_close_again(evutil_socket_t fd, short what, void *arg)
+{
+	struct daemon *d = arg;
+
+	(void)fd;
+	(void)what;
+	keep_all_closed(d);
+	close_files(d);
 }
 
 static void on_rules(void *arg)
@@ -184,6 +214,11 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 	d->base = event_base_new();
 	if (d->base == NULL) {
 		log_err("cannot make an event loop");
+		return -ENOMEM;
+	}
+	d->close_again = evtimer_new(d->base, on_close_again, d);
+	if (d->close_again == NULL) {
+		log_err("no memory for a timer");
 		return -ENOMEM;
 	}
 	d->on_hup = catch_signal(d, SIGHUP, on_hangup);
@@ -237,6 +272,8 @@ static void tear_down(struct daemon *d)
 	steer_watch_close(d->rules);
 	sites_stop(&d->sites);
 	failed_record_close(d->sites.failed);
+	if (d->close_again != NULL)
+		event_free(d->close_again);
 	if (d->on_hup != NULL)
 		event_free(d->on_hup);
 	if (d->on_term != NULL)

@@ -177,6 +177,7 @@ int link_start(const struct link_config *c, struct event_base *base, const char 
 {
 	static uint64_t lives;
 	struct link *l = calloc(1, sizeof(*l));
+	char unclosed[CONFIG_ERR_MAX];
 	int r;
 
 	if (!l) {
@@ -192,7 +193,8 @@ int link_start(const struct link_config *c, struct event_base *base, const char 
 	l->event_arg = arg;
 	r = bring_up(l, pcap_dir, err);
 	if (r < 0) {
-		link_stop(l, false);
+		if (link_stop(l, false, unclosed) < 0)
+			log_err("link %s: %s", c->name, unclosed);
 		return r;
 	}
 	*out = l;
@@ -286,25 +288,18 @@ static void hand_back(struct link *l)
 		privileged_offload_release(c->lan_ports[i]);
 }
 
-/* Sets the rules at rest; the buffers are closed and tell what is owed. */
-static void rest(const struct link *l)
+int link_stop(struct link *l, bool comes_back, char err[CONFIG_ERR_MAX])
 {
-	char err[CONFIG_ERR_MAX];
+	int r = 0;
 
-	if (closed_rest(&l->config, err, sizeof(err)) < 0)
-		log_err("link %s: %s", l->config.name, err);
-}
-
-void link_stop(struct link *l, bool comes_back)
-{
 	relay_stop(l->relay);
 	link_stop_workers(l);
 	relay_close(l->relay);
 	hand_back(l);
 	for (uint32_t i = 0; i < l->nworkers; i++)
 		worker_close(l->worker[i], comes_back);
-	if (!comes_back)
-		rest(l);
+	if (!comes_back) /* the buffers are closed and tell what is owed */
+		r = closed_rest(&l->config, err, CONFIG_ERR_MAX);
 	route_close(l->routes);
 	if (l->notify_event)
 		event_free(l->notify_event);
@@ -312,4 +307,5 @@ void link_stop(struct link *l, bool comes_back)
 		close(l->notify_fd);
 	descriptors_release(l->descriptors);
 	free(l);
+	return r;
 }

@@ -65,8 +65,9 @@ int link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial, 
  * other negative errno with err a sentence. */
 int link_follow_ports(struct link *l, bool rules, char err[CONFIG_ERR_MAX]);
 
-/* Stops the workers, restores the interfaces' offloads, unmaps the arena (kept in its file). */
-void link_stop(struct link *l, bool comes_back);
+/* Stops the workers, restores the interfaces' offloads, unmaps the arena (kept in its file). comes_back: the rules stay
+ * as they are. Else sets the rules of a link at rest: 0, or negative errno of closed_rest() with err a sentence. */
+int link_stop(struct link *l, bool comes_back, char err[CONFIG_ERR_MAX]);
 
 /* True if every worker has made a turn since the last call; asks each worker for another turn. */
 bool link_alive(struct link *l);

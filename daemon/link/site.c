@@ -36,9 +36,11 @@ enum site_times {
 	                         * round trip and some milliseconds */
 };
 
-/* Why a running link does not carry, or not as it should. Several may hold at a time. */
+/* Why a link does not run or carry, or not as it should. Several may hold at a time. Those of a link that does not run
+ * are TROUBLE_RULES and TROUBLE_START. */
 enum trouble {
-	TROUBLE_RULES,   /* the kernel's rules cannot be put back */
+	TROUBLE_START,   /* the link cannot be started, or an operator has stopped it */
+	TROUBLE_RULES,   /* the kernel's rules cannot be set */
 	TROUBLE_PORT,    /* a LAN port, address or route does not work */
 	TROUBLE_SESSION, /* a worker is not in the session */
 	TROUBLE_KEYS,    /* a worker cannot take the keys that the other edge is about to use */
@@ -60,7 +62,6 @@ struct site {
 	struct failed_record *failed; /* NULL: none is kept */
 	struct link *link;
 	struct peer *peer;
-	char error[CONFIG_ERR_MAX]; /* why the link does not run */
 	struct port_watch *ports;
 	struct {
 		char text[CONFIG_ERR_MAX]; /* empty: none */
@@ -76,6 +77,8 @@ struct site {
 	struct start_view stands;        /* of a link that does not run: the state of files, ports and memory before the
 	                                  * last attempt */
 	uint64_t tried_ns;               /* the last attempt */
+	bool rests;                      /* the link does not run, and its rules are set */
+	uint64_t rested_ns;              /* the last attempt to set them */
 	struct log_limit start_said;
 	struct sample last, before;
 	bool sampling; /* a snapshot was requested and not answered yet */
@@ -90,7 +93,7 @@ struct site {
 	char waits[CONFIG_ERR_MAX]; /* why its file is not in force; empty: it is */
 };
 
-/* --- what is wrong with a link that runs --- */
+/* --- what is wrong with a link --- */
 
 static bool has_trouble(const struct site *s, enum trouble t)
 {
@@ -508,6 +511,28 @@ static void log_started(const struct site *s)
 		         c->name);
 }
 
+/* err: why the rules of a link that does not run are not set; empty: they are. on_timer() repeats a failure, as nothing
+ * else may happen that would. */
+static void note_rest(struct site *s, const char *err)
+{
+	s->rested_ns = clock_now_ns();
+	s->rests = err[0] == '\0';
+	if (!set_trouble(s, TROUBLE_RULES, err))
+		return;
+	if (s->rests)
+		log_notice("link %s: the rules that keep the kernel from forwarding this link's packets are set now",
+		           s->config.name);
+	else if (log_limit_pass(&s->rules_said, s->rested_ns, NULL))
+		log_err("link %s: %s; longreachd tries again every second", s->config.name, err);
+}
+
+static void close_at_rest(struct site *s)
+{
+	char err[CONFIG_ERR_MAX] = "";
+
+	note_rest(s, closed_rest(&s->config, err, sizeof(err)) < 0 ? err : "");
+}
+
 static void try_start(struct site *s)
 {
 	char err[CONFIG_ERR_MAX] = "unknown error";
@@ -516,17 +541,20 @@ static void try_start(struct site *s)
 	start_watch_take(&s->stands, &s->config);
 	closed_note_owed(&s->config);
 	if (start(s, err) == 0) {
-		s->error[0] = '\0';
+		s->rests = false;
+		set_trouble(s, TROUBLE_START, "");
+		set_trouble(s, TROUBLE_RULES, ""); /* link_start() has set them */
 		log_started(s);
 		take_ports(s);
 		return;
 	}
-	if (strcmp(err, s->error) != 0 && log_limit_pass(&s->start_said, clock_now_ns(), NULL))
+	if (set_trouble(s, TROUBLE_START, err) && log_limit_pass(&s->start_said, clock_now_ns(), NULL))
 		log_err("link %s: does not start: %s; longreachd tries again every %d s, and at once when ports, "
 		        "addresses or files change",
 		        s->config.name, err, RETRY_MS / 1000);
-	snprintf(s->error, sizeof(s->error), "%s", err);
 	s->tried_ns = clock_now_ns();
+	if (!s->rests && !has_trouble(s, TROUBLE_RULES))
+		close_at_rest(s);
 }
 
 static bool retry_is_due(const struct site *s)
@@ -574,7 +602,7 @@ void site_look_at_rules(struct site *s)
 	int r;
 
 	if (s->link == NULL) {
-		closed_rest(&s->config, err, sizeof(err)); /* try_start() repeats and reports a failure */
+		close_at_rest(s);
 		return;
 	}
 	r = link_keep_rules(s->link, err);
@@ -599,13 +627,20 @@ static void arm(struct site *s)
 	event_add(s->timer, &wait);
 }
 
+/* True if rules that could not be set are to be tried again. */
+static bool rules_are_due(const struct site *s)
+{
+	return has_trouble(s, TROUBLE_RULES) &&
+	       (s->link != NULL || clock_now_ns() - s->rested_ns >= SAMPLE_S * NS_PER_S);
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct site *s = arg;
 
 	(void)fd;
 	(void)what;
-	if (has_trouble(s, TROUBLE_RULES))
+	if (rules_are_due(s))
 		site_look_at_rules(s);
 	look_at_session(s);
 	if (s->link != NULL)
@@ -627,7 +662,6 @@ static void on_ports(void *arg)
 {
 	struct site *s = arg;
 	bool changed = port_watch_look(s->ports, &s->config), had_error = has_trouble(s, TROUBLE_PORT);
-	char err[CONFIG_ERR_MAX];
 
 	if (s->link != NULL) {
 		look_at_ports(s);
@@ -635,9 +669,8 @@ static void on_ports(void *arg)
 			peer_retry(s->peer);
 		return;
 	}
-	if (port_watch_rules(s->ports) && closed_rest(&s->config, err, sizeof(err)) < 0 && /* a stopped link stays closed */
-	    log_limit_pass(&s->rules_said, clock_now_ns(), NULL))
-		log_err("link %s: %s", s->config.name, err);
+	if (port_watch_rules(s->ports)) /* a stopped link stays closed */
+		close_at_rest(s);
 	if (changed && !s->halted) {
 		try_start(s);
 		arm(s);
@@ -712,16 +745,20 @@ bool site_reread_keys(struct site *s)
 
 static void stop(struct site *s, bool comes_back)
 {
+	char err[CONFIG_ERR_MAX] = "";
 	struct link *l = s->link;
 
 	if (s->peer != NULL)
 		peer_stop(s->peer);
 	s->peer = NULL;
 	s->link = NULL; /* snapshots in progress must not find the link any more */
-	end_troubles(s);
 	if (l == NULL)
 		return;
-	link_stop(l, comes_back);
+	end_troubles(s);
+	if (link_stop(l, comes_back, err) < 0)
+		note_rest(s, err);
+	else
+		s->rests = !comes_back;
 	log_notice("link %s: stopped", s->config.name);
 }
 
@@ -732,7 +769,7 @@ void site_go(struct site *s, const struct link_config *c)
 	s->config = *c;
 	s->halted = false;
 	s->waits[0] = '\0';
-	s->error[0] = '\0'; /* cleared so that this attempt's error is logged */
+	set_trouble(s, TROUBLE_START, ""); /* ended so that this attempt's error is logged */
 	s->buffer_said = false;
 	try_start(s);
 	arm(s);
@@ -740,17 +777,14 @@ void site_go(struct site *s, const struct link_config *c)
 
 void site_restart(struct site *s, const struct link_config *c)
 {
-	char err[CONFIG_ERR_MAX];
-
 	stop(s, true);
-	site_go(s, c);
-	/* the stopped link has left rules for a link that takes the hosts' IP */
-	if (s->link == NULL && closed_rest(&s->config, err, sizeof(err)) < 0)
-		log_err("link %s: %s", c->name, err);
+	site_go(s, c); /* if it does not start: it has left rules for a link that takes the hosts' IP, which try_start()
+	                  ends */
 }
 
 void site_halt(struct site *s)
 {
+	char why[CONFIG_ERR_MAX];
 	bool owes;
 
 	if (s->peer != NULL)
@@ -760,13 +794,14 @@ void site_halt(struct site *s)
 	s->halted = true;
 	s->waits[0] = '\0'; /* the next start reads the file */
 	snprintf(
-	    s->error, sizeof(s->error),
+	    why, sizeof(why),
 	    "stopped by `longreach stop`; RoCE between its prefixes stays closed%s; `longreach start %s` starts the "
 	    "link again",
 	    owes
 	        ? ", and so does all IP that a barrier holds, as packets that hosts believe delivered are in its buffer"
 	        : "",
 	    s->config.name);
+	set_trouble(s, TROUBLE_START, why);
 }
 
 bool site_halted(const struct site *s)
@@ -825,10 +860,10 @@ enum site_state site_state_now(const struct site *s, const struct link_snapshot 
 {
 	struct peer_status peer;
 
-	if (s->halted)
-		return SITE_STOPPED;
 	if (has_trouble(s, TROUBLE_RULES))
 		return SITE_OPEN;
+	if (s->halted)
+		return SITE_STOPPED;
 	if (has_trouble(s, TROUBLE_PORT))
 		return SITE_PORT;
 	if (has_trouble(s, TROUBLE_SESSION) || has_trouble(s, TROUBLE_KEYS) || has_trouble(s, TROUBLE_OFFER))
@@ -858,7 +893,7 @@ struct link *site_link(const struct site *s)
 
 const char *site_error(const struct site *s)
 {
-	return s->link == NULL ? s->error : s->troubles;
+	return s->troubles;
 }
 
 const struct distance *site_distance(const struct site *s)

@@ -20,7 +20,7 @@ void site_restart(struct site *s, const struct link_config *c);
 /* Call at a reload if the link's file is unchanged: the files that it names may be new. True: the keys are new, and the
  * other edge must prove itself under them. */
 bool site_reread_keys(struct site *s);
-/* Call when the link's rules in the kernel may have changed: restores them. */
+/* Call when the link's rules in the kernel may have changed: restores them. A failure is repeated every second. */
 void site_look_at_rules(struct site *s);
 /* Stops the link. The kernel rules stay: RoCE between its prefixes is closed as long as the link's file is there. */
 void site_free(struct site *s);
@@ -69,7 +69,8 @@ struct site_rates {
 
 const struct link_config *site_config(const struct site *s);
 struct link *site_link(const struct site *s); /* NULL: failed */
-/* Why the link failed; for a running link all present troubles, the newest first, separated by "; ". Empty: none. */
+/* All present troubles, the newest first, separated by "; ": why the link does not run, rules that cannot be set, and
+ * what else is wrong. Empty: none. */
 const char *site_error(const struct site *s);
 const struct distance *site_distance(const struct site *s);
 void site_peer_status(const struct site *s, struct peer_status *p);

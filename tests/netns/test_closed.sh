@@ -393,11 +393,15 @@ rules_number() {
 	[ "$(lab_in ea nft list table inet longreach_link | grep -c drop)" = "$RULES" ]
 }
 
-# While the rules cannot be restored nothing is acknowledged early; the edge reports this.
-cannot_be_put_back() {
+make_bad_nft() {
 	mkdir -p "$LAB_DIR/bin"
 	printf '#!/bin/sh\necho "nft: no" >&2\nexit 1\n' >"$LAB_DIR/bin/nft"
 	chmod +x "$LAB_DIR/bin/nft"
+}
+
+# While the rules cannot be restored nothing is acknowledged early; the edge reports this.
+cannot_be_put_back() {
+	make_bad_nft
 	lab_edge_stop a
 	PATH="$LAB_DIR/nft:$PATH" lab_edge_start a # where a nft that fails will be
 	lab_link_up || return
@@ -415,6 +419,37 @@ cannot_be_put_back() {
 
 edge_is_open() {
 	[ "$(lab_status a '.links[0].state')" = open ]
+}
+
+edge_is_stopped() {
+	[ "$(lab_status a '.links[0].state')" = stopped ]
+}
+
+# The daemon of cannot_be_put_back(). No event follows when nft works again.
+stopped_cannot_be_put_back() {
+	local path
+	path=$(lab_conf_path a)
+	lab_client a stop link >"$LAB_DIR/out" 2>&1 || why "$(cat "$LAB_DIR/out")" || return
+	cp "$path" "$path.saved"
+	echo 'Nonsense=1' >>"$path"
+	make_bad_nft
+	mv "$LAB_DIR/bin" "$LAB_DIR/nft"
+	lab_in ea nft flush ruleset
+	lab_wait 2 edge_is_open || why "state $(lab_status a '.links[0].state')" || return
+	lab_status a '.links[0].error' | grep -q 'nft: no.*stopped by\|stopped by.*nft: no' ||
+		why "error: $(lab_status a '.links[0].error')" || return
+	! lab_client a reload >"$LAB_DIR/out" 2>&1 || why "the reload takes the file" || return
+	sleep 1
+	! rules_stand 2>/dev/null && ! all_is_closed || why "nft works" || return
+	rm -r "$LAB_DIR/nft"
+	lab_wait 3 edge_is_stopped || why "state $(lab_status a '.links[0].state') with a nft that works" || return
+	rules_stand || why "no rules of the stopped link" || return
+	lab_wait 4 all_is_closed || why "the table inet longreach does not come back" || return
+	stays_closed || return
+	mv "$path.saved" "$path"
+	lab_client a reload >"$LAB_DIR/out" 2>&1 && lab_client a start link >"$LAB_DIR/out" 2>&1 ||
+		why "$(cat "$LAB_DIR/out")" || return
+	lab_wait 3 lab_link_is_up || why "state $(lab_status a '.links[0].state')"
 }
 
 lab_up
@@ -454,4 +489,5 @@ check "a reload of what runs" reloaded
 RULES=$(lab_in ea nft list table inet longreach_link | grep -c drop)
 check "so is a single one" one_rule_gone
 check "rules that cannot be put back end early ACKs" cannot_be_put_back
+check "those of a stopped link, and of a bad file, come back with nft" stopped_cannot_be_put_back
 check_end

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/config/distance.c"
 #include "daemon/config/link_plan.c"
@@ -49,6 +50,7 @@ static struct {
 	bool held; /* nothing is acknowledged early */
 	bool ip_rules_changed;
 	unsigned closed; /* times that a link at rest was closed */
+	const char *rest_error, *start_error; /* NULL: none */
 } played;
 
 static struct event_base *base;
@@ -64,14 +66,15 @@ static int say(const char *what, char err[CONFIG_ERR_MAX])
 int link_start(const struct link_config *c, struct event_base *b, const char *pcap_dir, link_event_fn fn,
                link_keys_fn keys_fn, void *arg, struct link **l, char err[CONFIG_ERR_MAX])
 {
-	(void)c, (void)b, (void)pcap_dir, (void)fn, (void)keys_fn, (void)arg, (void)err;
+	(void)c, (void)b, (void)pcap_dir, (void)fn, (void)keys_fn, (void)arg;
 	*l = &played.link;
-	return 0;
+	return say(played.start_error, err);
 }
 
-void link_stop(struct link *l, bool comes_back)
+int link_stop(struct link *l, bool comes_back, char err[CONFIG_ERR_MAX])
 {
-	(void)l, (void)comes_back;
+	(void)l;
+	return comes_back ? 0 : say(played.rest_error, err);
 }
 
 void link_reconfigure(struct link *l, const struct link_config *c)
@@ -285,9 +288,10 @@ void closed_note_owed(struct link_config *c)
 
 int closed_rest(const struct link_config *c, char *err, size_t errlen)
 {
-	(void)c, (void)err, (void)errlen;
+	(void)c;
+	assert_int_equal(errlen, CONFIG_ERR_MAX);
 	played.closed++;
-	return 0;
+	return say(played.rest_error, err);
 }
 
 enum arena_debt arena_file_debt(const char *dir, const char *link)
@@ -574,6 +578,67 @@ static void on_ports__rules_of_a_link_that_was_stopped_are_put_back(void **state
 	assert_int_equal(state_of(s), SITE_STOPPED);
 }
 
+static const char no_nft[] = "cannot set the rules: nft: no";
+
+static void expect_open_until_nft_works(struct site *s, enum site_state then)
+{
+	unsigned before = played.closed;
+
+	assert_int_equal(state_of(s), SITE_OPEN);
+	assert_non_null(strstr(site_error(s), no_nft));
+	a_second_passes(s); /* at once after the last attempt */
+	assert_int_equal(played.closed, before);
+	usleep(1010000);
+	a_second_passes(s);
+	assert_int_equal(played.closed, before + 1);
+	assert_int_equal(state_of(s), SITE_OPEN);
+	played.rest_error = NULL;
+	usleep(1010000);
+	a_second_passes(s);
+	assert_int_equal(played.closed, before + 2);
+	assert_int_equal(state_of(s), then);
+	assert_null(strstr(site_error(s), no_nft));
+}
+
+/* `nft flush ruleset`, after `longreach stop`, while nft fails: no further event follows. */
+static void rules__of_a_stopped_link_that_cannot_be_set_are_tried_again(void **state)
+{
+	struct site *s = *state;
+
+	site_halt(s);
+	played.rest_error = no_nft;
+	site_look_at_rules(s);
+	assert_non_null(strstr(site_error(s), "stopped by `longreach stop`"));
+	expect_open_until_nft_works(s, SITE_STOPPED);
+	assert_int_equal(strncmp(site_error(s), "stopped by", 10), 0);
+}
+
+static void rules__that_a_stop_cannot_set_are_tried_again(void **state)
+{
+	struct site *s = *state;
+
+	played.rest_error = no_nft;
+	site_halt(s);
+	expect_open_until_nft_works(s, SITE_STOPPED);
+}
+
+static void rules__of_a_link_that_does_not_start_are_tried_again(void **state)
+{
+	struct site *s = *state;
+
+	played.start_error = "port 4790 is held by process 7";
+	played.rest_error = no_nft;
+	site_restart(s, site_config(s));
+	assert_null(site_link(s));
+	assert_non_null(strstr(site_error(s), played.start_error));
+	expect_open_until_nft_works(s, SITE_FAILED);
+	assert_string_equal(site_error(s), played.start_error);
+	played.start_error = NULL;
+	site_go(s, site_config(s));
+	assert_int_equal(state_of(s), SITE_UP);
+	assert_string_equal(site_error(s), "");
+}
+
 int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
@@ -588,6 +653,9 @@ int main(void)
 	    TEST(site_error__newest_first_and_nothing_that_is_over),
 	    TEST(site_error__ports_that_are_being_taken_up),
 	    TEST(on_ports__rules_of_a_link_that_was_stopped_are_put_back),
+	    TEST(rules__of_a_stopped_link_that_cannot_be_set_are_tried_again),
+	    TEST(rules__that_a_stop_cannot_set_are_tried_again),
+	    TEST(rules__of_a_link_that_does_not_start_are_tried_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

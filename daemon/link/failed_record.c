@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* fallocate */
+#define _GNU_SOURCE /* fallocate, renameat2 */
 #include "failed_record.h"
 
 #include <errno.h>
@@ -18,6 +18,7 @@
 #include "daemon/util/log.h"
 
 #define RECORD_MAGIC 0x4c52666c6f777331ull /* "LRflows1" */
+#define FOREIGN_MAX  9                     /* files that are no record and were kept: PATH.old, PATH.old.1 ... */
 
 struct header {
 	uint64_t magic;
@@ -60,14 +61,24 @@ static int open_file(const char *path)
 	return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* Renames a file that is no record. -1 and errno: the file stays as it is. */
+/* Renames a file that is no record to a name that no file has. -1 and errno: the file stays as it is; EEXIST: all
+ * FOREIGN_MAX names are taken. */
 static int keep_foreign(const char *path, int fd)
 {
 	char old[sizeof(((struct failed_record *)0)->path) + 8];
+	int r = -1;
 
 	close(fd);
-	snprintf(old, sizeof(old), "%s.old", path);
-	if (rename(path, old) < 0)
+	for (unsigned i = 0; i < FOREIGN_MAX && r < 0; i++) {
+		int n = snprintf(old, sizeof(old), "%s.old", path);
+
+		if (i > 0)
+			snprintf(old + n, sizeof(old) - (size_t)n, ".%u", i);
+		r = renameat2(AT_FDCWD, path, AT_FDCWD, old, RENAME_NOREPLACE);
+		if (r < 0 && errno != EEXIST)
+			break;
+	}
+	if (r < 0)
 		return -1;
 	log_warn("%s: is not a record of failed flows of this version: kept as %s", path, old);
 	return open_file(path);
@@ -107,8 +118,27 @@ static void reserve(const struct failed_record *r)
 		return; /* not all file systems can; a failing write reports itself later */
 }
 
+/* Writes at an offset. A short write counts as a full disk, which the next write would report. */
+static int put_at(const struct failed_record *r, const void *data, size_t len, off_t at)
+{
+	ssize_t n = pwrite(r->fd, data, len, at);
+
+	if (n == (ssize_t)len)
+		return 0;
+	return n < 0 ? -errno : -ENOSPC;
+}
+
+/* The header counts the entries that are in the file. 0, or negative errno. */
+static int write_header(const struct failed_record *r)
+{
+	struct header h = r->head;
+
+	h.total = r->written;
+	return put_at(r, &h, sizeof(h), 0);
+}
+
 /* Opens the file; entries added while there was no file come behind the file's. 0, -ENOMEM, or errno of open(2) or
- * rename(2), negative. */
+ * renameat2(2), negative. */
 static int take_file(struct failed_record *r)
 {
 	struct failed_record *in_file;
@@ -141,35 +171,33 @@ static int take_file(struct failed_record *r)
 	in_file->fd = fd;
 	*r = *in_file;
 	free(in_file);
-	reserve(r);
+	if (write_header(r) == 0) /* first: a file of zeros only is no record; write_due() reports a failure */
+		reserve(r);
 	return 0;
-}
-
-/* Writes at an offset. A short write counts as a full disk, which the next write would report. */
-static int put_at(const struct failed_record *r, const void *data, size_t len, off_t at)
-{
-	ssize_t n = pwrite(r->fd, data, len, at);
-
-	if (n == (ssize_t)len)
-		return 0;
-	return n < 0 ? -errno : -ENOSPC;
 }
 
 /* Writes the entries first, so that all entries that the header counts are there. */
 static int write_due(struct failed_record *r)
 {
-	struct header h = r->head;
 	int e = 0, e_head;
 
 	while (r->written < r->head.total && e == 0) {
 		uint64_t slot = r->written % FAILED_RECORD_MAX;
 
-		e = put_at(r, &r->entry[slot], sizeof(r->entry[0]), (off_t)(sizeof(h) + slot * sizeof(r->entry[0])));
+		e = put_at(r, &r->entry[slot], sizeof(r->entry[0]),
+		           (off_t)(sizeof(r->head) + slot * sizeof(r->entry[0])));
 		r->written += e == 0;
 	}
-	h.total = r->written;
-	e_head = put_at(r, &h, sizeof(h), 0);
+	e_head = write_header(r);
 	return e == 0 ? e_head : e;
+}
+
+static const char *why_not_written(int e)
+{
+	return e == -EEXIST
+	           ? "it is not a record of this version, and FILE.old, FILE.old.1 ... exist: move them elsewhere, or "
+	             "remove them"
+	           : strerror(-e);
 }
 
 void failed_record_write(struct failed_record *r)
@@ -185,7 +213,7 @@ void failed_record_write(struct failed_record *r)
 	if (e < 0 && !r->failing)
 		log_err("%s: cannot be written: %s: `longreach failed` names the last %d failed flows from memory; "
 		        "longreachd tries to write again every second",
-		        r->path, strerror(-e), FAILED_RECORD_MAX);
+		        r->path, why_not_written(e), FAILED_RECORD_MAX);
 	if (e == 0 && r->failing)
 		log_notice("%s: can be written again: longreachd has added %" PRIu64
 		           " waiting failed flows to it; %" PRIu64 " others are lost",

@@ -32,8 +32,8 @@ _Static_assert(sizeof(struct failed_flow) == 128, "an entry is the same in every
 
 struct failed_record;
 
-/* Opens or makes the file, and takes the room of all its entries. A file that is no record is renamed to PATH.old.
- * NULL: no memory. */
+/* Opens or makes the file, and takes the room of all its entries. A file that is no record is renamed to PATH.old,
+ * PATH.old.1 ... PATH.old.8, and overwrites none of them. NULL: no memory. */
 struct failed_record *failed_record_open(const char *path);
 /* Logs the number of entries that could not be written. */
 void failed_record_close(struct failed_record *r);

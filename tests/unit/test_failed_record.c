@@ -11,9 +11,28 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
+#include <fcntl.h>
+
+/* A kill at the moment when the room is taken. */
+static int killed_fallocate(int fd, int mode, off_t at, off_t len);
+
+#define fallocate killed_fallocate
 #include "daemon/link/failed_record.c"
+#undef fallocate
 #include "no_log.h"
+
+static bool dies_at_fallocate;
+
+static int killed_fallocate(int fd, int mode, off_t at, off_t len)
+{
+	int r = fallocate(fd, mode, at, len);
+
+	if (dies_at_fallocate)
+		_exit(7);
+	return r;
+}
 
 static char dir[] = "/dev/shm/test_failed_record.XXXXXX";
 static char path[64];
@@ -34,6 +53,10 @@ static int remove_files(void **state)
 	(void)state;
 	snprintf(old, sizeof(old), "%s.old", path);
 	unlink(old);
+	for (unsigned i = 1; i < FOREIGN_MAX; i++) {
+		snprintf(old, sizeof(old), "%s.old.%u", path, i);
+		unlink(old);
+	}
 	unlink(path);
 	return 0;
 }
@@ -144,31 +167,79 @@ static void record__foreign_file_is_kept(void **state)
 	failed_record_close(r);
 }
 
-/* Another version's record that cannot be set aside is not written over. */
-static void record__foreign_file_that_cannot_be_kept_stays(void **state)
+static void write_text(const char *text)
 {
-	struct failed_record *r;
-	char old[80], text[32] = "";
 	FILE *f = fopen(path, "w");
 
-	(void)state;
-	fputs("something else", f);
+	assert_non_null(f);
+	fputs(text, f);
 	fclose(f);
-	snprintf(old, sizeof(old), "%s.old", path);
-	assert_int_equal(mkdir(old, 0700), 0);
+}
+
+static void expect_text(const char *suffix, const char *want)
+{
+	char name[80], text[32] = "";
+	FILE *f;
+
+	snprintf(name, sizeof(name), "%s%s", path, suffix);
+	f = fopen(name, "r");
+	assert_non_null(f);
+	assert_non_null(fgets(text, sizeof(text), f));
+	fclose(f);
+	assert_string_equal(text, want);
+}
+
+/* Another version's record that cannot be set aside, as all names are taken, is not written over. */
+static void record__foreign_files_do_not_overwrite_each_other(void **state)
+{
+	char text[2] = "0", suffix[8], third[80];
+	struct failed_record *r;
+
+	(void)state;
+	for (unsigned i = 0; i < FOREIGN_MAX; i++, text[0]++) {
+		write_text(text);
+		failed_record_close(failed_record_open(path));
+	}
+	write_text("last");
 	r = failed_record_open(path);
 	add(r, 0, 1);
 	expect(r, 1, 0);
 	assert_int_equal(failed_record_waiting(r), 1);
-	f = fopen(path, "r");
-	assert_non_null(fgets(text, sizeof(text), f));
-	fclose(f);
-	assert_string_equal(text, "something else");
-	assert_int_equal(rmdir(old), 0);
+	expect_text("", "last");
+	expect_text(".old", "0");
+	for (unsigned i = 1; i < FOREIGN_MAX; i++) {
+		snprintf(suffix, sizeof(suffix), ".old.%u", i);
+		text[0] = (char)('0' + i);
+		expect_text(suffix, text);
+	}
+	snprintf(third, sizeof(third), "%s.old.3", path);
+	assert_int_equal(unlink(third), 0);
 	failed_record_write(r);
 	assert_int_equal(failed_record_waiting(r), 0);
-	assert_int_equal(access(old, F_OK), 0);
+	expect_text(".old.3", "last");
 	failed_record_close(r);
+}
+
+static void record__a_kill_while_it_is_made_leaves_a_record(void **state)
+{
+	struct failed_record *r;
+	char old[80];
+	pid_t child = fork();
+	int status;
+
+	(void)state;
+	if (child == 0) {
+		dies_at_fallocate = true;
+		failed_record_open(path);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+	r = failed_record_open(path);
+	add(r, 0, 1);
+	failed_record_close(r);
+	snprintf(old, sizeof(old), "%s.old", path);
+	assert_int_not_equal(access(old, F_OK), 0);
 }
 
 static void record__without_a_file_is_in_memory(void **state)
@@ -284,10 +355,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_teardown(record__survives_the_daemon, remove_files),
-	    cmocka_unit_test_teardown(record__foreign_file_that_cannot_be_kept_stays, remove_files),
 	    cmocka_unit_test_teardown(record__full_one_keeps_the_last_and_the_count, remove_files),
 	    cmocka_unit_test_teardown(record__damaged_entry_is_none, remove_files),
 	    cmocka_unit_test_teardown(record__foreign_file_is_kept, remove_files),
+	    cmocka_unit_test_teardown(record__foreign_files_do_not_overwrite_each_other, remove_files),
+	    cmocka_unit_test_teardown(record__a_kill_while_it_is_made_leaves_a_record, remove_files),
 	    cmocka_unit_test_teardown(record__without_a_file_is_in_memory, remove_files),
 	    cmocka_unit_test_teardown(record__on_a_full_disk_is_written_when_there_is_room, remove_files),
 	    cmocka_unit_test_teardown(record__a_disk_that_fills_up_later_does_no_harm, remove_files),

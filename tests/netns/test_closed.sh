@@ -452,6 +452,26 @@ stopped_cannot_be_put_back() {
 	lab_wait 3 lab_link_is_up || why "state $(lab_status a '.links[0].state')"
 }
 
+# A daemon that runs no link closes all RoCE as soon as nft works again.
+all_cannot_be_put_back() {
+	make_bad_nft
+	lab_edge_stop a
+	LAB_EXTRA_A=Link.Nonsense=1
+	PATH="$LAB_DIR/nft:$PATH" lab_edge_start a
+	LAB_EXTRA_A=
+	lab_wait 3 all_is_closed || why "all RoCE is not closed" || return
+	sleep 0.5 # the daemon has heard of it
+	mv "$LAB_DIR/bin" "$LAB_DIR/nft"
+	lab_in ea nft flush ruleset
+	sleep 1
+	! all_is_closed || why "nft works" || return
+	rm -r "$LAB_DIR/nft"
+	lab_wait 4 all_is_closed || why "the table inet longreach does not come back" || return
+	lab_conf a >"$(lab_conf_path a)"
+	lab_client a reload >"$LAB_DIR/out" 2>&1 || why "$(cat "$LAB_DIR/out")" || return
+	lab_wait 3 lab_link_is_up || why "state $(lab_status a '.links[0].state')"
+}
+
 lab_up
 lab_line --rate $LAB_LINE_RATE
 lab_server $B_HOST
@@ -490,4 +510,5 @@ RULES=$(lab_in ea nft list table inet longreach_link | grep -c drop)
 check "so is a single one" one_rule_gone
 check "rules that cannot be put back end early ACKs" cannot_be_put_back
 check "those of a stopped link, and of a bad file, come back with nft" stopped_cannot_be_put_back
+check "so does what closes all RoCE, without a link" all_cannot_be_put_back
 check_end

@@ -50,7 +50,7 @@ if [ "${1:-}" = guest ]; then # runs in the guest, from its only unit
 	main_pid() { systemctl show -P MainPID longreachd; }
 	link_is() { longreach status | grep -q "$1"; }
 	reload() { within 30 longreach reload; } # an emulated processor is slow
-	added() { link_file && reload && within 10 link_is wakkanai && nft list tables | grep -q longreach; }
+	added() { link_file && reload && within 60 link_is wakkanai && nft list tables | grep -q longreach; }
 	killed() {
 		local pid
 		pid=$(main_pid)
@@ -58,16 +58,16 @@ if [ "${1:-}" = guest ]; then # runs in the guest, from its only unit
 		within 60 is_back "$pid" && within 20 link_is wakkanai || { journalctl -u longreachd -n 12 --no-pager && return 1; }
 	}
 	is_back() { is_active && [ "$(main_pid)" != "$1" ] && longreach status >/dev/null 2>&1; }
-	removed() { rm /etc/longreach/wakkanai.conf && reload && within 10 no_link; }
+	removed() { rm /etc/longreach/wakkanai.conf && reload && within 60 no_link; }
 	no_link() { ! link_is wakkanai; }
 	guarded() {
 		link_file
-		systemctl reload longreach-closed && within 10 closed || return
+		systemctl reload longreach-closed && within 60 closed || return
 		nft flush ruleset
 		ip rule flush protocol 191
-		within 10 closed && ip rule show | grep -q '^90:' || { journalctl -u longreach-closed -n 12 --no-pager && return 1; }
+		within 60 closed && ip rule show | grep -q '^90:' || { journalctl -u longreach-closed -n 12 --no-pager && return 1; }
 		rm /etc/longreach/wakkanai.conf
-		systemctl reload longreach-closed && within 10 eval '! closed'
+		systemctl reload longreach-closed && within 60 eval '! closed'
 	}
 	closed() { nft list tables | grep -q longreach; }
 	purged() {

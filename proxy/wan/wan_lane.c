@@ -252,6 +252,15 @@ static uint32_t refused_first(struct proxy *p, uint32_t slot)
 	return s->refused_first ? s->refused_first(p, slot) : slot;
 }
 
+/* Takes work for one more slot. False: none is left in this call, and the lane's timer goes on in the next one. */
+static bool may_go_on(struct proxy *p, struct lane *l)
+{
+	if (work_take(p))
+		return true;
+	wan_lane_wake_at(p, l, p->now_ns);
+	return false;
+}
+
 /* Refused slots go again at a pace of their own (wan_recovery.c): otherwise slots that the peer has no room for would
  * fill the line, and the packets that would free its room would never arrive. */
 static void release_refused(struct proxy *p, struct lane *l)
@@ -262,7 +271,7 @@ static void release_refused(struct proxy *p, struct lane *l)
 	if (dlist_empty(&l->refused))
 		return;
 	line = wan_line_bps(p);
-	while ((n = dlist_first(&l->refused))) {
+	while ((n = dlist_first(&l->refused)) && may_go_on(p, l)) {
 		struct slot_meta *m = dlist_entry(n, struct slot_meta, node);
 		uint64_t bits, bps;
 		uint32_t slot;
@@ -287,7 +296,7 @@ static void release_spaced(struct proxy *p, struct lane *l)
 {
 	struct dnode *n;
 
-	while ((n = dlist_first(&l->spaced))) {
+	while ((n = dlist_first(&l->spaced)) && may_go_on(p, l)) {
 		struct slot_meta *m = dlist_entry(n, struct slot_meta, node);
 
 		if (m->due_ns > p->now_ns) {

@@ -7,6 +7,7 @@
 #include "proxy/far/far_priv.h"
 #include "proxy/near/near_priv.h"
 #include "proxy/util/loss_runs.h"
+#include "proxy/wan/wan_lane_priv.h"
 #include "tests/sim/steps.h"
 
 /* --- positions --- */
@@ -360,6 +361,29 @@ static void bounds__room_among_responses_that_came_backwards(void **state)
 	frees_many(state, true, 2);
 }
 
+/* Very many slots wait for the time of their second copy, which is the same for all. */
+static void bounds__copies_due_at_once(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 512);
+	struct lane *l = lane_of(c->a.p, 0);
+	uint32_t n = 0;
+
+	core_pair(c, 0);
+	c->cut = true;
+	for (uint64_t pos = POS_ORIGIN + 100; n < 3000; n++) {
+		uint32_t slot = slot_take(c->a.p, SLOT_REQ_NEAR, core_near(c)->idx, core_near(c)->inc, pos + n, 100, 0, true);
+
+		assert_int_not_equal(slot, SLOT_NONE);
+		wan_queue_slot(c->a.p, &l->spaced, slot, SQ_SPACED);
+	}
+	worst = 0;
+	wan_lane_wake_at(c->a.p, l, c->now_ns);
+	for (n = 0; n < 100 && !dlist_empty(&l->spaced); n++)
+		assert_true(tick(&c->a));
+	assert_in_range(n, 3000 / CALL_WORK, 99);
+	assert_in_range(worst, 1, STEPS_MAX / 2);
+}
+
 /* Which lane sends next is decided for each datagram: with as many lanes as there may be, too, a turn costs
  * little, whether all are alike or some have many flows. Returns steps of a turn, on average. */
 static uint64_t steps_of_turns(struct proxy *p, struct lane *lanes, uint32_t heavy_every)
@@ -487,6 +511,7 @@ int main(void)
 	    CORE_TEST(bounds__responses_of_many_reads),
 	    CORE_TEST(bounds__room_among_responses_of_many_reads),
 	    CORE_TEST(bounds__room_among_responses_that_came_backwards),
+	    CORE_TEST(bounds__copies_due_at_once),
 	    CORE_TEST(bounds__late_error_among_unpaired_flows),
 	    CORE_TEST(bounds__late_error_of_a_number_used_often),
 	    CORE_TEST(bounds__turns_of_lanes),

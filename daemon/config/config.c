@@ -582,9 +582,19 @@ static char *load_text(const char *path, ssize_t *len)
 	return NULL;
 }
 
-static void say_unreadable(const char *path, ssize_t e, char err[CONFIG_ERR_MAX])
+/* A symbolic link to a file that is not there is a link file that cannot be read: its target may be on a file system
+ * that is mounted later. Only -ENOENT says that there is no link file. Returns the error. */
+static int say_unreadable(const char *path, ssize_t e, char err[CONFIG_ERR_MAX])
 {
-	snprintf(err, CONFIG_ERR_MAX, "%s: cannot be read: %s", path, strerror((int)-e));
+	char target[LINK_FILE_MAX];
+	ssize_t n = e == -ENOENT ? readlink(path, target, sizeof(target)) : -1;
+
+	if (n >= 0)
+		snprintf(err, CONFIG_ERR_MAX, "%s: points to a file that is not there: %.*s", path, (int)n, target);
+	else
+		snprintf(err, CONFIG_ERR_MAX, "%s: cannot be read: %s", path, strerror((int)-e));
+	/* EINVAL of readlink(): no link, but a file that has appeared meanwhile */
+	return n >= 0 || (e == -ENOENT && errno == EINVAL) ? -EINVAL : (int)e;
 }
 
 int config_load(const char *path, struct link_config *c, char err[CONFIG_ERR_MAX])
@@ -593,10 +603,8 @@ int config_load(const char *path, struct link_config *c, char err[CONFIG_ERR_MAX
 	char *text = load_text(path, &len);
 	int r;
 
-	if (text == NULL) {
-		say_unreadable(path, len, err);
-		return (int)len;
-	}
+	if (text == NULL)
+		return say_unreadable(path, len, err);
 	r = config_parse(path, text, (size_t)len, c, err);
 	free(text);
 	return r;
@@ -611,8 +619,7 @@ int config_load_all(const char *path, struct link_config *c, struct config_readi
 	if (text == NULL) {
 		memset(c, 0, sizeof(*c));
 		memset(r, 0, sizeof(*r));
-		say_unreadable(path, len, r->error[r->nerrors++]);
-		return (int)len;
+		return say_unreadable(path, len, r->error[r->nerrors++]);
 	}
 	result = config_parse_all(path, text, (size_t)len, c, r);
 	free(text);

@@ -236,7 +236,8 @@ static inline bool config_device_word(const char *device, const char *word, char
 void config_check_more(const struct link_config *c, struct config_reading *r);
 
 /* Reads and checks one file. On error returns -EINVAL (or -errno of the file) and err holds a sentence: file, line, the
- * offending text, what would be right. */
+ * offending text, what would be right. -ENOENT: there is no such file; -EINVAL if there is a symbolic link to a file
+ * that is not there. */
 int config_load(const char *path, struct link_config *c, char err[CONFIG_ERR_MAX]);
 
 /* The same from memory (name: what to call it in messages). For the fuzzer and tests. */

@@ -584,6 +584,28 @@ static void config_load__says_why_not(void **state)
 	assert_int_equal(config_load("/", &c, err), -EISDIR);
 }
 
+/* Only a link file that is not there opens the way: its target may come with a mount. */
+static void config_load__symbolic_link_without_its_target(void **state)
+{
+	static struct config_reading reading;
+	struct link_config c;
+	char err[CONFIG_ERR_MAX], dir[] = "/tmp/test_config.XXXXXX", path[64], expected[256];
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/tokyo.conf", dir);
+	assert_int_equal(symlink("/nonexistent/x.conf", path), 0);
+	snprintf(expected, sizeof(expected), "%s: points to a file that is not there: /nonexistent/x.conf", path);
+	assert_int_equal(config_load(path, &c, err), -EINVAL);
+	assert_string_equal(err, expected);
+	assert_int_equal(config_load_all(path, &c, &reading), -EINVAL);
+	assert_int_equal(reading.nerrors, 1);
+	assert_string_equal(reading.error[0], expected);
+	unlink(path);
+	assert_int_equal(config_load(path, &c, err), -ENOENT);
+	rmdir(dir);
+}
+
 static void config_parse__fec(void **state)
 {
 	struct link_config c;
@@ -960,6 +982,7 @@ int main(void)
 	    cmocka_unit_test(config_parse__a_list_has_an_end),
 	    cmocka_unit_test(config_parse__file_names),
 	    cmocka_unit_test(config_load__says_why_not),
+	    cmocka_unit_test(config_load__symbolic_link_without_its_target),
 	    cmocka_unit_test(config_parse__fec),
 	    cmocka_unit_test(config_write__can_be_read_back),
 	    cmocka_unit_test(config_carry_over__keeps_the_barrier_that_auto_turned_on),

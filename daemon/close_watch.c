@@ -23,10 +23,11 @@
 #define UNIX_LISTENS 0x10000 /* in the column Flags of /proc/net/unix */
 
 enum close_waits {
-	SETTLE_MS = 20,  /* a flush is many messages, and a daemon that starts opens its socket first */
-	LEAST_MS = 100,  /* from one examination to the next, however often rules change */
+	SETTLE_MS = 20, /* a flush is many messages, and a daemon that starts opens its socket first */
+	LEAST_MS = 100, /* from one examination to the next, however often rules change */
 	RETRY_MS = 2000,
-	ENDED_MS = 1000, /* systemd starts a daemon again after 100 ms, the daemon's parent its child at once */
+	UNREAD_MS = 5000, /* a file that cannot be understood may point to a file system that is mounted later */
+	ENDED_MS = 1000,  /* systemd starts a daemon again after 100 ms, the daemon's parent its child at once */
 	POLL_MS = 1000,
 };
 
@@ -47,7 +48,7 @@ uint64_t close_watch_due(const struct close_timing *t, enum close_cause cause, u
 {
 	static const uint32_t wait_ms[] = {
 	    [CLOSE_CHANGED] = SETTLE_MS, [CLOSE_RELOAD] = 0,          [CLOSE_FAILED] = RETRY_MS,
-	    [CLOSE_ENDED] = ENDED_MS,    [CLOSE_UNWATCHED] = POLL_MS,
+	    [CLOSE_ENDED] = ENDED_MS,    [CLOSE_UNWATCHED] = POLL_MS, [CLOSE_UNREAD] = UNREAD_MS,
 	};
 	uint64_t at = now_ns + wait_ms[cause] * NS_PER_MS, least = t->looked_ns + LEAST_MS * NS_PER_MS;
 
@@ -179,12 +180,14 @@ static int examine(struct close_watch *w)
 	}
 	r = asked ? closed_apply(&w->o->sources, NULL, report) : closed_restore(&w->o->sources, report);
 	w->timing.looked_ns = clock_now_ns();
-	if (asked || r == 0)
+	if (asked || (r == 0 && !closed_all()))
 		w->said[0] = '\0';
 	closed_log(report, w->said);
-	if (r < 0 && r != -EINVAL) /* an error in a file stays until somebody asks for the files to be read */
+	if (r < 0 && r != -EINVAL)
 		plan(w, CLOSE_FAILED);
-	systemd_closed(state_text(r));
+	if (closed_all())
+		plan(w, CLOSE_UNREAD);
+	systemd_closed(state_text(r == 0 && closed_all() ? -EINVAL : r));
 	return r;
 }
 

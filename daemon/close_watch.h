@@ -2,16 +2,19 @@
 /* close_watch.h - `longreachd --close --watch`: keeps the kernel's rules in force while no daemon runs.
  *
  * The rules that close RoCE are the kernel's, and stay when this process or a daemon ends. Another program can remove
- * them (`nft flush ruleset`, `ip rule flush`). A daemon hears of that and restores them; this process does so while there
- * is no daemon: stopped, crashed, or not started yet.
+ * them (`nft flush ruleset`, `ip rule flush`). A daemon hears of that and restores them; this process does so while
+ * there is no daemon: stopped, crashed, or not started yet.
  *
  * The two never set rules against each other. Before each change this process looks for a daemon at the control socket.
- * If one answers, this process changes nothing until that daemon's process has ended. Unlike a file's content, a daemon's
- * links may have rules that only the daemon knows (its configuration until a reload, the other edge's barrier).
+ * If one answers, this process changes nothing until that daemon's process has ended. Unlike a file's content, a
+ * daemon's links may have rules that only the daemon knows (its configuration until a reload, the other edge's
+ * barrier).
  *
- * A change by another program is answered by closed_restore(), which removes nothing: only the start and SIGHUP, which
- * somebody has asked for, do all that `longreachd --close` does. `longreachd --close` by hand beside this process is a
- * change like any other, and leaves nothing to restore: both read the same files. */
+ * A change by another program is answered by closed_restore(), which removes no link's rules: only the start and
+ * SIGHUP, which somebody has asked for, do all that `longreachd --close` does. While all RoCE is closed because a link
+ * file cannot be understood, this process also calls closed_restore() every few seconds: the file may come with a
+ * mount. `longreachd --close` by hand beside this process is a change like any other, and leaves nothing to restore:
+ * both read the same files. */
 #ifndef DAEMON_CLOSE_WATCH_H
 #define DAEMON_CLOSE_WATCH_H
 
@@ -20,11 +23,12 @@
 #include "options.h"
 
 enum close_cause {
-	CLOSE_CHANGED,  /* the kernel's rules have changed, by this process as well */
-	CLOSE_RELOAD,   /* SIGHUP */
-	CLOSE_FAILED,   /* rules could not be set */
-	CLOSE_ENDED,    /* the daemon has ended; another one may be about to start */
-	CLOSE_UNWATCHED /* a daemon runs whose end this process does not hear of */
+	CLOSE_CHANGED,   /* the kernel's rules have changed, by this process as well */
+	CLOSE_RELOAD,    /* SIGHUP */
+	CLOSE_FAILED,    /* rules could not be set */
+	CLOSE_ENDED,     /* the daemon has ended; another one may be about to start */
+	CLOSE_UNWATCHED, /* a daemon runs whose end this process does not hear of */
+	CLOSE_UNREAD     /* all RoCE is closed, as a link file cannot be understood */
 };
 
 struct close_timing {

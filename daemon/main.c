@@ -59,6 +59,10 @@ static int close_ways(const struct site_sources *sources, const struct sites *si
 	struct closed_links links = {.n = sites != NULL ? sites->n : 0};
 	int r;
 
+	if (sites != NULL && sites->gone != NULL) {
+		links.gone = sites->gone->list;
+		links.ngone = sites->gone->n;
+	}
 	for (uint32_t i = 0; i < links.n; i++) {
 		links.list[i] = site_config(sites->list[i]);
 		links.runs[i] = site_link(sites->list[i]) != NULL;
@@ -120,7 +124,8 @@ static int reload(void *arg, char *report)
 	} else {
 		d->sites.refused[0] = '\0';
 		d->sites.unstarted = false;
-		close_again(d); /* the rules may have been changed, or a file was corrected */
+		close_again(d); /* the rules may have been changed, or a file was renamed, removed or corrected */
+		sites_forget_gone(&d->sites);
 	}
 	systemd_ready(&d->sites);
 	return r;

@@ -14,9 +14,20 @@
 #include "daemon/privileged/privileged.h"
 
 #define SAY_AGAIN_NS (60 * NS_PER_S) /* how often the log repeats that a link owes and cannot start, or lost its rules */
+#define SETTLED_NS                                                                                                     \
+	(3 * NS_PER_S) /* how long files that can be understood again stay the same before they are believed */
 #define NAMES_MAX (SITES_MAX + STRAYS_MAX)
 
 static bool all_closed; /* all RoCE is to stay closed, as far as this process knows */
+
+/* What could not be understood since all RoCE was closed: a mount may bring a file's content later. */
+static struct {
+	struct site_paths files;
+	bool directory;    /* it could not be listed */
+	bool more;         /* there were more files than there is room for */
+	uint64_t sum;      /* of the files' contents when all were understood last */
+	uint64_t since_ns; /* since when the sum has been that; 0: some are not understood */
+} unread_before;
 
 struct closing {
 	struct site_paths paths;
@@ -141,6 +152,27 @@ static uint32_t find_link(const struct closed_links *links, const char *name)
 	return i;
 }
 
+static bool has_path(const struct site_paths *list, const char *path)
+{
+	for (uint32_t i = 0; i < list->n; i++)
+		if (strcmp(list->path[i], path) == 0)
+			return true;
+	return false;
+}
+
+static void note_unread(struct closing *c, const char *path)
+{
+	struct site_paths *files = &unread_before.files;
+
+	c->unread = true;
+	if (has_path(files, path))
+		return;
+	if (files->n < SITES_MAX)
+		snprintf(files->path[files->n++], SITE_PATH_MAX, "%s", path);
+	else
+		unread_before.more = true;
+}
+
 static void close_one(struct closing *c, const char *path)
 {
 	char err[CONFIG_ERR_MAX] = "";
@@ -159,7 +191,7 @@ static void close_one(struct closing *c, const char *path)
 		c->unsure = true;
 	} else if (r < 0) {
 		say(c, err[0] != '\0' ? err : strerror(-r));
-		c->unread = true;
+		note_unread(c, path);
 	}
 	if (has) /* it keeps its rules, even if its file has changed */
 		*config = *c->links->list[i];
@@ -189,6 +221,18 @@ static void close_fileless(struct closing *c)
 	}
 }
 
+/* Removes the rules of links whose files are gone, unless packets are left in their buffers. All other links are known
+ * and closed: what they ask for as well stays, under any name. */
+static void remove_gone(struct closing *c)
+{
+	for (uint32_t i = 0; i < c->links->ngone; i++) {
+		const struct link_config *gone = &c->links->gone[i];
+
+		if (!is_kept(c, gone->name) && arena_file_debt(gone->arena_dir, gone->name) == ARENA_CLEAR)
+			privileged_steer_remove(gone, c->config, c->n);
+	}
+}
+
 /* Removes the rules of links without a file, unless packets are left in a buffer of such a link. */
 static void sweep(struct closing *c)
 {
@@ -214,14 +258,56 @@ static void sweep(struct closing *c)
 		privileged_fib_rule_sweep(c->config, c->n);
 }
 
+/* True if all files that could not be understood before are there and can be understood now. */
+static bool all_are_read(const struct closing *c)
+{
+	if (c->unread || unread_before.more || (unread_before.directory && c->paths.n == 0))
+		return false;
+	for (uint32_t i = 0; i < unread_before.files.n; i++)
+		if (!has_path(&c->paths, unread_before.files.path[i]))
+			return false; /* it may be on its way to another name */
+	return c->n == c->paths.n;
+}
+
+/* FNV-1a */
+static uint64_t sum_configs(const struct closing *c)
+{
+	const uint8_t *byte = (const uint8_t *)c->config;
+	uint64_t sum = 14695981039346656037u;
+
+	for (size_t i = 0; i < c->n * sizeof(c->config[0]); i++)
+		sum = (sum ^ byte[i]) * 1099511628211u;
+	return sum;
+}
+
+/* True if all files have been understood, with the same content, for SETTLED_NS: none is half written. */
+static bool has_settled(const struct closing *c)
+{
+	uint64_t sum = sum_configs(c), now = clock_now_ns();
+
+	if (!all_are_read(c)) {
+		unread_before.since_ns = 0;
+		return false;
+	}
+	if (unread_before.since_ns == 0 || unread_before.sum != sum)
+		unread_before.since_ns = now;
+	unread_before.sum = sum;
+	return now - unread_before.since_ns >= SETTLED_NS;
+}
+
 /* Closes all RoCE, or no longer. Files of running links alone close nothing more, and open nothing either. */
 static void set_all(struct closing *c, bool only_restores)
 {
-	bool known = all_closed;
+	bool known = all_closed, settled = only_restores && known && has_settled(c);
 	char err[CONFIG_ERR_MAX];
 	int r;
 
-	all_closed = c->unread || ((c->unsure || (only_restores && known)) && privileged_steer_all_stands());
+	all_closed = c->unread ||
+	             ((c->unsure || (only_restores && known && !settled)) && privileged_steer_all_stands());
+	if (!all_closed)
+		memset(&unread_before, 0, sizeof(unread_before));
+	if (!all_closed && settled)
+		log_notice("all link files can be understood again: other RoCE than theirs is not closed any more");
 	r = privileged_steer_all(all_closed, err, sizeof(err));
 	if (r > 0 && known && all_closed)
 		log_all_put_back();
@@ -245,10 +331,13 @@ static int close_files(const struct site_sources *src, const struct closed_links
 	c->report = report;
 	c->links = links != NULL ? links : &none;
 	c->unlisted = c->unread = site_paths_read(src, &c->paths, report) < 0;
+	unread_before.directory |= c->unlisted;
 	for (uint32_t i = 0; i < c->paths.n; i++)
 		close_one(c, c->paths.path[i]);
 	close_fileless(c);
 	set_all(c, only_restores);
+	if (!c->unread && !c->failed)
+		remove_gone(c);
 	if (src->nfiles == 0 && !c->unlisted && !only_restores)
 		sweep(c);
 	if (c->unread)
@@ -272,6 +361,7 @@ int closed_restore(const struct site_sources *src, char *report)
 void closed_forget(void)
 {
 	all_closed = false;
+	memset(&unread_before, 0, sizeof(unread_before));
 	steer_forget();
 }
 

@@ -22,21 +22,24 @@ struct closed_links {
 	const struct link_config *list[SITES_MAX];
 	bool runs[SITES_MAX];
 	uint32_t n;
+	const struct link_config *gone; /* ngone links that it has just stopped because their files are gone */
+	uint32_t ngone;
 };
 
 /* Closes RoCE between the prefixes of every link file, and all IP of a link whose buffers owe packets. A file that
  * cannot be understood, or a directory that cannot be read, closes all RoCE that the kernel would forward. Removes
- * rules of links whose files are gone and that owe nothing, if src is a directory that could be listed completely.
- * Links that a daemon runs keep their rules. links: NULL if this is no daemon. A file that cannot be understood closes
- * nothing more if its link runs.
+ * rules of links whose files are gone and that owe nothing, if src is a directory that could be listed completely;
+ * those of links->gone in any case, behind all that is closed. Links that a daemon runs keep their rules. links: NULL
+ * if this is no daemon. A file that cannot be understood closes nothing more if its link runs.
  *
  * 0; -EINVAL if there was such a file or directory; -EIO if rules could not be set. In any case everything that can be
  * closed is closed, and report says what was wrong. */
 int closed_apply(const struct site_sources *src, const struct closed_links *links, char *report);
 
-/* As closed_apply() of a process that is no daemon, for a moment that nobody has chosen: sets and removes nothing because
- * a file is gone, which may be on its way from one name to another. What closes all RoCE stays as long as its nft table
- * does. */
+/* As closed_apply() of a process that is no daemon, for a moment that nobody has chosen: sets and removes nothing
+ * because a file is gone, which may be on its way from one name to another. What closes all RoCE stays as long as its
+ * nft table does, or until all files that could not be understood are there and have been understood, with the same
+ * content, at calls of three seconds or more: call it again every few seconds while closed_all(). */
 int closed_restore(const struct site_sources *src, char *report);
 
 /* A daemon sets the rules from here on: closed_restore() takes none for removed by another program only because this

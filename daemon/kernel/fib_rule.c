@@ -226,20 +226,19 @@ static int set_pieces(struct mnl_socket *s, const struct link_config *c, bool cl
 	return both(r, closed ? set_range(s, c, drop, end, true) : set_range(s, c, first, drop, false));
 }
 
-int fib_rule_set(const struct link_config *c, bool roce, bool all_ip)
+int fib_rule_set(const struct link_config *c, bool all_ip)
 {
 	struct mnl_socket *s = rtnl_open();
 	uint32_t pairs = pairs_of(c);
-	bool pieces = roce && !all_ip; /* otherwise fragments take the IP port, or are not restricted */
 	int r[4], all = 0;
 
 	if (!s)
 		return -errno;
-	r[0] = set_range(s, c, 0, ALL_IP * pairs, roce);
-	r[1] = pieces ? set_pieces(s, c, true) : 0;
+	r[0] = set_range(s, c, 0, ALL_IP * pairs, true);
+	r[1] = all_ip ? 0 : set_pieces(s, c, true);
 	r[2] = set_range(s, c, ALL_IP * pairs, PIECES_PASS * pairs, all_ip);
 	r[3] = set_range(s, c, WAYS * pairs, UINT32_MAX, all_ip);
-	if (!pieces)
+	if (all_ip) /* fragments take the IP port */
 		r[1] = set_pieces(s, c, false);
 	mnl_socket_close(s);
 	for (unsigned i = 0; i < 4; i++)
@@ -407,6 +406,35 @@ static bool wanted(const struct link_config *links, uint32_t n, const struct pai
 		if (asks_for(&links[i], p))
 			return true;
 	return false;
+}
+
+/* Removes rules n to end - 1 of c that no kept link asks for. As set_range(). */
+static int remove_range(struct mnl_socket *s, const struct link_config *c, uint32_t n, uint32_t end,
+                        const struct link_config *kept, uint32_t nkept)
+{
+	struct pair pair;
+	int r = 0;
+	bool skip;
+
+	for (; n < end && nth_pair(c, n, &pair, &skip); n++)
+		r = skip || wanted(kept, nkept, &pair) ? r : both(r, change(s, &pair, false));
+	return r;
+}
+
+/* Removes rules that drop fragments first: see enum way. */
+int fib_rule_remove(const struct link_config *c, const struct link_config *kept, uint32_t n)
+{
+	struct mnl_socket *s = rtnl_open();
+	uint32_t drop = PIECES_DROP * pairs_of(c);
+	int r;
+
+	if (!s)
+		return -errno;
+	r = remove_range(s, c, drop, drop + pairs_of(c), kept, n);
+	if (r >= 0)
+		r = both(r, remove_range(s, c, 0, UINT32_MAX, kept, n));
+	mnl_socket_close(s);
+	return r;
 }
 
 static int on_rule(const struct nlmsghdr *h, void *arg)

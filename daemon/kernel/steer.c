@@ -22,6 +22,7 @@
 #define TABLE_NAME_MAX   (sizeof(TABLE_PREFIX) + LINK_NAME_MAX)
 #define ALL_TABLE        "table inet longreach" /* table of no link: closes all RoCE */
 #define ROCE             "udp dport 4791"
+#define NOTED_MAX        (2 * SITES_MAX) /* links, and those that a reload has stopped, until their rules are removed */
 
 _Static_assert(ROCE_UDP_PORT == 4791, "as ROCE says");
 
@@ -282,12 +283,12 @@ static struct noted {
 	char link[LINK_NAME_MAX];
 	char *text;   /* NULL: a free place */
 	char *script; /* the script that set these rules */
-} noted[SITES_MAX];
+} noted[NOTED_MAX];
 
 /* NULL: nothing is noted for the link. */
 static struct noted *find_noted(const char *link)
 {
-	for (unsigned i = 0; i < SITES_MAX; i++)
+	for (unsigned i = 0; i < NOTED_MAX; i++)
 		if (noted[i].text && strcmp(noted[i].link, link) == 0)
 			return &noted[i];
 	return NULL;
@@ -333,7 +334,7 @@ static void note(const struct link_config *c, const char *script)
 	char *is = steer_in_force(c);
 
 	forget(c->name);
-	for (unsigned i = 0; is && is_whole(is, script) && i < SITES_MAX; i++)
+	for (unsigned i = 0; is && is_whole(is, script) && i < NOTED_MAX; i++)
 		if (!noted[i].text) {
 			snprintf(noted[i].link, LINK_NAME_MAX, "%s", c->name);
 			noted[i].text = is;
@@ -345,7 +346,7 @@ static void note(const struct link_config *c, const char *script)
 
 void steer_forget(void)
 {
-	for (unsigned i = 0; i < SITES_MAX; i++)
+	for (unsigned i = 0; i < NOTED_MAX; i++)
 		clear(&noted[i]);
 }
 
@@ -393,7 +394,7 @@ static bool port_is_there(const char *ifname)
 /* True if some were missing. */
 static bool set_fib_rules(const struct link_config *c, bool all_ip)
 {
-	int r = fib_rule_set(c, true, all_ip);
+	int r = fib_rule_set(c, all_ip);
 
 	if (r < 0)
 		log_warn("link %s: cannot set `ip rule` for the packets that the link takes: %s; only the nft tables "
@@ -465,13 +466,15 @@ int steer_keep_routing(const struct link_config *c, bool rules, char *err, size_
 	return r;
 }
 
-void steer_remove(const struct link_config *c)
+void steer_remove(const struct link_config *c, const struct link_config *kept, uint32_t n)
 {
 	char *script = steer_removal_script(c);
 	char text[NFT_OUTPUT_MAX];
+	int r = fib_rule_remove(c, kept, n);
 
 	forget(c->name);
-	fib_rule_set(c, false, false);
+	if (r < 0)
+		log_warn("link %s: cannot remove its rules of `ip rule`: %s", c->name, strerror(-r));
 	ip_port_remove(c->name);
 	if (script && nft_run(script, text) < 0)
 		log_warn("link %s: cannot remove its nft tables: %s", c->name, text);
@@ -596,7 +599,7 @@ void steer_sweep(const char *const *links, uint32_t n)
 		if (is_stale(line, links, n))
 			delete_table(line);
 	free(text);
-	for (unsigned i = 0; i < SITES_MAX; i++)
+	for (unsigned i = 0; i < NOTED_MAX; i++)
 		if (noted[i].text && !is_named(noted[i].link, links, n))
 			clear(&noted[i]);
 	ip_port_sweep(links, n);

@@ -33,7 +33,8 @@ int steer_install(const struct link_config *c, enum steer_extent extent, char *e
 /* Restores missing parts since steer_install(STEER_RUNNING): the IP port, its routes and, if `rules`, the rules in
  * front of the routing tables. */
 int steer_keep_routing(const struct link_config *c, bool rules, char *err, size_t errlen);
-void steer_remove(const struct link_config *c);
+/* Removes the link's rules, but for rules of `ip rule` that one of `kept` (n of them) asks for as well. */
+void steer_remove(const struct link_config *c, const struct link_config *kept, uint32_t n);
 
 /* closed: drops all RoCE that the kernel would forward, of any address, while a link file cannot be understood: by an
  * nft table and by rules in front of the routing tables. 1: something of that was missing, or (closed false) in force;

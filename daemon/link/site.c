@@ -17,7 +17,6 @@
 #include "daemon/config/link_plan.h"
 #include "daemon/util/log.h"
 #include "port_watch.h"
-#include "daemon/privileged/privileged.h"
 #include "start_watch.h"
 #include "daemon/util/units.h"
 #include "headroom/headroom.h"
@@ -830,13 +829,9 @@ void site_free(struct site *s)
 
 void site_remove(struct site *s)
 {
-	struct link_config c = s->config;
-
 	if (s->peer != NULL)
 		peer_say_stopped(s->peer);
 	site_free(s);
-	if (arena_file_debt(c.arena_dir, c.name) == ARENA_CLEAR)
-		privileged_steer_remove(&c);
 }
 
 /* --- state --- */

@@ -22,7 +22,7 @@ void site_restart(struct site *s, const struct link_config *c);
 bool site_reread_keys(struct site *s);
 /* Call when the link's rules in the kernel may have changed: restores them. A failure is repeated every second. */
 void site_look_at_rules(struct site *s);
-/* Stops the link. The kernel rules stay: RoCE between its prefixes is closed as long as the link's file is there. */
+/* Stops the link. The kernel rules stay, at rest. */
 void site_free(struct site *s);
 /* An operator's `stop` and `start`: a link that was stopped is not tried again until site_go(). Its rules stay. */
 void site_halt(struct site *s);
@@ -31,7 +31,8 @@ bool site_halted(const struct site *s);
 /* Sets the sentence why the link's changed file is not in force; empty: the file is in force. */
 void site_set_waits(struct site *s, const char *why);
 const char *site_waits(const struct site *s);
-/* The link's file is gone: the kernel rules go, too, unless the arena holds packets that hosts believe delivered. */
+/* The link's file is gone: tells the other edge so, and stops the link. The kernel rules stay here, too: another file
+ * may name the same prefixes (sites.h's `gone`). */
 void site_remove(struct site *s);
 
 /* X(enumerator, printed name, what it means) */

@@ -173,6 +173,34 @@ static struct site *take_out(struct sites *s, uint32_t i)
 	return site;
 }
 
+/* Sets the rules of all links that do not run before any link is stopped or started: a start may take seconds. */
+static void close_first(struct sites *s, const struct site_configs *next)
+{
+	char err[CONFIG_ERR_MAX] = "";
+
+	for (uint32_t i = 0; i < next->n; i++) {
+		const struct link_config *c = &next->list[i];
+		const struct site *site = sites_find(s, c->name);
+
+		if ((site == NULL || site_link(site) == NULL) && closed_rest(c, err, sizeof(err)) < 0)
+			log_err("link %s: %s", c->name, err);
+	}
+}
+
+static void note_gone(struct sites *s, const struct link_config *c)
+{
+	if (s->gone == NULL)
+		s->gone = calloc(1, sizeof(*s->gone));
+	if (s->gone != NULL && s->gone->n < SITES_MAX)
+		s->gone->list[s->gone->n++] = *c;
+}
+
+void sites_forget_gone(struct sites *s)
+{
+	free(s->gone);
+	s->gone = NULL;
+}
+
 static void stop_removed(struct sites *s, struct site_configs *next, char *report)
 {
 	for (uint32_t i = 0; i < s->n;) {
@@ -183,6 +211,7 @@ static void stop_removed(struct sites *s, struct site_configs *next, char *repor
 			continue;
 		}
 		site_report(report, "link %s: stopped, as its link file is gone", name);
+		note_gone(s, site_config(s->list[i]));
 		site_remove(take_out(s, i));
 	}
 }
@@ -190,7 +219,6 @@ static void stop_removed(struct sites *s, struct site_configs *next, char *repor
 static void change_or_start(struct sites *s, const struct link_config *c, char *report)
 {
 	struct site *site = sites_find(s, c->name);
-	char err[CONFIG_ERR_MAX] = "";
 
 	if (site != NULL && site_waits(site)[0] != '\0') {
 		bool keys = site_reread_keys(site); /* the keys that it was started with may be revoked */
@@ -222,8 +250,6 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 		                      : "changed");
 		return;
 	}
-	if (closed_rest(c, err, sizeof(err)) < 0) /* closes the link first, as a start of the daemon does */
-		log_err("link %s: %s", c->name, err);
 	if (add_site(s, c) < 0) {
 		site_report(report, "link %s: not started: not enough memory", c->name);
 		return;
@@ -259,6 +285,7 @@ static int check_keys(const struct site_configs *next, char *report)
 
 static void apply(struct sites *s, struct site_configs *next, char *report)
 {
+	close_first(s, next);
 	stop_removed(s, next, report);
 	for (uint32_t i = 0; i < next->n; i++)
 		change_or_start(s, &next->list[i], report);

@@ -7,6 +7,11 @@
 #include "daemon/config/site_paths.h"
 #include "site.h"
 
+struct site_configs {
+	struct link_config list[SITES_MAX];
+	uint32_t n;
+};
+
 struct sites {
 	struct site_sources sources;
 	struct event_base *base;
@@ -16,11 +21,8 @@ struct sites {
 	bool unstarted; /* so it was at the start, and since then: no link was started */
 	struct site *list[SITES_MAX];
 	uint32_t n;
-};
-
-struct site_configs {
-	struct link_config list[SITES_MAX];
-	uint32_t n;
+	struct site_configs *gone; /* links that sites_reload() has stopped because their files are gone: closed_apply()
+	                            * has to remove their rules; NULL: none */
 };
 
 enum sites_missing {
@@ -35,8 +37,14 @@ int sites_read(const struct site_sources *src, enum sites_missing missing, struc
 int sites_start(struct sites *s, const struct site_configs *configs);
 /* Reads the files again and takes up what they say; an error anywhere changes nothing. A link whose changes cannot be
  * taken up while running keeps its configuration (site_waits()); the other links are reloaded all the same. Returns how
- * many such links there are, or negative errno. report: what was done, or why not. */
+ * many such links there are, or negative errno. report: what was done, or why not.
+ *
+ * The prefixes of a link that is stopped may be those of another file now, as when a file was renamed. So the rules of
+ * links that do not run are set first, and the rules of stopped links stay: call closed_apply() with them (`gone`) when
+ * this has returned. */
 int sites_reload(struct sites *s, char *report);
+/* Their rules are removed, or left to a later closed_apply(). */
+void sites_forget_gone(struct sites *s);
 
 /* X(enumerator, word). Verbs for one link; no other link is touched. Start and restart read only that link's file. */
 #define SITES_VERBS(X) X(START, "start") X(STOP, "stop") X(RESTART, "restart")

@@ -144,12 +144,19 @@ int privileged_steer_keep_routing(const struct link_config *c, bool rules, char 
 	return ask(a, err, errlen);
 }
 
-void privileged_steer_remove(const struct link_config *c)
+void privileged_steer_remove(const struct link_config *c, const struct link_config *kept, uint32_t n)
 {
-	if (!has_parent())
-		steer_remove(c);
-	else
-		ask(ask_about(ASK_STEER_REMOVE, c), NULL, 0);
+	struct ask *a;
+
+	if (!has_parent()) {
+		steer_remove(c, kept, n);
+		return;
+	}
+	a = ask_about(ASK_STEER_REMOVE, c);
+	for (uint32_t i = 0; i < n && a->n < ASK_LINKS_MAX; i++)
+		add_link(a, &kept[i]);
+	if (a->n == n + 1) /* a removal with a cut list would remove rules of the links that are not listed */
+		ask(a, NULL, 0);
 }
 
 int privileged_steer_all(bool closed, char *err, size_t errlen)

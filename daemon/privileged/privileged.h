@@ -25,7 +25,7 @@ void privileged_ask_over(int ask_fd, int tell_fd);
 /* steer.h's, under the same conditions; err is written if the result is not 0. */
 int privileged_steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen);
 int privileged_steer_keep_routing(const struct link_config *c, bool rules, char *err, size_t errlen);
-void privileged_steer_remove(const struct link_config *c);
+void privileged_steer_remove(const struct link_config *c, const struct link_config *kept, uint32_t n);
 int privileged_steer_all(bool closed, char *err, size_t errlen);
 bool privileged_steer_all_stands(void);
 void privileged_steer_sweep(const char *const *links, uint32_t n);

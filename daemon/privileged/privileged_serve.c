@@ -202,7 +202,7 @@ bool privileged_read_link(const struct ask_link *l, struct link_config *c)
 /* True if the message has the length that its n gives. */
 static bool is_whole(const struct ask *a, size_t len)
 {
-	uint32_t max = a->what == ASK_STEER_SWEEP ? ASK_NAMES_MAX : SITES_MAX;
+	uint32_t max = a->what == ASK_STEER_SWEEP ? ASK_NAMES_MAX : ASK_LINKS_MAX;
 
 	return len >= offsetof(struct ask, links) && a->what < ASK_WHATS && a->n <= max && len == ask_length(a);
 }
@@ -220,14 +220,28 @@ static int sweep_tables(const struct ask *a)
 	return 0;
 }
 
+static struct link_config asked[ASK_LINKS_MAX];
+
+/* Into asked[]. */
+static bool read_links(const struct ask *a)
+{
+	for (uint32_t i = 0; i < a->n; i++)
+		if (!privileged_read_link(&a->links[i], &asked[i]))
+			return false;
+	return true;
+}
+
 static int sweep_rules(const struct ask *a)
 {
-	static struct link_config links[SITES_MAX];
+	return read_links(a) ? fib_rule_sweep(asked, a->n) : -EINVAL;
+}
 
-	for (uint32_t i = 0; i < a->n; i++)
-		if (!privileged_read_link(&a->links[i], &links[i]))
-			return -EINVAL;
-	return fib_rule_sweep(links, a->n);
+static int remove_link(const struct ask *a)
+{
+	if (a->n == 0 || !read_links(a))
+		return -EINVAL;
+	steer_remove(&asked[0], &asked[1], a->n - 1);
+	return 0;
 }
 
 static int do_link(const struct ask *a, char err[CONFIG_ERR_MAX])
@@ -243,9 +257,6 @@ static int do_link(const struct ask *a, char err[CONFIG_ERR_MAX])
 		return steer_install(&c, (enum steer_extent)a->number, err, CONFIG_ERR_MAX);
 	case ASK_STEER_KEEP_ROUTING:
 		return steer_keep_routing(&c, a->number != 0, err, CONFIG_ERR_MAX);
-	case ASK_STEER_REMOVE:
-		steer_remove(&c);
-		return 0;
 	default:
 		return steer_stands(&c);
 	}
@@ -325,9 +336,10 @@ static int carry_out(const struct ask *a, int *with, char err[CONFIG_ERR_MAX], i
 	switch (a->what) {
 	case ASK_STEER_INSTALL:
 	case ASK_STEER_KEEP_ROUTING:
-	case ASK_STEER_REMOVE:
 	case ASK_STEER_STANDS:
 		return do_link(a, err);
+	case ASK_STEER_REMOVE:
+		return remove_link(a);
 	case ASK_STEER_ALL:
 		return steer_all(a->number != 0, err, CONFIG_ERR_MAX);
 	case ASK_STEER_ALL_STANDS:

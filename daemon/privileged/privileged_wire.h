@@ -17,13 +17,13 @@
 enum ask_what {
 	ASK_STEER_INSTALL,      /* number: enum steer_extent; one link */
 	ASK_STEER_KEEP_ROUTING, /* number: the rules, too; one link */
-	ASK_STEER_REMOVE,       /* one link */
+	ASK_STEER_REMOVE,       /* links: the one to be removed, then those that are kept */
 	ASK_STEER_ALL,          /* number: closed */
 	ASK_STEER_ALL_STANDS,
-	ASK_STEER_SWEEP,        /* names */
-	ASK_STEER_STANDS,       /* one link */
-	ASK_FIB_SWEEP,          /* links */
-	ASK_OFFLOAD_ACQUIRE,    /* ifname */
+	ASK_STEER_SWEEP,     /* names */
+	ASK_STEER_STANDS,    /* one link */
+	ASK_FIB_SWEEP,       /* links */
+	ASK_OFFLOAD_ACQUIRE, /* ifname */
 	ASK_OFFLOAD_REFRESH,
 	ASK_OFFLOAD_RELEASE,
 	ASK_PACKET_SOCKET, /* number: send buffer */
@@ -48,6 +48,7 @@ struct ask_link {
 };
 
 #define ASK_NAMES_MAX (SITES_MAX + STRAYS_MAX)
+#define ASK_LINKS_MAX (SITES_MAX + 1)
 
 struct ask {
 	uint32_t what; /* enum ask_what */
@@ -57,7 +58,7 @@ struct ask {
 	struct ip_addr addr;
 	uint32_t n; /* number of the items that follow; no more items are sent */
 	union {
-		struct ask_link links[SITES_MAX];
+		struct ask_link links[ASK_LINKS_MAX];
 		char names[ASK_NAMES_MAX][LINK_NAME_MAX];
 	};
 };

@@ -163,6 +163,30 @@ half_a_file() {
 	! lab_in ea nft list table inet longreach >/dev/null 2>&1 || why "all RoCE is still closed"
 }
 
+# The target may be on a file system that is mounted later.
+file_without_its_target() {
+	local path
+	path=$(lab_conf_path a)
+	mv "$path" "$LAB_DIR/target"
+	ln -s "$LAB_DIR/away" "$path"
+	! lab_close a || why "--close is content without the target" || return
+	grep -q "link.conf: points to a file that is not there: $LAB_DIR/away" "$LAB_DIR/close.log" ||
+		why "--close says: $(tail -2 "$LAB_DIR/close.log")" || return
+	! lab_in ea "$LAB_BIN/longreachd" --print-config --config-dir "$LAB_DIR/a" >"$LAB_DIR/out" 2>&1 ||
+		why "--print-config is content" || return
+	grep -q 'points to a file that is not there' "$LAB_DIR/out" || why "--print-config says: $(cat "$LAB_DIR/out")" || return
+	lab_in ea "$LAB_BIN/longreachd" --owed --config-dir "$LAB_DIR/a" >"$LAB_DIR/out" 2>&1
+	grep -q 'link.conf$' "$LAB_DIR/out" || why "--owed does not name the file" || return
+	lab_in ea nft flush ruleset
+	lab_close a
+	stays_closed || return
+	mv "$LAB_DIR/target" "$LAB_DIR/away"
+	lab_close a || why "--close: $(tail -1 "$LAB_DIR/close.log")" || return
+	! all_is_closed || why "all RoCE is still closed" || return
+	rm "$path"
+	mv "$LAB_DIR/away" "$path"
+}
+
 # The nft table can be flushed like any other, and no daemon runs to restore it. (No other rule closes RoCE here.)
 half_a_file_and_a_flush() {
 	local path family
@@ -232,6 +256,73 @@ file_gone() {
 	mv "$LAB_DIR/link.saved" "$(lab_conf_path a)"
 	! lab_in ea nft list tables | grep -q longreach || why "rules are left: $(lab_in ea nft list tables)" || return
 	opens
+}
+
+# One of two links: hosts .2 and .3, or .4 to .7, at a port of its own.
+one_of_two() { # hosts port
+	lab_conf a | sed -E "s,(Prefix=10\\.101\\.[12])\\.0/24,\\1.$1/30,; /Prefix=10\\.101\\.1[12]\\./d; /Prefix=fd00/d
+		s,^LocalAddress=.*,&\\nPort=$2,"
+}
+
+# Every change of the tables of the link "asahikawa" takes two seconds.
+slow_nft() {
+	mkdir -p "$LAB_DIR/slow"
+	cat >"$LAB_DIR/slow/nft" <<-END
+		#!/bin/sh
+		case "\$*" in
+		*list*) exec $(command -v nft) "\$@" ;;
+		esac
+		cat >"$LAB_DIR/slow/\$\$" || exit
+		! grep -q longreach_asahikawa "$LAB_DIR/slow/\$\$" || sleep 2
+		exec $(command -v nft) "\$@" <"$LAB_DIR/slow/\$\$"
+	END
+	chmod +x "$LAB_DIR/slow/nft"
+}
+
+two_run() { [ "$(lab_client a status --json | jq '.links | length')" = "$1" ]; }
+
+# A host tries again and again to connect to the other site's.
+tries() { # host
+	local until=$((SECONDS + 9))
+	while [ $SECONDS -lt $until ]; do
+		LAB_PATIENCE=1 lab_rcperf_between "10.101.1.$1" "10.101.2.$1" "$LAB_DIR/load$1.out" --port "1851$1" --iters 5 \
+			--depth 1 --size 4096
+	done
+}
+
+# Both files of a daemon get other names, and a link that starts first takes long.
+renamed_under_load() {
+	local before pids i
+	lab_edges_stop
+	mkdir -p "$LAB_DIR/a" "$LAB_SHM/a"
+	one_of_two 0 4790 >"$LAB_DIR/a/osaka.conf"
+	one_of_two 4 4792 >"$LAB_DIR/a/tokyo.conf"
+	slow_nft
+	PATH="$LAB_DIR/slow:$PATH" ip netns exec "$LAB_ID-ea" "$LAB_BIN/longreachd" --control "$LAB_DIR/a/control" \
+		--config-dir "$LAB_DIR/a" >>"$LAB_DIR/a/log" 2>&1 &
+	LAB_EDGE_PID[a]=$!
+	lab_wait 5 two_run 2 || why "the links do not start: $(tail -1 "$LAB_DIR/a/log")" || return
+	lab_server 10.101.2.2 --port 18512
+	lab_server 10.101.2.4 --port 18514
+	before=$(seen)
+	pids=
+	for i in 2 4; do
+		tries $i &
+		pids="$pids $!"
+	done
+	sleep 1
+	mv "$LAB_DIR/a/osaka.conf" "$LAB_DIR/a/sendai.conf"
+	mv "$LAB_DIR/a/tokyo.conf" "$LAB_DIR/a/wakkanai.conf"
+	lab_conf a | sed -E 's,Prefix=10\.101\.([12])\.0/24,Prefix=10.103.\1.0/24,; /Prefix=10\.101\./d; /Prefix=fd00/d
+		s,^LocalAddress=.*,&\nPort=4794,' >"$LAB_DIR/a/asahikawa.conf"
+	lab_client a reload >"$LAB_DIR/out" 2>&1 || why "$(cat "$LAB_DIR/out")"
+	wait $pids
+	NOTE="$(($(seen) - before)) RoCE packets crossed the line"
+	[ -z "$WHY" ] && two_run 3 || why "${WHY:-the reload: $(cat "$LAB_DIR/out")}" || return
+	[ "$(seen)" = "$before" ] || why "$NOTE" || return
+	! lab_in ea nft list tables | grep -qE 'longreach_(osaka|tokyo)' || why "tables of the former names are left" || return
+	[ "$(lab_ip ea rule show | grep -c '^90:.*from 10.101.*blackhole')" = 4 ] || why "rules: $(lab_ip ea rule show)" || return
+	stays_closed
 }
 
 # With a barrier all IP between the hosts goes through the daemon: when it has died and owes nothing, IP flows again.
@@ -492,6 +583,7 @@ check "pieces do not pass without nft, and whole datagrams do" pieces_stay_by_ip
 check "pieces pass where there is no link" pieces_pass_without_a_link
 check "before any daemon: --close" before_any_daemon
 check "half a file closes all RoCE" half_a_file
+check "so does a file whose target is not there" file_without_its_target
 check "half a file, and a flushed ruleset" half_a_file_and_a_flush
 check "what closes all RoCE is no rule of a link" all_is_not_one_of_the_links
 check "a directory that cannot be read opens nothing" no_directory
@@ -511,4 +603,5 @@ check "so is a single one" one_rule_gone
 check "rules that cannot be put back end early ACKs" cannot_be_put_back
 check "those of a stopped link, and of a bad file, come back with nft" stopped_cannot_be_put_back
 check "so does what closes all RoCE, without a link" all_cannot_be_put_back
+check "renamed files, and a reload under load" renamed_under_load
 check_end

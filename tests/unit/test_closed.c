@@ -19,6 +19,10 @@ static char installed[SITES_MAX][LINK_NAME_MAX];
 static uint32_t ninstalled;
 static enum barrier_mode barrier; /* of the last of them */
 static bool owes_early;
+static bool bad_is_whole; /* bad.conf can be understood */
+static uint32_t distance; /* in the files */
+static enum arena_debt debt;
+static char removed[128]; /* what was done when a link was removed: its name, and those that kept their rules */
 static bool all_is_closed, rule_is_missing; /* the nft table of no link; a rule in front of the routing tables */
 static int install_result; /* of each */
 static char logged[1024];  /* the last line */
@@ -64,11 +68,12 @@ int config_load(const char *path, struct link_config *c, char err[CONFIG_ERR_MAX
 	const char *name = strrchr(path, '/') + 1;
 
 	*c = (struct link_config){0};
-	if (strcmp(name, "bad.conf") == 0) {
+	if (strcmp(name, "bad.conf") == 0 && !bad_is_whole) {
 		snprintf(err, CONFIG_ERR_MAX, "what is this?");
 		return -EINVAL;
 	}
 	snprintf(c->name, sizeof(c->name), "%.*s", (int)(strlen(name) - strlen(".conf")), name);
+	c->distance_m = distance;
 	return 0;
 }
 
@@ -76,7 +81,7 @@ enum arena_debt arena_file_debt(const char *dir, const char *link)
 {
 	(void)dir;
 	(void)link;
-	return ARENA_LOCKED;
+	return debt;
 }
 
 bool arena_file_owes_early(const char *dir, const char *link)
@@ -135,6 +140,14 @@ bool privileged_steer_all_stands(void)
 	return all_is_closed;
 }
 
+void privileged_steer_remove(const struct link_config *c, const struct link_config *kept, uint32_t n)
+{
+	snprintf(removed + strlen(removed), sizeof(removed) - strlen(removed), "%s behind %u installed, kept:", c->name,
+	         ninstalled);
+	for (uint32_t i = 0; i < n; i++)
+		snprintf(removed + strlen(removed), sizeof(removed) - strlen(removed), " %s", kept[i].name);
+}
+
 void privileged_steer_sweep(const char *const *links, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -161,7 +174,11 @@ static int set_up(void **state)
 	files.n = ninstalled = rules_kept = 0;
 	owes_early = all_is_closed = all_closed = rule_is_missing = false;
 	all_strays_seen = true;
-	swept[0] = logged[0] = '\0';
+	swept[0] = logged[0] = removed[0] = '\0';
+	bad_is_whole = false;
+	distance = 0;
+	debt = ARENA_LOCKED;
+	memset(&unread_before, 0, sizeof(unread_before));
 	install_result = 0;
 	forgotten = false;
 	return 0;
@@ -214,6 +231,53 @@ static void closed_apply__a_link_that_runs_keeps_its_rules_without_a_file(void *
 	assert_non_null(strstr(swept, " osaka "));
 	assert_int_equal(rules_kept, 2);
 	assert_int_equal(ninstalled, 2);
+}
+
+static int apply_to(const char *file, const struct closed_links *links)
+{
+	const struct site_sources one = {.files = {file}, .nfiles = 1};
+	static char report[SITES_REPORT_MAX];
+
+	return closed_apply(&one, links, report);
+}
+
+/* tokyo.conf has become wakkanai.conf: what both ask for stays, and all the rest goes last. */
+static void closed_apply__rules_of_a_renamed_link_go_when_all_are_closed(void **state)
+{
+	static struct link_config tokyo = {.name = "tokyo"}, wakkanai = {.name = "wakkanai"};
+	const struct closed_links links = {.list = {&wakkanai}, .runs = {true}, .n = 1, .gone = &tokyo, .ngone = 1};
+
+	(void)state;
+	debt = ARENA_CLEAR;
+	add_file("/etc/longreach/osaka.conf");
+	add_file("/etc/longreach/wakkanai.conf");
+	assert_int_equal(apply(&links), 0);
+	assert_string_equal(removed, "tokyo behind 2 installed, kept: osaka wakkanai");
+	assert_string_equal(swept, " osaka wakkanai ");
+	/* named files, where nothing is swept */
+	removed[0] = swept[0] = '\0';
+	files.n = ninstalled = 0;
+	add_file("/etc/longreach/wakkanai.conf");
+	assert_int_equal(apply_to("/etc/longreach/wakkanai.conf", &links), 0);
+	assert_string_equal(removed, "tokyo behind 1 installed, kept: wakkanai");
+	assert_string_equal(swept, "");
+}
+
+static void closed_apply__rules_of_a_removed_link_stay_while_it_owes_or_a_file_is_not_understood(void **state)
+{
+	static struct link_config tokyo = {.name = "tokyo"};
+	const struct closed_links links = {.gone = &tokyo, .ngone = 1};
+
+	(void)state;
+	debt = ARENA_OWES;
+	assert_int_equal(apply(&links), 0);
+	debt = ARENA_CLEAR;
+	add_file("/etc/longreach/bad.conf");
+	assert_int_equal(apply(&links), -EINVAL);
+	files.n = 0;
+	add_file("/etc/longreach/tokyo.conf"); /* it is back */
+	assert_int_equal(apply(&links), 0);
+	assert_string_equal(removed, "");
 }
 
 /* Its buffer has drained since: the barrier goes off with the next start. */
@@ -405,6 +469,54 @@ static void closed_restore__names_what_was_removed(void **state)
 	assert_int_equal(restore(), -EIO);
 }
 
+static void seconds_pass(uint64_t s)
+{
+	unread_before.since_ns -= unread_before.since_ns != 0 ? s * NS_PER_S : 0;
+}
+
+/* A symbolic link whose target comes with a mount: it is believed when it has not changed for some seconds. */
+static void closed_restore__opens_when_all_files_have_come(void **state)
+{
+	(void)state;
+	add_file("/etc/longreach/osaka.conf");
+	add_file("/etc/longreach/bad.conf");
+	assert_int_equal(apply(NULL), -EINVAL);
+	swept[0] = '\0';
+	bad_is_whole = true;
+	assert_int_equal(restore(), 0);
+	seconds_pass(2);
+	assert_int_equal(restore(), 0);
+	assert_true(closed_all() && all_is_closed);
+	distance = 1000; /* more of the file was written */
+	seconds_pass(2);
+	assert_int_equal(restore(), 0);
+	assert_true(closed_all() && all_is_closed);
+	bad_is_whole = false;
+	seconds_pass(9);
+	assert_int_equal(restore(), -EINVAL);
+	bad_is_whole = true;
+	assert_int_equal(restore(), 0);
+	assert_true(closed_all() && all_is_closed);
+	seconds_pass(3);
+	assert_int_equal(restore(), 0);
+	assert_false(closed_all() || all_is_closed);
+	assert_string_equal(swept, "");
+}
+
+/* Not if one of them is gone, perhaps on its way to another name. */
+static void closed_restore__opens_nothing_while_a_file_is_away(void **state)
+{
+	(void)state;
+	add_file("/etc/longreach/bad.conf");
+	assert_int_equal(apply(NULL), -EINVAL);
+	files.n = 0;
+	add_file("/etc/longreach/osaka.conf");
+	assert_int_equal(restore(), 0);
+	seconds_pass(100);
+	assert_int_equal(restore(), 0);
+	assert_true(closed_all() && all_is_closed);
+}
+
 /* Another process has set other rules since: none of them was removed. */
 static void closed_forget__all_that_was_set(void **state)
 {
@@ -426,7 +538,8 @@ int main(void)
 	    cmocka_unit_test_setup(closed_apply__nothing_goes_while_buffers_were_not_seen, set_up),
 	    cmocka_unit_test_setup(closed_apply__a_link_that_runs_keeps_its_rules_without_a_file, set_up),
 	    cmocka_unit_test_setup(closed_apply__a_link_that_runs_keeps_the_barrier_of_its_start, set_up),
-	    cmocka_unit_test_setup(closed_apply__a_link_that_does_not_start_keeps_its_rules_when_its_file_changes, set_up),
+	    cmocka_unit_test_setup(closed_apply__a_link_that_does_not_start_keeps_its_rules_when_its_file_changes,
+	                           set_up),
 	    cmocka_unit_test_setup(closed_apply__the_file_of_a_link_at_rest_closes_all, set_up),
 	    cmocka_unit_test_setup(closed_rest__closes_ip_for_early_acks_of_a_life_before, set_up),
 	    cmocka_unit_test_setup(closed_keep_all__puts_back_what_a_reload_has_closed, set_up),
@@ -434,6 +547,11 @@ int main(void)
 	    cmocka_unit_test_setup(closed_apply__the_file_of_a_running_link_closes_nothing_and_opens_nothing, set_up),
 	    cmocka_unit_test_setup(closed_restore__removes_nothing, set_up),
 	    cmocka_unit_test_setup(closed_restore__opens_nothing_and_puts_back, set_up),
+	    cmocka_unit_test_setup(closed_apply__rules_of_a_renamed_link_go_when_all_are_closed, set_up),
+	    cmocka_unit_test_setup(closed_apply__rules_of_a_removed_link_stay_while_it_owes_or_a_file_is_not_understood,
+	                           set_up),
+	    cmocka_unit_test_setup(closed_restore__opens_when_all_files_have_come, set_up),
+	    cmocka_unit_test_setup(closed_restore__opens_nothing_while_a_file_is_away, set_up),
 	    cmocka_unit_test_setup(closed_restore__names_what_was_removed, set_up),
 	    cmocka_unit_test_setup(closed_forget__all_that_was_set, set_up),
 	    cmocka_unit_test_setup(closed_list_owed__names_what_it_does_not_understand, set_up),

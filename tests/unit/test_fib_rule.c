@@ -178,7 +178,7 @@ static int set_up(void **state)
 	assert_int_equal(addr_read_prefix("0.0.0.0/0", &links[1].remote[0]), 0);
 	kernel.is_new = true;
 	for (unsigned i = 0; i < 2; i++)
-		assert_int_equal(fib_rule_set(&links[i], true, i == 1), 1);
+		assert_int_equal(fib_rule_set(&links[i], i == 1), 1);
 	kernel.is_new = false;
 	kernel.drops_asked = kernel.ndrops;
 	return 0;
@@ -224,11 +224,11 @@ static unsigned of_others(void)
 static void fib_rule_set__tells_whether_a_rule_was_missing(void **state)
 {
 	(void)state;
-	assert_int_equal(fib_rule_set(&links[0], true, false), 0);
+	assert_int_equal(fib_rule_set(&links[0], false), 0);
 	for (uint32_t n = kernel.n; n > 0; n -= n > 7 ? 7 : n) { /* of each kind */
 		kernel.rule[n - 1] = kernel.rule[--kernel.n];
-		assert_int_equal(fib_rule_set(&links[0], true, false) | fib_rule_set(&links[1], true, true), 1);
-		assert_int_equal(fib_rule_set(&links[0], true, false) | fib_rule_set(&links[1], true, true), 0);
+		assert_int_equal(fib_rule_set(&links[0], false) | fib_rule_set(&links[1], true), 1);
+		assert_int_equal(fib_rule_set(&links[0], false) | fib_rule_set(&links[1], true), 0);
 	}
 }
 
@@ -254,7 +254,7 @@ static void fib_rule_sweep__behind_many_that_stay(void **state)
 	kernel.is_new = true;
 	for (uint8_t i = 0; i < 3; i++) {
 		make_link(&large[i], "large", (uint8_t)(10 + 2 * i), PREFIXES_MAX, PREFIXES_MAX);
-		assert_int_equal(fib_rule_set(&large[i], true, i == 1), 1);
+		assert_int_equal(fib_rule_set(&large[i], i == 1), 1);
 	}
 	kernel.is_new = false;
 	asked = kernel.n;
@@ -315,6 +315,28 @@ static void fib_rule_sweep__ends_and_says_what_it_could_not_do(void **state)
 	assert_int_equal(fib_rule_sweep(links, 2), -EPERM);
 }
 
+/* A renamed link file: the same prefixes under another name, or some of them. */
+static void fib_rule_remove__leaves_what_another_link_asks_for(void **state)
+{
+	static struct link_config renamed;
+	uint32_t before = kernel.n;
+
+	(void)state;
+	renamed = links[0];
+	snprintf(renamed.name, sizeof(renamed.name), "wakkanai");
+	assert_int_equal(fib_rule_remove(&links[0], &renamed, 1), 0);
+	assert_int_equal(kernel.n, before);
+	renamed.nremote = 1;
+	assert_int_equal(fib_rule_remove(&links[0], &renamed, 1), 1);
+	assert_int_equal(fib_rule_set(&renamed, false), 0); /* none of them was missing */
+	assert_true(kernel.n < before);
+	kernel.drops_asked = 0;
+	assert_int_equal(fib_rule_remove(&links[0], NULL, 0), 1);
+	assert_int_equal(fib_rule_remove(&links[0], NULL, 0), 0);
+	assert_int_equal(fib_rule_set(&links[1], true), 0);
+	assert_false(kernel.pass_went_first);
+}
+
 /* After the flush of one family's rules. */
 static void fib_rule_set_all__tells_whether_something_was_missing(void **state)
 {
@@ -340,6 +362,7 @@ int main(void)
 	    TEST(fib_rule_sweep__behind_many_that_stay),
 	    TEST(fib_rule_sweep__leaves_what_is_asked_for_and_what_is_others),
 	    TEST(fib_rule_sweep__list_that_was_interrupted),
+	    TEST(fib_rule_remove__leaves_what_another_link_asks_for),
 	    TEST(fib_rule_set_all__tells_whether_something_was_missing),
 	    TEST(fib_rule_sweep__ends_and_says_what_it_could_not_do),
 	};

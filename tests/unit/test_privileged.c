@@ -60,10 +60,12 @@ int steer_keep_routing(const struct link_config *c, bool rules, char *err, size_
 	return seen.answer;
 }
 
-void steer_remove(const struct link_config *c)
+void steer_remove(const struct link_config *c, const struct link_config *kept, uint32_t n)
 {
 	note("remove");
 	seen.link = *c;
+	seen.n = n;
+	snprintf(seen.names, sizeof(seen.names), "%s", n > 0 ? kept[n - 1].name : "");
 }
 
 int steer_all(bool closed, char *err, size_t errlen)
@@ -239,6 +241,30 @@ static void privileged__sweeps(void **state)
 	assert_int_equal(privileged_fib_rule_sweep(links, SITES_MAX), 0);
 	assert_int_equal(seen.n, SITES_MAX);
 	assert_string_equal(seen.link.name, "link63");
+}
+
+/* A removal with a cut list would remove rules of a link that is not listed. */
+static void privileged__removal_knows_all_links_that_stay(void **state)
+{
+	static struct link_config links[SITES_MAX + 1];
+	struct link_config c = link_of();
+
+	(void)state;
+	for (unsigned i = 0; i <= SITES_MAX; i++) {
+		links[i] = link_of();
+		snprintf(links[i].name, LINK_NAME_MAX, "link%u", i);
+	}
+	privileged_steer_remove(&c, links, SITES_MAX);
+	assert_string_equal(seen.what, "remove");
+	assert_string_equal(seen.link.name, "sapporo-wakkanai");
+	assert_int_equal(seen.n, SITES_MAX);
+	assert_string_equal(seen.names, "link63");
+	seen.what[0] = '\0';
+	privileged_steer_remove(&c, links, SITES_MAX + 1);
+	assert_string_equal(seen.what, "");
+	privileged_steer_remove(&c, NULL, 0);
+	assert_string_equal(seen.what, "remove");
+	assert_int_equal(seen.n, 0);
 }
 
 static void privileged__ports(void **state)
@@ -505,6 +531,7 @@ int main(void)
 	    TEST(errors_come_back_as_sentences),
 	    TEST(ip_port_knows_the_wan_addresses),
 	    TEST(sweeps),
+	    TEST(removal_knows_all_links_that_stay),
 	    TEST(ports),
 	    TEST(sockets_come_as_descriptors),
 	    TEST(buffers_of_udp_sockets_only),

@@ -316,11 +316,6 @@ void failed_record_write(struct failed_record *r)
 	(void)r;
 }
 
-void privileged_steer_remove(const struct link_config *c)
-{
-	(void)c;
-}
-
 const char *ack_mode_name(enum ack_mode m)
 {
 	(void)m;

@@ -14,6 +14,7 @@
 #include "ip_port.h"
 #include "daemon/util/log.h"
 #include "nft.h"
+#include "vlan.h"
 #include "daemon/config/site_paths.h"
 
 #define INGRESS_PRIORITY (-500)
@@ -139,13 +140,15 @@ static void put_ingress(FILE *f, const struct link_config *c, steer_port_fn ther
 }
 
 /* Packets from the IP port may only leave by a LAN port or a VLAN on one: not by a default route while a LAN port is
- * missing. */
-static void put_only_lan(FILE *f, const struct link_config *c, const char *port)
+ * missing, nor by a VLAN of the WAN because an operator's rule says so. */
+static void put_only_lan(FILE *f, const struct link_config *c, const struct vlans *vlans, const char *port)
 {
 	fprintf(f, "\t\tiifname \"%s\" oifname != { ", port);
 	for (uint32_t i = 0; i < c->nlan_ports; i++)
 		fprintf(f, "%s\"%s\"", i > 0 ? ", " : "", c->lan_ports[i]);
-	fputs(" } meta oifkind != \"vlan\" counter drop\n", f);
+	for (uint32_t i = 0; i < vlans->n; i++)
+		fprintf(f, ", \"%s\"", vlans->name[i]);
+	fputs(" } counter drop\n", f);
 }
 
 /* Only the first fragment of a datagram has the port. Later fragments of UDP, and IPv6 fragments whose port is behind
@@ -174,7 +177,8 @@ static void put_drop_fragments(FILE *f, const struct link_config *c)
 /* With a barrier, other IP to the other site takes the IP port or is dropped. IP from the other site may come by any
  * route: if that edge's barrier is off, its kernel forwards IP; if it is on, that edge prevents this itself.
  */
-static void put_forward(FILE *f, const struct link_config *c, enum steer_extent extent, const char *port)
+static void put_forward(FILE *f, const struct link_config *c, enum steer_extent extent, const struct vlans *vlans,
+                        const char *port)
 {
 	char not_port[64];
 
@@ -187,7 +191,7 @@ static void put_forward(FILE *f, const struct link_config *c, enum steer_extent 
 	else
 		put_drop_fragments(f, c);
 	if (extent == STEER_RUNNING)
-		put_only_lan(f, c, port);
+		put_only_lan(f, c, vlans, port);
 	fputs("\t}\n", f);
 }
 
@@ -231,21 +235,22 @@ static void put_output(FILE *f, const struct link_config *c, const char *port)
 	fputs("\t}\n", f);
 }
 
-static void put_routed(FILE *f, const struct link_config *c, enum steer_extent extent)
+static void put_routed(FILE *f, const struct link_config *c, enum steer_extent extent, const struct vlans *vlans)
 {
 	char port[IF_NAMESIZE];
 
 	ip_port_name(port, c->name);
 	put_table(f, "inet", c);
 	fputs(" {\n", f);
-	put_forward(f, c, extent, port);
+	put_forward(f, c, extent, vlans, port);
 	if (takes_all_ip(c, extent))
 		put_output(f, c, port);
 	fputs("}\n", f);
 }
 
 /* there NULL: the script only removes the tables, as every script does at its beginning. */
-static char *make_script(const struct link_config *c, enum steer_extent extent, steer_port_fn there)
+static char *make_script(const struct link_config *c, enum steer_extent extent, steer_port_fn there,
+                         const struct vlans *vlans)
 {
 	char *text = NULL;
 	size_t len;
@@ -257,7 +262,7 @@ static char *make_script(const struct link_config *c, enum steer_extent extent, 
 	put_fresh_table(f, "inet", c);
 	if (there) {
 		put_ingress(f, c, there);
-		put_routed(f, c, extent);
+		put_routed(f, c, extent, vlans);
 	}
 	if (fclose(f) == 0)
 		return text;
@@ -265,14 +270,15 @@ static char *make_script(const struct link_config *c, enum steer_extent extent, 
 	return NULL;
 }
 
-char *steer_script(const struct link_config *c, enum steer_extent extent, steer_port_fn there)
+char *steer_script(const struct link_config *c, enum steer_extent extent, steer_port_fn there,
+                   const struct vlans *vlans)
 {
-	return make_script(c, extent, there);
+	return make_script(c, extent, there, vlans);
 }
 
 char *steer_removal_script(const struct link_config *c)
 {
-	return make_script(c, STEER_AT_REST, NULL);
+	return make_script(c, STEER_AT_REST, NULL, NULL);
 }
 
 /* --- putting them in force ---
@@ -439,10 +445,26 @@ static int set_tables(const struct link_config *c, const char *script, bool rule
 	return r < 0 ? r : removed;
 }
 
+/* The script for the interfaces that there are now, malloc'ed; NULL without memory. *listed: 0, or negative errno: the
+ * script has no VLAN, as they could not be listed. */
+static char *script_now(const struct link_config *c, enum steer_extent extent, int *listed)
+{
+	struct vlans vlans = {0};
+	char *script;
+
+	*listed = extent == STEER_RUNNING ? vlan_list(c, &vlans) : 0;
+	if (*listed < 0)
+		log_warn("link %s: cannot list VLANs on its LAN ports: %s", c->name, strerror(-*listed));
+	script = steer_script(c, extent, port_is_there, &vlans);
+	vlan_free(&vlans);
+	return script;
+}
+
 /* The IP port is made before packets are routed into it, and removed when no route leads into it any more. */
 int steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen)
 {
-	char *script = steer_script(c, extent, port_is_there);
+	int listed;
+	char *script = script_now(c, extent, &listed);
 	char text[CONFIG_ERR_MAX] = "out of memory";
 	int port = extent == STEER_RUNNING ? set_ip_port(c, err, errlen) : 0, r = -ENOMEM;
 	bool rules = set_fib_rules(c, takes_all_ip(c, extent));
@@ -457,13 +479,35 @@ int steer_install(const struct link_config *c, enum steer_extent extent, char *e
 	return r < 0 || port == 0 ? r : port;
 }
 
+/* Replaces the rules that this process set last if LAN ports or VLANs on them have come or gone since. Rules that
+ * somebody has removed are for steer_install(). */
+static int follow_vlans(const struct link_config *c, char *err, size_t errlen)
+{
+	const struct noted *n = find_noted(c->name);
+	char *script;
+	int listed, r;
+
+	if (!n || !n->script)
+		return 0;
+	script = script_now(c, STEER_RUNNING, &listed);
+	r = script ? listed : -ENOMEM;
+	if (r < 0)
+		snprintf(err, errlen, "cannot list VLANs on the LAN ports: %s", strerror(-r));
+	else if (strcmp(script, n->script) != 0)
+		r = set_tables(c, script, false, err, errlen);
+	free(script);
+	return r;
+}
+
 int steer_keep_routing(const struct link_config *c, bool rules, char *err, size_t errlen)
 {
-	int r = set_ip_port(c, err, errlen);
+	char unsaid[CONFIG_ERR_MAX];
+	int r = set_ip_port(c, err, errlen),
+	    vlans = follow_vlans(c, r < 0 ? unsaid : err, r < 0 ? sizeof(unsaid) : errlen);
 
 	if (rules)
 		set_fib_rules(c, takes_all_ip(c, STEER_RUNNING));
-	return r;
+	return r < 0 ? r : vlans;
 }
 
 void steer_remove(const struct link_config *c, const struct link_config *kept, uint32_t n)

@@ -19,6 +19,7 @@
 #include <stddef.h>
 
 #include "daemon/config/config.h"
+#include "vlan.h"
 
 enum steer_extent {
 	STEER_RUNNING, /* drops RoCE and, with a barrier, all IP from local to remote hosts that does not take the IP
@@ -31,7 +32,7 @@ enum steer_extent {
  * ("the nft table inet longreach_tokyo and rules of `ip rule`"). */
 int steer_install(const struct link_config *c, enum steer_extent extent, char *err, size_t errlen);
 /* Restores missing parts since steer_install(STEER_RUNNING): the IP port, its routes and, if `rules`, the rules in
- * front of the routing tables. */
+ * front of the routing tables. The nft tables follow LAN ports and VLANs on them that have come or gone since. */
 int steer_keep_routing(const struct link_config *c, bool rules, char *err, size_t errlen);
 /* Removes the link's rules, but for rules of `ip rule` that one of `kept` (n of them) asks for as well. */
 void steer_remove(const struct link_config *c, const struct link_config *kept, uint32_t n);
@@ -57,7 +58,8 @@ char *steer_in_force(const struct link_config *c);
 
 /* The nft script that steer_install() runs, and the one that removes it. malloc'ed; NULL without memory. */
 typedef bool (*steer_port_fn)(const char *ifname); /* whether the port is there */
-char *steer_script(const struct link_config *c, enum steer_extent extent, steer_port_fn there);
+char *steer_script(const struct link_config *c, enum steer_extent extent, steer_port_fn there,
+                   const struct vlans *vlans);
 char *steer_removal_script(const struct link_config *c);
 
 #endif

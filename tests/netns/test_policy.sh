@@ -208,6 +208,43 @@ lan_port_gone() {
 	lab_wait 3 pings ha $B_HOST || why "no ping any more"
 }
 
+# An operator's rule leads packets of the other site's hosts to a VLAN of the WAN.
+vlan_of_the_wan() {
+	local n
+	[ -n "$LAB_HAS_VLAN" ] || { NOTE="no VLAN devices in this kernel"; return 77; }
+	lab_ip ea link add wan0.100 link wan0 type vlan id 100
+	lab_sysctl ea net.ipv6.conf.wan0/100.disable_ipv6=1
+	lab_ip ea addr add 198.51.100.1/24 dev wan0.100
+	lab_ip ea link set wan0.100 up
+	lab_ip ea neigh add 198.51.100.2 lladdr 02:00:00:00:00:02 dev wan0.100
+	lab_ip ea route add default via 198.51.100.2 table 777
+	lab_ip ea rule add pref 200 from 10.101.2.0/24 lookup 777
+	sleep 0.3
+	pings hb $A_HOST
+	n=$(lab_in ea cat /sys/class/net/wan0.100/statistics/tx_packets)
+	lab_ip ea rule del pref 200
+	lab_ip ea link del wan0.100
+	NOTE="$n packets left by it"
+	[ "$n" = 0 ] || why "$NOTE" || return
+	lab_wait 3 pings hb $A_HOST || why "no ping any more"
+}
+
+# One that is made while the link runs: hosts are behind it.
+vlan_of_the_lan() {
+	[ -n "$LAB_HAS_VLAN" ] || { NOTE="no VLAN devices in this kernel"; return 77; }
+	pings hb $A_VLAN_HOST || why "no ping to a host behind lan0.100" || return
+	lab_ip ha link add rdma0.200 link rdma0 type vlan id 200
+	lab_ip ha addr add 10.101.1.66/26 dev rdma0.200
+	lab_ip ha link set rdma0.200 up
+	lab_ip ea link add lan0.200 link lan0 type vlan id 200
+	lab_ip ea addr add 10.101.1.65/26 dev lan0.200
+	lab_ip ea link set lan0.200 up
+	lab_wait 3 pings hb 10.101.1.66 || why "no ping to a host behind lan0.200"
+	lab_ip ea link del lan0.200
+	lab_ip ha link del rdma0.200
+	[ -n "$WHY" ] || lab_wait 3 pings hb $A_HOST || why "no ping any more"
+}
+
 killed() {
 	lab_edge_stop a KILL
 	! pings ha $B_HOST || why "IP passes beside the daemon" || return
@@ -286,6 +323,8 @@ check "rules in front of the routing tables are flushed" rules_flushed
 check "the interface is deleted" deleted
 check "the interface is switched off" switched_off
 check "the LAN port of the far edge goes away" lan_port_gone
+check "a VLAN of the WAN takes nothing that the link carried" vlan_of_the_wan
+check "a VLAN of the LAN port takes it, as soon as there is one" vlan_of_the_lan
 check "the daemon is killed" killed
 check "all nft rules are flushed" ruleset_flushed
 check "nothing crossed the line unsealed" nothing_unsealed

@@ -373,13 +373,31 @@ static int serve_extras(struct server *s, struct session *n, const struct copy_e
 
 /* --- batches --- */
 
-static int serve_check(struct session *n, const struct copy_entry *e, struct copy_result *r)
+/* Removes the journal of a file that has its name: a kill right after the rename leaves the journal behind. */
+static void drop_journal(struct server *s, const struct place *p, const struct copy_entry *e)
+{
+	char name[TEMPORARY_MAX];
+	struct stat dir;
+
+	if (!s->export->writable || e->kind != COPY_REGULAR || e->size <= COPY_SMALL_MAX)
+		return;
+	if (fstat(p->fd, &dir) < 0 || file_at(s, &dir, p->name))
+		return; /* the file is being replaced */
+	beneath_temporary(p->name, "journal", name);
+	unlinkat(p->fd, name, 0);
+}
+
+static int serve_check(struct server *s, struct session *n, const struct copy_entry *e, struct copy_result *r)
 {
 	struct place p;
 	int rc = beneath_place(&n->at, e->path, false, &p);
 
-	if (rc == 0)
-		return beneath_check(&p, e, &r->state);
+	if (rc == 0) {
+		rc = beneath_check(&p, e, &r->state);
+		if (rc == 0 && (r->state == COPY_DONE || r->state == COPY_META_DIFFERS))
+			drop_journal(s, &p, e);
+		return rc;
+	}
 	r->state = COPY_ABSENT;
 	return rc == -ENOENT || rc == -ENOTDIR || rc == -ELOOP ? 0 : rc;
 }
@@ -430,7 +448,7 @@ static int serve_at_place(struct server *s, struct session *n, const struct copy
 static int serve_entry(struct server *s, struct session *n, const struct copy_entry *e, struct copy_result *r)
 {
 	if (e->type == COPY_CHECK)
-		return serve_check(n, e, r);
+		return serve_check(s, n, e, r);
 	if (e->type == COPY_EXTRAS)
 		return serve_extras(s, n, e, r);
 	if (!s->export->writable)

@@ -597,6 +597,34 @@ static void file__is_taken_over(void **state)
 	on_notice(server, &ev); /* nobody's */
 }
 
+/* A kill between the rename and the removal of the journal: the next look at the file removes the journal. */
+static void file__that_has_its_name_keeps_no_journal(void **state)
+{
+	struct copy_entry e = large_entry(), check = large_entry(), other = large_entry();
+	struct partial f;
+	struct stat st;
+
+	(void)state;
+	check.type = COPY_CHECK;
+	check.kind = COPY_REGULAR;
+	check.meta.mode = 0644;
+	begin(1, "", 0);
+	open_large(&f, &e);
+	assert_int_equal(beneath_set_meta(f.fd, &check.meta), 0);
+	assert_int_equal(renameat(export.root, f.temporary, export.root, "large"), 0);
+	partial_close(&f);
+	export.writable = false;
+	assert_int_equal(ask(1, &check)->state, COPY_DONE);
+	assert_int_equal(fstatat(export.root, f.journal_name, &st, 0), 0);
+	export.writable = true;
+	assert_int_equal(ask(1, &check)->state, COPY_DONE);
+	assert_int_equal(fstatat(export.root, f.journal_name, &st, 0), -1);
+	other.meta.mtime_s++; /* and the journal of its next version stays */
+	assert_int_equal(ask(1, &other)->state, COPY_OPENED);
+	assert_int_equal(ask(1, &check)->state, COPY_DONE);
+	assert_int_equal(fstatat(export.root, f.journal_name, &st, 0), 0);
+}
+
 static void files__are_bounded(void **state)
 {
 	struct copy_entry e = large_entry();
@@ -662,6 +690,7 @@ int main(void)
 	    IN_DIRECTORY(entry__changes_nothing_of_what_is_exported_for_reading),
 	    IN_DIRECTORY(entry__names_what_else_is_there),
 	    IN_DIRECTORY(file__is_taken_over),
+	    IN_DIRECTORY(file__that_has_its_name_keeps_no_journal),
 	    IN_DIRECTORY(files__are_bounded),
 	    IN_DIRECTORY(request__of_nonsense_is_refused),
 	};

@@ -74,7 +74,7 @@ beside=() before=() asleep=()
 for file in "${files[@]}"; do
 	[ -r "$file" ] || { echo "no such test: $file" >&2; exit 2; }
 	case $(name_of "$file") in
-	careless | check_config | close_watch | closed | copy | doctor | dpdk | dpdk_kill | dpdk_wan | dump | examples | explain | gpu | hosts | interfaces | links | manage | metrics | \
+	careless | check_config | close_watch | closed | copy | copy_kills | doctor | dpdk | dpdk_kill | dpdk_wan | dump | examples | explain | gpu | hosts | interfaces | links | manage | metrics | \
 		multipath | newcomer | owed | page | policy | privsep | promise | reauth | relay | seal | stick | top | trace | verbs | watchdog) beside+=("$file") ;;
 	quiet) asleep+=("$file") ;; # it only waits for half a minute
 	*) before+=("$file") ;;

@@ -3,112 +3,12 @@
 # longreach copy with real daemons: a tree with all kinds of entries arrives unchanged, although processes are killed.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
-
-MIB=$((1 << 20))
-
-copy() { # arguments...
-	LONGREACH_RELAY="$LAB_DIR/a.relay" timeout "${LAB_COPY_PATIENCE:-60}" "$LAB_BIN/longreach" copy "$@"
-}
-
-start_exports() {
-	ip netns exec "$LAB_ID-eb" "$LAB_BIN/longreachd" --exports --verbose --config "$(lab_conf_path b)" >>"$LAB_DIR/b/exports.log" 2>&1 &
-	EXPORTS=$!
-}
-
-# The process that sends the contents of an export.
-sender_of() { # export
-	pgrep -P "$EXPORTS" -x "lr>:$1"
-}
-
-# The process that has the user's rights.
-server_of() { # export
-	pgrep -P "$EXPORTS" -x "lr:$1"
-}
+. "$(dirname "$0")/copy_lab.sh"
 
 start_edges() {
-	mkdir -p "$LAB_DIR/there" "$LAB_DIR/secret" "$LAB_DIR/readable"
-	chmod 755 "$LAB_DIR"
-	chown nobody "$LAB_DIR/there"
+	mkdir -p "$LAB_DIR/secret" "$LAB_DIR/readable"
 	echo private >"$LAB_DIR/secret/file"
-	lab_edges
-	lab_link_up || why "the link does not come up" || return
-	start_exports
-	lab_wait 5 test -S "$LAB_DIR/b.relay" || why "no relay at b"
-	lab_wait 5 copy -n "$LAB_DIR/secret/file" link:data || why "no export: $(copy -n "$LAB_DIR/secret/file" link:data 2>&1 | tail -1)"
-}
-
-# Difficult names, and all kinds of files that are copied.
-make_tree() { # directory
-	local d=$1 i
-	mkdir -p "$d/sub/empty" "$d/many" "$d/-dash" "$d/ro"
-	head -c $((5 * MIB + 123)) /dev/urandom >"$d/large"
-	head -c $((24 * MIB)) /dev/urandom >"$d/sub/larger"
-	head -c 32768 /dev/urandom >"$d/just small"
-	head -c 32769 /dev/urandom >"$d/just large"
-	: >"$d/empty"
-	for i in $(seq 300); do echo "file $i" >"$d/many/$i"; done
-	echo a >"$d/with space"
-	echo b >"$d/"$'new\nline'
-	echo c >"$d/"$'tab\t\x01\xff'
-	echo d >"$d/ünïcödé"
-	echo e >"$d/-dash/--option"
-	echo f >"$d/"'*?[a]$(x)"'"'"
-	echo g >"$d/$(printf 'n%.0s' $(seq 255))"
-	truncate -s $((64 * MIB)) "$d/sparse"
-	echo middle | dd of="$d/sparse" bs=1 seek=$((30 * MIB)) conv=notrunc status=none
-	truncate -s $((8 * MIB)) "$d/only hole"
-	ln -s large "$d/symlink"
-	ln -s /nowhere/at/all "$d/dangling"
-	ln -s ../../.. "$d/sub/up"
-	ln "$d/large" "$d/sub/hard"
-	ln "$d/many/1" "$d/many/one"
-	chmod 600 "$d/large"
-	chmod 755 "$d/many/2"
-	echo in >"$d/ro/file"
-	chmod 555 "$d/ro"
-	python3 -c 'import os, sys
-os.setxattr(sys.argv[1] + "/large", b"user.comment", b"a\0b")
-os.setxattr(sys.argv[1] + "/many/3", b"user.small", b"")
-os.setxattr(sys.argv[1] + "/sub", b"user.dir", b"d")' "$d" 2>/dev/null
-	touch -d '2001-02-03 04:05:06.789012345' "$d/many/4" "$d/large"
-	touch -hd '2002-03-04 05:06:07' "$d/symlink"
-	touch -d '1969-12-31 23:00:00.5' "$d/many/5"
-	touch -d '2003-04-05 06:07:08' "$d/sub/empty" "$d/sub" "$d/many" "$d/ro" "$d"
-}
-
-# Describes a tree: kinds, modes, sizes, times, links, xattrs, contents.
-describe() { # directory
-	python3 - "$1" <<-'END'
-		import os, sys, hashlib, stat
-		root = os.fsencode(sys.argv[1])
-		inodes = {}
-		for d, dirs, files in os.walk(root):
-		    dirs.sort()
-		    for name in [b""] + sorted(files) + [x for x in dirs if os.path.islink(os.path.join(d, x))]:
-		        p = os.path.join(d, name) if name else d
-		        s = os.lstat(p)
-		        rel = os.path.relpath(p, root)
-		        what = [stat.filemode(s.st_mode), s.st_mtime_ns]
-		        if stat.S_ISLNK(s.st_mode):
-		            what.append(os.readlink(p))
-		        else:
-		            what.append(sorted((x, os.getxattr(p, x)) for x in os.listxattr(p) if x.startswith("user.")))
-		        if stat.S_ISREG(s.st_mode):
-		            what += [s.st_size, hashlib.sha256(open(p, "rb").read()).hexdigest(), s.st_nlink, inodes.setdefault(s.st_ino, rel)]
-		        print(rel, what)
-	END
-}
-
-same_trees() { # directory directory
-	describe "$1" >"$LAB_DIR/tree.here"
-	describe "$2" >"$LAB_DIR/tree.there"
-	[ -s "$LAB_DIR/tree.here" ] || why "the tree here cannot be read" || return
-	diff "$LAB_DIR/tree.here" "$LAB_DIR/tree.there" >"$LAB_DIR/tree.diff" || why "$(grep -m1 '^[<>]' "$LAB_DIR/tree.diff" | cut -c1-200)"
-}
-
-# Bytes of contents that the copy has given to the relay.
-of_json() { # file field
-	jq -r ".$2" "$1"
+	start_export
 }
 
 tree_arrives() {
@@ -129,15 +29,13 @@ second_copy_sends_nothing() {
 }
 
 # Starts a copy, and waits until so many MiB of the large file are there.
-begin_copy() { # from to folder-where-it-arrives
-	LONGREACH_RELAY="$LAB_DIR/a.relay" "$LAB_BIN/longreach" copy --json --timeout 30 "$1" "$2" \
-		>"$LAB_DIR/big.json" 2>"$LAB_DIR/big.err" &
-	COPY=$!
+begin_and_wait() { # from to folder-where-it-arrives
+	begin_copy "$1" "$2"
 	lab_wait 20 some_arrived "$3" || why "nothing arrives: $(tail -1 "$LAB_DIR/big.err")"
 }
 
 begin_large() { # destination
-	begin_copy "$LAB_DIR/big" "link:data/$1/" "$LAB_DIR/there/$1"
+	begin_and_wait "$LAB_DIR/big" "link:data/$1/" "$LAB_DIR/there/$1"
 }
 
 some_arrived() { # folder: 8 MiB of 64
@@ -155,8 +53,7 @@ make_big() {
 killed_copy_goes_on() {
 	make_big
 	begin_large killed || return
-	kill -KILL $COPY
-	wait $COPY 2>/dev/null
+	kill_copy
 	if [ -e "$LAB_DIR/there/killed/big/d/file" ]; then # the kill came late: then the file is complete
 		cmp "$LAB_DIR/big/d/file" "$LAB_DIR/there/killed/big/d/file" || why "a half-written file has its name" || return
 		NOTE="the copy was through before the kill"
@@ -189,14 +86,6 @@ progress_is_shown() {
 	[ -n "$NOTE" ] || why "it shows: $(tr '\r' '\n' <"$LAB_DIR/progress" | tail -2)"
 }
 
-kill_server() {
-	local pid
-	pid=$(server_of data) && kill -KILL "$pid"
-}
-kill_edge() { # a|b
-	lab_edge_stop "$1" KILL
-	lab_edge_start "$1"
-}
 cut_line() {
 	lab_line_ctl cut
 	sleep 4
@@ -292,7 +181,7 @@ files_come_back() {
 }
 
 begin_pull() { # name
-	begin_copy link:data/big "$LAB_DIR/$1" "$LAB_DIR/$1"
+	begin_and_wait link:data/big "$LAB_DIR/$1" "$LAB_DIR/$1"
 }
 
 # The copy continues by itself after COMMAND has interrupted it.
@@ -311,8 +200,7 @@ killed_pull_goes_on() {
 	head -c $((64 * MIB)) /dev/urandom >"$LAB_DIR/there/big/d/file"
 	for i in $(seq 200); do head -c 3000 /dev/urandom >"$LAB_DIR/there/big/d/s$i"; done
 	begin_pull back-killed || return
-	kill -KILL $COPY
-	wait $COPY 2>/dev/null
+	kill_copy
 	[ ! -e "$LAB_DIR/back-killed/big/d/file" ] || why "it was through before the kill" || return
 	copy --json link:data/big "$LAB_DIR/back-killed" >"$LAB_DIR/big.json" 2>"$LAB_DIR/big.err" || why "copy: $(tail -1 "$LAB_DIR/big.err")" || return
 	same_trees "$LAB_DIR/there/big" "$LAB_DIR/back-killed/big" || return
@@ -342,55 +230,11 @@ nothing_comes_from_outside() {
 	[ "$(stat -c %U /proc/"$(sender_of data)")" = nobody ] || why "the sender is $(stat -c %U /proc/"$(sender_of data)")"
 }
 
-line_bytes() {
-	lab_line_ctl stats | jq .ab.in_bytes
-}
-
-alive() { # pid
-	kill -0 "$1" 2>/dev/null
-}
-
-# Kills random processes repeatedly while one tree crosses. A killed sender is started again.
-random_kills() { # how many
-	local n=$1 i who left=$1 hits='' before size
-	rm -rf "$LAB_DIR/big"
-	mkdir -p "$LAB_DIR/big/many"
-	for i in 1 2 3 4; do head -c $((16 * MIB * n / 4)) /dev/urandom >"$LAB_DIR/big/$i"; done
-	for i in $(seq 2000); do head -c 2000 /dev/urandom >"$LAB_DIR/big/many/$i"; done
-	size=$(du -sb "$LAB_DIR/big" | cut -f1)
-	before=$(line_bytes)
-	for i in $(seq 40); do
-		LONGREACH_RELAY="$LAB_DIR/a.relay" "$LAB_BIN/longreach" copy --json --timeout 30 "$LAB_DIR/big" "link:data/random/" \
-			>"$LAB_DIR/random.json" 2>"$LAB_DIR/big.err" &
-		COPY=$!
-		while [ "$left" -gt 0 ]; do
-			sleep "0.$((RANDOM % 700 + 100))"
-			alive $COPY || break
-			left=$((left - 1))
-			who=$((RANDOM % 5))
-			case $who in
-			0) kill -KILL $COPY && hits+=" sender" && break ;;
-			1) kill_server && hits+=" server" ;;
-			2) kill_edge a && hits+=" a" ;;
-			3) kill_edge b && hits+=" b" ;;
-			4) kill -KILL "$EXPORTS" && { wait "$EXPORTS" 2>/dev/null; start_exports; } && hits+=" exports" ;;
-			esac
-		done
-		wait $COPY 2>/dev/null && break
-		[ "${who:-}" = 0 ] || why "copy: $(tail -1 "$LAB_DIR/big.err")" || return
-	done
-	same_trees "$LAB_DIR/big" "$LAB_DIR/there/random/big" || return
-	[ -z "$(find "$LAB_DIR/there/random" -name '.longreach-*')" ] || why "temporary files are left" || return
-	NOTE="killed:$hits; the line carried $((($(line_bytes) - before) / MIB)) MiB for $((size / MIB)) MiB"
-}
-
 lab_up
 lab_line --rate $LAB_LINE_RATE --km 300
-LAB_MODE=near
-LAB_EXTRA="Relay.Enable=yes"
-LAB_EXTRA_A="Relay.Socket=$LAB_DIR/a.relay"
-LAB_EXTRA_B="Relay.Socket=$LAB_DIR/b.relay Export_data.Path=$LAB_DIR/there Export_data.Mode=write Export_data.User=nobody
-	Export_lookonly.Path=$LAB_DIR/there Export_lookonly.User=nobody"
+THERE=$LAB_DIR/there
+copy_settings
+LAB_EXTRA_B+=" Export_lookonly.Path=$THERE Export_lookonly.User=nobody"
 lab_watch_line
 check "edges and exports come up" start_edges
 check "a tree with everything in it arrives as it is, at 300 km" tree_arrives
@@ -402,7 +246,6 @@ check "goes on over kill -9 of the server" goes_on_over server kill_server
 check "goes on over kill -9 of the far daemon" goes_on_over far kill_edge b
 check "goes on over kill -9 of the near daemon" goes_on_over near kill_edge a
 check "goes on over a line that was cut" goes_on_over cut cut_line
-check "identical after kills at random moments" random_kills $([ -n "${FULL:-}" ] && echo 10 || echo 3)
 check "from there to here: a tree comes as it is, and a second copy sends nothing" tree_comes_back
 check "from there to here: one file, two sources, --delete, --exclude, --dry-run" files_come_back
 check "from there to here: a copy that was killed goes on" killed_pull_goes_on

@@ -417,6 +417,11 @@ deps:
 	[ -z "$$missing" ] || { echo "deps: installing" $$missing; apt-get update -qq && \
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; }
 
+# Debian starts the sshd of a new openssh-server at once, on all addresses, so `make deps` leaves this package out.
+.PHONY: deps-bench
+deps-bench: deps
+	$(Q)$(MAKE) --no-print-directory deps DEPS=openssh-server
+
 # --- installation ---
 .PHONY: product install
 product: $(O)/longreachd $(O)/longreach $(O)/longreach-counters.7 lib
@@ -462,6 +467,7 @@ help:
 	@echo 'make test             all tests that fit into 25 minutes (root)'
 	@echo 'make test-all         and those that do not'
 	@echo 'make deps             installs what building and testing need (apt-get, root)'
+	@echo 'make deps-bench       and openssh-server, whose scp one benchmark has as a rival: Debian starts its sshd'
 	@echo 'make                  longreachd, longreach and the test tools, in $(O)'
 	@echo 'make examples         the programs of examples/, in $(O)/examples'
 	@echo 'make dpdk             longreach-dpdk.so for Engine=dpdk, where libdpdk-dev is; dpdk-bench: see bench_nic.sh'

@@ -23,7 +23,7 @@ flood 1.5 0.5 foreign datagrams at the UDP port, beside a socket that discards t
 beside 3 1.2 goodput and a new session while foreign users and machines connect and send datagrams, beside the same without them
 scrape 1.5 1 a scrape of /metrics with 10,000 flows, beside one without flows
 fair 12 1.7 one bottleneck, beside CUBIC, BBR and itself
-copy 2 0.5 trees and large files to the other site, beside rsync and tar over TCP
+copy 6 1 trees and large files to the other site, beside rsync, tar and scp over TCP
 wan 32 1.8 goodput and latency over distance and loss, beside TCP and QUIC'
 
 run_part() { # name

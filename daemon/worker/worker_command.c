@@ -139,9 +139,13 @@ static void take_snapshot(struct worker *w, struct worker_snapshot *s)
 	}
 }
 
-/* Takes up a new configuration. Settings that size tables, or values drawn at the start, stay as they were. */
+/* Takes up a new configuration. Settings that size tables, which may be the arena's or follow from Rate=, and values
+ * drawn at the start stay as they were. */
 static void reconfigure(struct worker *w, struct proxy_config *pc)
 {
+	pc->max_flows = w->core_config.max_flows;
+	pc->ip_pool_bytes = w->core_config.ip_pool_bytes;
+	pc->relay_window = w->core_config.relay_window;
 	pc->random_seed = w->core_config.random_seed;
 	pc->rtt_hint_ns = w->core_config.rtt_hint_ns;
 	pc->rate_hint_bps = w->core_config.rate_hint_bps;

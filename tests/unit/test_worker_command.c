@@ -50,6 +50,30 @@ void arena_file_say_told(struct arena_file *f)
 	times_told++;
 }
 
+/* Rate= changes what a start would plan for tables of a fixed size, and an arena in use may have other flows than
+ * planned: a reload is taken up all the same. */
+static void command__sizes_of_the_start_stay(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	static struct worker w;
+	struct proxy_config next = c->a.cfg;
+	struct worker_cmd cmd = {.type = WORKER_RECONFIGURE, .config = &next};
+
+	assert_true(spsc_init(&w.answers, COMMANDS, sizeof(cmd)));
+	w.core = c->a.p;
+	w.core_config = c->a.cfg;
+	next.max_flows *= 2;
+	next.ip_pool_bytes += 1 << 20;
+	next.relay_window *= 2;
+	next.no_early_acks = true;
+	carry_out(&w, &cmd);
+	assert_true(w.core->cfg.no_early_acks);
+	assert_int_equal(w.core->cfg.max_flows, c->a.cfg.max_flows);
+	assert_int_equal(w.core->cfg.ip_pool_bytes, c->a.cfg.ip_pool_bytes);
+	assert_int_equal(w.core->cfg.relay_window, c->a.cfg.relay_window);
+	spsc_free(&w.answers);
+}
+
 static int rebound = -1;
 
 void worker_port_name(const struct link_config *c, uint32_t port, char ifname[IF_NAMESIZE])
@@ -211,6 +235,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(events__of_all_failed_flows_come_through),
 	    CORE_TEST(command__early_acks_are_said_before_there_are_any),
+	    CORE_TEST(command__sizes_of_the_start_stay),
 	    CORE_TEST(command__a_session_is_written_into_the_arena_s_trailer),
 	    cmocka_unit_test(command__keys_that_were_taken_are_not_in_the_answer),
 	    cmocka_unit_test(command__a_port_that_cannot_be_bound_is_in_the_answer),

@@ -155,7 +155,8 @@ void doctor_memlock(struct doctor *d, const struct doctor_link *l)
 	if (doctor_daemon(d) == 0 || !l->has_config || l->now == NULL || is_huge(&l->config) || !there_is_swap())
 		return;
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)doctor_daemon(d));
-	wanted = link_plan_geometry(&l->config).len * l->config.workers;
+	wanted = config_machine_buffer_taken(
+	    &l->config); /* a link that runs may have another buffer than its file asks for */
 	if (number_behind(path, "VmLck:", &locked_kib) && locked_kib * 1024 < wanted)
 		doctor_find(d,
 		            "this machine has swap, and the buffer can be swapped out: only %s of %s are locked into "

@@ -62,8 +62,7 @@ static uint64_t buffer_bytes(const struct link_config *c, uint64_t page_bytes)
 	return c->workers * arena_file_bytes(link_plan_geometry(c).len, page_bytes);
 }
 
-/* Bytes that existing files of the buffer have taken. */
-static uint64_t buffer_taken(const struct link_config *c)
+uint64_t config_machine_buffer_taken(const struct link_config *c)
 {
 	uint64_t bytes = 0;
 	char path[320];
@@ -106,7 +105,7 @@ static bool check_directory(const struct link_config *c, struct config_reading *
 static void check_size(const struct link_config *c, struct config_reading *r, const struct machine_fs *fs)
 {
 	uint64_t wanted = buffer_bytes(c, fs->page_bytes), memory = machine_memory_bytes();
-	uint64_t taken = buffer_taken(c);
+	uint64_t taken = config_machine_buffer_taken(c);
 	char t[4][UNITS_TEXT_MAX];
 
 	units_show_bytes(t[0], (double)wanted);

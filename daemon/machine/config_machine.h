@@ -12,4 +12,7 @@ void config_machine_lan_ports(const struct link_config *c,
 void config_machine_paths(const struct link_config *c, struct config_reading *r);  /* addresses, the interface's MTU */
 void config_machine_buffer(const struct link_config *c, struct config_reading *r); /* its directory and size */
 
+/* Bytes that the existing files of the link's buffer take; 0 if the caller may not look. */
+uint64_t config_machine_buffer_taken(const struct link_config *c);
+
 #endif

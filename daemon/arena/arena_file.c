@@ -331,30 +331,35 @@ static int await_owner(const struct arena_file *f, const struct trailer *t, char
 
 /* --- is it ours? --- */
 
-static bool same_shape(const struct trailer *t, const struct arena_file_params *p)
+static bool same_lanes(const struct trailer *t, const struct arena_file_params *p)
 {
-	return t->len == p->geometry.len && t->chunk_size == p->geometry.chunk_size &&
-	       t->max_flows == p->geometry.max_flows && t->reserve_percent == p->geometry.reserve_percent &&
-	       t->shard == p->shard && t->nshards == p->nshards && (t->lanes == p->lanes || t->lanes == 0);
+	return t->lanes == p->spread.lanes || t->lanes == 0;
 }
 
-/* -EEXIST and why if the arena in the file is not of this configuration. */
-static int check_shape(const struct arena_file *f, const struct arena_file_params *p, const struct trailer *t,
-                       char *err, size_t errlen)
+static bool same_flows(const struct trailer *t, const struct arena_file_params *p)
 {
-	if (same_shape(t, p))
-		return 0;
-	if (t->lanes != p->lanes && t->lanes != 0) {
+	return t->shard == p->shard && t->nshards == p->spread.nshards && same_lanes(t, p);
+}
+
+/* False: packets of hosts are in the arena, or may be. */
+static bool owes_nothing(const struct trailer *t)
+{
+	return t->owes_nothing == 1;
+}
+
+static int refuse_other_flows(const struct arena_file *f, const struct arena_file_params *p, const struct trailer *t,
+                              char *err, size_t errlen)
+{
+	if (!same_lanes(t, p))
 		snprintf(err, errlen,
 		         "%s: holds packets of a link with another Lanes= or other groups in [Host]: put the former "
 		         "values back until the buffer has drained, or remove the file and lose the packets",
 		         f->path);
-		return -EEXIST;
-	}
-	snprintf(err, errlen,
-	         "%s: holds packets of a link with Workers=%u, %llu bytes and MaxFlows %u per worker: put the former "
-	         "values back until the buffer has drained, or remove the file and lose the packets",
-	         f->path, t->nshards, (unsigned long long)t->len, t->max_flows);
+	else
+		snprintf(err, errlen,
+		         "%s: holds packets of a link with Workers=%u: put that value back until the buffer has "
+		         "drained, or remove the file and lose the packets",
+		         f->path, t->nshards);
 	return -EEXIST;
 }
 
@@ -405,7 +410,7 @@ static int map_file(struct arena_file *f, const struct arena_file_params *p, cha
 	struct statfs fs = {0};
 	bool huge = fstatfs(f->fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC;
 
-	f->map_len = file_len(p->geometry.len, map_unit(f->fd));
+	f->map_len = file_len(f->geometry.len, map_unit(f->fd));
 	if (ftruncate(f->fd, (off_t)f->map_len) < 0)
 		return complain(f, err, errlen, "cannot set the size of");
 	f->region = map_aligned(f->fd, f->map_len, map_unit(f->fd));
@@ -424,13 +429,13 @@ static void write_trailer(struct arena_file *f, const struct arena_file_params *
 
 	*t = (struct trailer){.magic = TRAILER_MAGIC,
 	                      .epoch = f->epoch,
-	                      .len = p->geometry.len,
-	                      .chunk_size = p->geometry.chunk_size,
-	                      .max_flows = p->geometry.max_flows,
+	                      .len = f->geometry.len,
+	                      .chunk_size = f->geometry.chunk_size,
+	                      .max_flows = f->geometry.max_flows,
 	                      .shard = p->shard,
-	                      .nshards = p->nshards,
-	                      .reserve_percent = p->geometry.reserve_percent,
-	                      .lanes = p->lanes,
+	                      .nshards = p->spread.nshards,
+	                      .reserve_percent = f->geometry.reserve_percent,
+	                      .lanes = p->spread.lanes,
 	                      .state = TRAILER_EMPTY,
 	                      .peer_epoch = f->peer_epoch,
 	                      .loss = f->former_kept ? LOSS_NONE : LOSS_UNTOLD};
@@ -463,6 +468,7 @@ static int make_file(struct arena_file *f, const struct arena_file_params *p, ch
 	if (ftruncate(f->fd, 0) < 0) /* the rest of a start that was killed */
 		return complain(f, err, errlen, "cannot empty");
 	f->fresh = true;
+	f->geometry = p->geometry;
 	f->former_kept &= !p->former_lost;
 	f->epoch = p->new_epoch;
 	r = map_file(f, p, err, errlen);
@@ -476,6 +482,37 @@ static int make_file(struct arena_file *f, const struct arena_file_params *p, ch
 	return 0;
 }
 
+/* Nothing in the file needs to be kept. Returns as look_at_existing(). */
+static int remove_existing(struct arena_file *f, const struct trailer *t, char *err, size_t errlen)
+{
+	if (t->magic == TRAILER_MAGIC) {
+		f->former_kept = t->loss != LOSS_UNTOLD; /* the next arena has to tell the other edge */
+		f->peer_epoch = t->peer_epoch;
+	}
+	if (unlink(f->path) < 0)
+		return complain(f, err, errlen, "cannot remove the empty buffer of an earlier start");
+	close_fd(f);
+	return 0;
+}
+
+/* Takes up the arena's own geometry. Returns as look_at_existing(). */
+static int take_up_existing(struct arena_file *f, const struct trailer *t, char *err, size_t errlen)
+{
+	struct stat st;
+	int r;
+
+	if (fstat(f->fd, &st) < 0)
+		return complain(f, err, errlen, "cannot read the size of");
+	if ((uint64_t)st.st_size != file_len(t->len, map_unit(f->fd)))
+		return arena_file_set_aside(f, "it has another length than its last page names", err, errlen);
+	f->geometry = (struct arena_geometry){.len = t->len,
+	                                      .chunk_size = t->chunk_size,
+	                                      .max_flows = t->max_flows,
+	                                      .reserve_percent = (uint8_t)t->reserve_percent};
+	r = await_owner(f, t, err, errlen);
+	return r < 0 ? r : 1;
+}
+
 /* 0: nothing with that name is there any more, a new file can be made. 1: there is one to go on with. */
 static int look_at_existing(struct arena_file *f, const struct arena_file_params *p, struct trailer *t, char *err,
                             size_t errlen)
@@ -486,24 +523,21 @@ static int look_at_existing(struct arena_file *f, const struct arena_file_params
 		return r;
 	switch (content_of(f->fd, t)) {
 	case CONTENT_IN_USE:
-		r = check_shape(f, p, t, err, errlen);
-		if (r == 0)
-			r = await_owner(f, t, err, errlen);
-		return r < 0 ? r : 1;
+		if (same_flows(t, p))
+			return take_up_existing(f, t, err, errlen);
+		if (!owes_nothing(t))
+			return refuse_other_flows(f, p, t, err, errlen);
+		log_notice("%s: the link begins with an empty buffer, as Workers=, Lanes= or the groups in [Host] are "
+		           "others now: nothing is owed to any host",
+		           f->path);
+		break;
 	case CONTENT_UNKNOWN:
 		return arena_file_set_aside(f, "its last page is not the last page of a buffer, or is damaged", err,
 		                            errlen);
 	case CONTENT_EMPTY:
 		break;
 	}
-	if (t->magic == TRAILER_MAGIC) {
-		f->former_kept = t->loss != LOSS_UNTOLD; /* the next arena has to tell the other edge */
-		f->peer_epoch = t->peer_epoch;
-	}
-	if (unlink(f->path) < 0)
-		return complain(f, err, errlen, "cannot remove the empty buffer of an earlier start");
-	close_fd(f);
-	return 0;
+	return remove_existing(f, t, err, errlen);
 }
 
 /* Checks that the directory is in memory: the hosts' packets must not land on a disk because a mount is missing. */
@@ -535,6 +569,7 @@ int arena_file_open(struct arena_file *f, const struct arena_file_params *p, cha
 
 	memset(f, 0, sizeof(*f));
 	f->fd = -1;
+	f->former_kept = p->shard >= p->nformer;
 	arena_file_name(f->path, sizeof(f->path), p->dir, p->link, p->shard);
 	r = check_memory(p, err, errlen);
 	if (r == 0)
@@ -615,17 +650,22 @@ bool arena_file_left(const char *path)
 	return left;
 }
 
+static bool may_owe(enum content content, const struct trailer *t)
+{
+	return content == CONTENT_UNKNOWN || (content == CONTENT_IN_USE && !owes_nothing(t));
+}
+
 static int check_other(const char *path, bool *untold, char *err, size_t errlen)
 {
 	struct trailer t = {0};
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	bool full;
+	bool owes;
 
 	if (fd < 0)
 		return 0;
-	full = flock(fd, LOCK_EX | LOCK_NB) < 0 || content_of(fd, &t) != CONTENT_EMPTY;
+	owes = flock(fd, LOCK_EX | LOCK_NB) < 0 || may_owe(content_of(fd, &t), &t);
 	close(fd);
-	if (full) {
+	if (owes) {
 		snprintf(err, errlen,
 		         "%s: holds packets of a start with more Workers=: set the former Workers= until the buffer "
 		         "has drained, or remove the file and lose the packets",
@@ -653,6 +693,47 @@ int arena_file_check_others(const char *dir, const char *link, uint32_t nshards,
 	return 0;
 }
 
+/* Takes no lock: the fields that are read do not change while a file has its name. */
+static enum content content_at(const char *path, struct trailer *t)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	enum content content;
+
+	memset(t, 0, sizeof(*t));
+	if (fd < 0)
+		return CONTENT_EMPTY;
+	content = content_of(fd, t);
+	close(fd);
+	return content;
+}
+
+uint32_t arena_file_former(const char *dir, const char *link)
+{
+	char path[320];
+	struct trailer t;
+
+	arena_file_name(path, sizeof(path), dir, link, 0);
+	return content_at(path, &t) != CONTENT_UNKNOWN && t.nshards > 0 ? t.nshards : SHARDS_MAX;
+}
+
+bool arena_file_spread(const char *dir, const char *link, struct arena_spread *s)
+{
+	bool found = false;
+	char path[320];
+	struct trailer t;
+
+	for (uint32_t shard = 0; shard < SHARDS_MAX; shard++) {
+		arena_file_name(path, sizeof(path), dir, link, shard);
+		if (content_at(path, &t) != CONTENT_IN_USE || (found && owes_nothing(&t)))
+			continue;
+		found = true;
+		*s = (struct arena_spread){.nshards = t.nshards, .lanes = t.lanes};
+		if (!owes_nothing(&t))
+			break;
+	}
+	return found;
+}
+
 enum arena_debt arena_file_debt_of(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -667,7 +748,7 @@ enum arena_debt arena_file_debt_of(const char *path)
 		return ARENA_LOCKED;
 	}
 	content = content_of(fd, &t);
-	if (content == CONTENT_UNKNOWN || (content == CONTENT_IN_USE && t.owes_nothing != 1))
+	if (may_owe(content, &t))
 		debt = ARENA_OWES;
 	close(fd);
 	return debt;
@@ -698,7 +779,7 @@ static bool owes_early(const char *path)
 
 	if (fd < 0)
 		return false;
-	owes = content_of(fd, &t) == CONTENT_IN_USE && t.owes_nothing != 1 && t.acks != ACKS_LATE;
+	owes = content_of(fd, &t) == CONTENT_IN_USE && !owes_nothing(&t) && t.acks != ACKS_LATE;
 	close(fd);
 	return owes;
 }

@@ -5,6 +5,11 @@
  * this is (shard of how many, geometry, epoch) and whether anything was left in it. The core's own superblock inside
  * the region is not read here.
  *
+ * An arena in use decides its shape, not the configuration: a start takes up the geometry in the trailer, whatever
+ * Size=, MaxFlows=, Rate= or Distance= ask for by then. The number of shards, and the lanes, are common to all files of
+ * a link, so the caller has to start with those of arena_file_spread(). The next arena begun has the shape that the
+ * configuration asks for: a file is emptied by arena_file_close().
+ *
  * A file gets its name when its trailer has been written. A file was damaged if it has the name but no valid trailer,
  * or if the core does not find the arena that the trailer promises. A damaged file is never formatted, as packets that
  * hosts believe delivered may be in it, but renamed to `...arena.damaged-<time>`, and a new file is made.
@@ -30,21 +35,29 @@
 uint64_t arena_file_bytes(uint64_t region_len, uint64_t page_bytes);
 void arena_file_name(char *path, size_t size, const char *dir, const char *link, uint32_t shard);
 
+/* How a link's flows are spread over its files. */
+struct arena_spread {
+	uint32_t nshards;
+	uint64_t lanes; /* link_plan_lanes(): decides which lane a flow is on */
+};
+
 struct arena_file_params {
 	const char *dir, *link;
 	bool on_disk; /* dir may be on a file system that writes to a disk */
-	uint32_t shard, nshards;
-	uint64_t lanes; /* link_plan_lanes(): decides which lane a flow is on */
-	struct arena_geometry geometry;
+	uint32_t shard;
+	struct arena_spread spread;
+	struct arena_geometry geometry; /* of an arena that begins anew */
 	uint64_t new_epoch;      /* if the file begins a new life */
 	bool former_lost;        /* such a life has to report a lost arena of another shard: arena_file_check_others() */
+	uint32_t nformer;        /* arena_file_former(): an arena of a later shard follows none that could be lost */
 	const char *numa_ifname; /* place near this interface; NULL: anywhere */
 };
 
 struct arena_file {
 	int fd;
-	void *region; /* geometry.len bytes */
+	void *region;
 	size_t map_len;
+	struct arena_geometry geometry; /* an arena that was in use keeps its own */
 	uint64_t epoch;
 	bool former_kept; /* no arena before this one is lost with packets in it, or the other edge heard of that loss
 	                   * in an earlier arena. The same at each start on this arena: a start may be killed before
@@ -55,9 +68,9 @@ struct arena_file {
 	char set_aside[360]; /* new name of a file that was set aside; empty: none was */
 };
 
-/* Opens or makes the file, locks and maps it. An arena that holds something is only taken up with the same geometry
- * and number of shards; otherwise it is kept and err (of errlen bytes) says what would drain it.
- * 0 or negative errno. */
+/* Opens or makes the file, locks and maps it. An arena in use is taken up with its own geometry. If its flows are
+ * spread in another way, it is replaced if nothing is owed to any host, else kept: -EEXIST, and err (of errlen bytes)
+ * says what would drain it. 0 or negative errno. */
 int arena_file_open(struct arena_file *f, const struct arena_file_params *p, char *err, size_t errlen);
 
 /* The core does not understand what is in the file: renames and closes it, so that the next arena_file_open() makes a
@@ -92,7 +105,19 @@ void arena_file_close(struct arena_file *f, bool empty);
 /* True if there is a file that holds packets, or may, and that no process has open. */
 bool arena_file_left(const char *path);
 
-/* Refuses (-EBUSY) if arenas of this link from a start with more shards still hold something; removes them if not.
+/* How many shards the link had when its first file was made; SHARDS_MAX: not known. Call before arena_file_open(). */
+uint32_t arena_file_former(const char *dir, const char *link);
+
+/* The spread of the link's files in use, first of those that may owe something to a host. False: none is in use. */
+bool arena_file_spread(const char *dir, const char *link, struct arena_spread *s);
+
+static inline bool arena_file_same_geometry(const struct arena_geometry *a, const struct arena_geometry *b)
+{
+	return a->len == b->len && a->chunk_size == b->chunk_size && a->max_flows == b->max_flows &&
+	       a->reserve_percent == b->reserve_percent;
+}
+
+/* Refuses (-EBUSY) if arenas of this link from a start with more shards may owe something; removes them if not.
  * untold: whether one that was removed had a lost arena before it, of which the other edge has not heard. */
 int arena_file_check_others(const char *dir, const char *link, uint32_t nshards, bool *untold, char *err,
                             size_t errlen);

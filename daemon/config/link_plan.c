@@ -49,6 +49,25 @@ uint64_t link_plan_lanes(const struct link_config *c)
 	return (uint64_t)c->lanes ^ host_groups_digest(c) << 16; /* Lanes= has 9 bits and is not 0 */
 }
 
+bool link_plan_spread_as(struct link_config *c, uint32_t workers, uint64_t lanes)
+{
+	uint32_t before = c->lanes;
+
+	if (workers < 1 || workers > WORKERS_MAX || (c->engine == ENGINE_DPDK && workers != 1))
+		return false;
+	if (lanes != 0) {
+		c->lanes = (uint32_t)(lanes & UINT16_MAX);
+		if (link_plan_lanes(c) != lanes || c->lanes > LANES_MAX || c->lanes < workers) {
+			c->lanes = before;
+			return false;
+		}
+	}
+	c->workers = workers;
+	if (c->ncpus != workers)
+		c->ncpus = 0;
+	return true;
+}
+
 /* Flows of a shard: by chance of the hash, one of several shards may get more than its share, but never more than
  * all. */
 static uint32_t shard_flows(const struct link_config *c)

@@ -22,6 +22,11 @@ uint64_t link_plan_arena_bytes(const struct link_config *c, uint64_t rtt_ns);
 /* All settings that decide which lane a flow is on, as one number, not 0. */
 uint64_t link_plan_lanes(const struct link_config *c);
 
+/* Gives c the Workers= and Lanes= by which files of its buffer are in use: as many workers, and lanes by
+ * link_plan_lanes(), 0: as c has them. CPUs= for another number of workers go. False, c unchanged: c cannot run so, as
+ * it has other groups in [Host], or another engine. */
+bool link_plan_spread_as(struct link_config *c, uint32_t workers, uint64_t lanes);
+
 /* Arena of one shard. */
 struct arena_geometry link_plan_geometry(const struct link_config *c);
 

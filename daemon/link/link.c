@@ -69,6 +69,7 @@ static int open_arenas(struct link *l, const char *pcap_dir, char err[CONFIG_ERR
 	    .config = c, .pacers = l->pacers, .pcap_dir = pcap_dir, .notify_fd = l->notify_fd, .may_spin = may_spin(c)};
 	int r = make_dir(c, err);
 
+	p.nformer = arena_file_former(c->arena_dir, c->name);
 	if (r == 0)
 		r = arena_file_check_others(c->arena_dir, c->name, c->workers, &p.former_lost, err, CONFIG_ERR_MAX);
 	if (r == 0 && getrandom(&p.new_epoch, sizeof(p.new_epoch), 0) != sizeof(p.new_epoch)) {
@@ -81,6 +82,7 @@ static int open_arenas(struct link *l, const char *pcap_dir, char err[CONFIG_ERR
 		if (r == 0)
 			l->nworkers++;
 	}
+	l->took_up_buffer = r == 0 && !link_buffer_is_of(l, c);
 	return r;
 }
 
@@ -193,7 +195,7 @@ int link_start(const struct link_config *c, struct event_base *base, const char 
 	l->event_arg = arg;
 	r = bring_up(l, pcap_dir, err);
 	if (r < 0) {
-		if (link_stop(l, false, unclosed) < 0)
+		if (link_stop(l, LINK_ENDS, unclosed) < 0)
 			log_err("link %s: %s", c->name, unclosed);
 		return r;
 	}
@@ -278,6 +280,35 @@ uint64_t link_peer_arena_epoch(const struct link *l)
 	return 0;
 }
 
+/* --- the buffer --- */
+
+bool link_buffer_is_of(const struct link *l, const struct link_config *c)
+{
+	struct arena_geometry planned = link_plan_geometry(c);
+
+	if (c->workers != l->nworkers || link_plan_lanes(c) != link_plan_lanes(&l->config) ||
+	    strcmp(c->arena_dir, l->config.arena_dir) != 0)
+		return false;
+	for (uint32_t i = 0; i < l->nworkers; i++)
+		if (!arena_file_same_geometry(worker_geometry(l->worker[i]), &planned))
+			return false;
+	return true;
+}
+
+bool link_took_up_buffer(const struct link *l)
+{
+	return l->took_up_buffer;
+}
+
+void link_buffer_size(const struct link *l, uint64_t *bytes, uint32_t *flows)
+{
+	*bytes = *flows = 0;
+	for (uint32_t i = 0; i < l->nworkers; i++) {
+		*bytes += worker_geometry(l->worker[i])->len;
+		*flows += worker_geometry(l->worker[i])->max_flows;
+	}
+}
+
 /* --- stopping --- */
 
 static void hand_back(struct link *l)
@@ -288,17 +319,30 @@ static void hand_back(struct link *l)
 		privileged_offload_release(c->lan_ports[i]);
 }
 
-int link_stop(struct link *l, bool comes_back, char err[CONFIG_ERR_MAX])
+/* The flows of one worker are only forgotten together with those of all others: the other edge ends all flows of a link
+ * whose epoch has changed, and the epoch is that of all arenas together. */
+static bool keeps_flows(const struct link *l, enum link_end end)
 {
+	bool keeps = end == LINK_RESTARTS;
+
+	for (uint32_t i = 0; i < l->nworkers; i++)
+		keeps |= !worker_drained(l->worker[i]);
+	return keeps;
+}
+
+int link_stop(struct link *l, enum link_end end, char err[CONFIG_ERR_MAX])
+{
+	bool keeps;
 	int r = 0;
 
 	relay_stop(l->relay);
 	link_stop_workers(l);
 	relay_close(l->relay);
 	hand_back(l);
+	keeps = keeps_flows(l, end);
 	for (uint32_t i = 0; i < l->nworkers; i++)
-		worker_close(l->worker[i], comes_back);
-	if (!comes_back) /* the buffers are closed and tell what is owed */
+		worker_close(l->worker[i], keeps);
+	if (end == LINK_ENDS) /* the buffers are closed and tell what is owed */
 		r = closed_rest(&l->config, err, CONFIG_ERR_MAX);
 	route_close(l->routes);
 	if (l->notify_event)

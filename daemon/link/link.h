@@ -65,9 +65,23 @@ int link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial, 
  * other negative errno with err a sentence. */
 int link_follow_ports(struct link *l, bool rules, char err[CONFIG_ERR_MAX]);
 
-/* Stops the workers, restores the interfaces' offloads, unmaps the arena (kept in its file). comes_back: the rules stay
- * as they are. Else sets the rules of a link at rest: 0, or negative errno of closed_rest() with err a sentence. */
-int link_stop(struct link *l, bool comes_back, char err[CONFIG_ERR_MAX]);
+enum link_end {
+	LINK_ENDS,     /* the kernel's rules are those of a link at rest; a drained buffer begins anew at the next
+	                * start, and flows are forgotten */
+	LINK_RESTARTS, /* started again at once: the rules stay, and so do the flows of a drained buffer */
+	LINK_RESTARTS_DRAINED, /* started again at once: the rules stay, and a drained buffer begins anew */
+};
+
+/* Stops the workers, restores the interfaces' offloads, unmaps the arena (kept in its file). LINK_ENDS: sets the rules
+ * of a link at rest: 0, or negative errno of closed_rest() with err a sentence. */
+int link_stop(struct link *l, enum link_end end, char err[CONFIG_ERR_MAX]);
+
+/* True if the buffer of the link is the one that a start with c would make: directory, workers, lanes and geometry. */
+bool link_buffer_is_of(const struct link *l, const struct link_config *c);
+/* True if the link was started on a buffer in use of another size, or for other numbers of flows, than configured. */
+bool link_took_up_buffer(const struct link *l);
+/* Bytes of the buffer's arenas, flow tables included, and the flows that they have places for. */
+void link_buffer_size(const struct link *l, uint64_t *bytes, uint32_t *flows);
 
 /* True if every worker has made a turn since the last call; asks each worker for another turn. */
 bool link_alive(struct link *l);

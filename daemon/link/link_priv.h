@@ -21,6 +21,7 @@ struct link {
 	struct routes *routes;
 	struct worker *worker[WORKERS_MAX];
 	uint32_t nworkers;
+	bool took_up_buffer;        /* a buffer that was in use has kept another geometry than planned */
 	struct relay_thread *relay; /* NULL: Relay.Enable=no */
 	link_keys_fn keys_fn;
 	uint32_t keys_serial;  /* of the last link_rx_keys() ... */

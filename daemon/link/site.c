@@ -90,6 +90,7 @@ struct site {
 	bool buffer_said; /* the log has said how many queue pairs the buffer serves */
 	bool halted;      /* stopped by an operator */
 	char waits[CONFIG_ERR_MAX]; /* why its file is not in force; empty: it is */
+	char buffer_note[CONFIG_ERR_MAX]; /* how its buffer differs from the configured one; empty: not at all */
 };
 
 /* --- what is wrong with a link --- */
@@ -273,7 +274,8 @@ static void say_buffer(struct site *s, const struct link_snapshot *snap)
 	log_info("link %s: a buffer of %s per direction serves %" PRIu64 " busy queue pairs at once, and %" PRIu64
 	         " in turns; beyond that, packets of hosts that ignore CNPs find no room; queue pairs beyond "
 	         "MaxFlows=%u are carried end to end",
-	         s->config.name, units_show_bytes(is, (double)cap), d.qps_at_once, d.qps_in_turns, s->config.max_flows);
+	         s->config.name, units_show_bytes(is, (double)cap), d.qps_at_once, d.qps_in_turns,
+	         link_took_up_buffer(s->link) ? snap->status.max_flows : s->config.max_flows);
 }
 
 static void measure_distance(struct site *s, const struct link_snapshot *snap)
@@ -451,11 +453,13 @@ static void on_follow(evutil_socket_t fd, short what, void *arg)
 {
 	struct site *s = arg;
 	struct link_config c = s->config;
+	char waits[CONFIG_ERR_MAX];
 
 	(void)fd;
 	(void)what;
 	if (s->link == NULL || s->halted)
 		return;
+	memcpy(waits, s->waits, sizeof(waits));
 	log_notice("link %s: %s: the link is restarted to turn its barrier %s, by Barrier=auto", c.name,
 	           s->barrier_follows ? "the other edge's buffer owes packets that were acknowledged early"
 	                              : "neither edge owes packets that were acknowledged early",
@@ -463,6 +467,60 @@ static void on_follow(evutil_socket_t fd, short what, void *arg)
 	c.barrier_kept = s->barrier_follows;
 	c.barrier_owed = false;
 	site_restart(s, &c);
+	site_set_waits(s, waits); /* the file was not read again */
+}
+
+/* --- a start on a buffer in use --- */
+
+/* Flows are in the files of their workers, and on the lanes of these: a link whose buffer is in use goes on with as
+ * many workers and lanes as before, whatever its file says now. If it cannot, the start refuses the buffer. */
+static void spread_as_in_use(struct site *s)
+{
+	struct link_config *c = &s->config;
+	uint32_t workers = c->workers, lanes = c->lanes;
+	struct arena_spread in_use;
+	char why[CONFIG_ERR_MAX];
+
+	if (!arena_file_spread(c->arena_dir, c->name, &in_use) ||
+	    !link_plan_spread_as(c, in_use.nshards, in_use.lanes) || (c->workers == workers && c->lanes == lanes))
+		return;
+	snprintf(why, sizeof(why),
+	         "%s: goes on with Workers=%u and Lanes=%u, not %u and %u: its buffer is in use by so many, and "
+	         "`longreach restart %s` takes the file up when the buffer is empty",
+	         c->path, c->workers, c->lanes, workers, lanes, c->name);
+	log_warn("link %s: %s", c->name, why);
+	site_set_waits(s, why);
+}
+
+bool site_buffer_is_of(const struct site *s, const struct link_config *c)
+{
+	return s->link != NULL && link_buffer_is_of(s->link, c);
+}
+
+const char *site_buffer_note(struct site *s)
+{
+	char size[UNITS_TEXT_MAX];
+	uint64_t bytes;
+	uint32_t flows;
+
+	s->buffer_note[0] = '\0';
+	if (s->link == NULL || link_buffer_is_of(s->link, &s->config))
+		return s->buffer_note;
+	link_buffer_size(s->link, &bytes, &flows);
+	snprintf(s->buffer_note, sizeof(s->buffer_note),
+	         "its buffer stays as it was made, with %s and places for %u flows: Size=, MaxFlows=, Rate= and "
+	         "Distance= ask for another, which `longreach restart %s` makes when the buffer is empty",
+	         units_show_bytes(size, (double)bytes), flows, s->config.name);
+	return s->buffer_note;
+}
+
+/* The link has started. */
+static void note_buffer(struct site *s)
+{
+	const char *note = site_buffer_note(s);
+
+	if (note[0] != '\0')
+		log_warn("link %s: %s", s->config.name, note);
 }
 
 static void take_ports(struct site *s);
@@ -538,12 +596,14 @@ static void try_start(struct site *s)
 
 	/* taken before the attempt: a change during the attempt may come too late for it */
 	start_watch_take(&s->stands, &s->config);
+	spread_as_in_use(s);
 	closed_note_owed(&s->config);
 	if (start(s, err) == 0) {
 		s->rests = false;
 		set_trouble(s, TROUBLE_START, "");
 		set_trouble(s, TROUBLE_RULES, ""); /* link_start() has set them */
 		log_started(s);
+		note_buffer(s);
 		take_ports(s);
 		return;
 	}
@@ -733,6 +793,7 @@ void site_reconfigure(struct site *s, const struct link_config *c)
 	/* The peer comes first: if the edges now disagree, early ACKs end before the mode changes. */
 	peer_reconfigure(s->peer, c);
 	link_reconfigure(s->link, c);
+	site_buffer_note(s);
 }
 
 bool site_reread_keys(struct site *s)
@@ -742,7 +803,7 @@ bool site_reread_keys(struct site *s)
 	return s->peer != NULL && peer_reread_keys(s->peer, &s->config);
 }
 
-static void stop(struct site *s, bool comes_back)
+static void stop(struct site *s, enum link_end end)
 {
 	char err[CONFIG_ERR_MAX] = "";
 	struct link *l = s->link;
@@ -751,13 +812,14 @@ static void stop(struct site *s, bool comes_back)
 		peer_stop(s->peer);
 	s->peer = NULL;
 	s->link = NULL; /* snapshots in progress must not find the link any more */
+	s->buffer_note[0] = '\0';
 	if (l == NULL)
 		return;
 	end_troubles(s);
-	if (link_stop(l, comes_back, err) < 0)
+	if (link_stop(l, end, err) < 0)
 		note_rest(s, err);
 	else
-		s->rests = !comes_back;
+		s->rests = end == LINK_ENDS;
 	log_notice("link %s: stopped", s->config.name);
 }
 
@@ -774,11 +836,21 @@ void site_go(struct site *s, const struct link_config *c)
 	arm(s);
 }
 
-void site_restart(struct site *s, const struct link_config *c)
+static void restart(struct site *s, const struct link_config *c, enum link_end end)
 {
-	stop(s, true);
+	stop(s, end);
 	site_go(s, c); /* if it does not start: it has left rules for a link that takes the hosts' IP, which try_start()
 	                  ends */
+}
+
+void site_restart(struct site *s, const struct link_config *c)
+{
+	restart(s, c, LINK_RESTARTS);
+}
+
+void site_restart_anew(struct site *s, const struct link_config *c)
+{
+	restart(s, c, site_buffer_is_of(s, c) ? LINK_RESTARTS : LINK_RESTARTS_DRAINED);
 }
 
 void site_halt(struct site *s)
@@ -788,7 +860,7 @@ void site_halt(struct site *s)
 
 	if (s->peer != NULL)
 		peer_say_stopped(s->peer);
-	stop(s, false);
+	stop(s, LINK_ENDS);
 	owes = arena_file_debt(s->config.arena_dir, s->config.name) != ARENA_CLEAR;
 	s->halted = true;
 	s->waits[0] = '\0'; /* the next start reads the file */
@@ -813,14 +885,21 @@ void site_set_waits(struct site *s, const char *why)
 	snprintf(s->waits, sizeof(s->waits), "%s", why);
 }
 
+bool site_is_held(const struct site *s)
+{
+	return s->waits[0] != '\0';
+}
+
 const char *site_waits(const struct site *s)
 {
-	return s->waits;
+	if (site_is_held(s) || s->link == NULL || !link_took_up_buffer(s->link))
+		return s->waits;
+	return s->buffer_note;
 }
 
 void site_free(struct site *s)
 {
-	stop(s, false);
+	stop(s, LINK_ENDS);
 	event_free(s->timer);
 	event_free(s->follow);
 	port_watch_close(s->ports);

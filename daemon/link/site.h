@@ -15,8 +15,11 @@ struct failed_record;
 struct site *site_new(const struct link_config *c, struct event_base *base, const char *pcap_dir,
                       struct failed_record *failed);
 void site_reconfigure(struct site *s, const struct link_config *c);
-/* Stops the link and starts it again with c, its arena kept. */
+/* Stops the link and starts it again with c, its buffer and flows kept. */
 void site_restart(struct site *s, const struct link_config *c);
+/* An operator's `restart`: if c asks for another buffer, and the present one is empty, c gets it, and flows are
+ * forgotten. */
+void site_restart_anew(struct site *s, const struct link_config *c);
 /* Call at a reload if the link's file is unchanged: the files that it names may be new. True: the keys are new, and the
  * other edge must prove itself under them. */
 bool site_reread_keys(struct site *s);
@@ -30,7 +33,14 @@ void site_go(struct site *s, const struct link_config *c);
 bool site_halted(const struct site *s);
 /* Sets the sentence why the link's changed file is not in force; empty: the file is in force. */
 void site_set_waits(struct site *s, const char *why);
+bool site_is_held(const struct site *s); /* by that sentence */
+/* That sentence; or, if there is none, what a link that was started on a buffer in use has taken from the buffer
+ * instead of from its file. Empty: the whole file is in force. */
 const char *site_waits(const struct site *s);
+/* A sentence if the running link's buffer differs from the buffer that its configuration asks for; else empty. */
+const char *site_buffer_note(struct site *s);
+/* True if the link runs on just the buffer that c asks for. */
+bool site_buffer_is_of(const struct site *s, const struct link_config *c);
 /* The link's file is gone: tells the other edge so, and stops the link. The kernel rules stay here, too: another file
  * may name the same prefixes (sites.h's `gone`). */
 void site_remove(struct site *s);

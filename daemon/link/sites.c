@@ -140,6 +140,20 @@ int sites_start(struct sites *s, const struct site_configs *configs)
 	return 0;
 }
 
+/* A link that has taken up a buffer in use may run with another Size= and MaxFlows= than its configuration says: a file
+ * that asks for just that buffer changes neither. */
+static bool reloadable(const struct site *site, const struct link_config *to, char err[CONFIG_ERR_MAX])
+{
+	static struct link_config from; /* large */
+
+	from = *site_config(site);
+	if (site_buffer_is_of(site, to)) {
+		from.arena_bytes = to->arena_bytes;
+		from.max_flows = to->max_flows;
+	}
+	return config_reloadable(&from, to, err);
+}
+
 /* A running link that cannot take up its file keeps its configuration, in `next`, too; a link that failed to start can
  * take up any change. Returns how many links keep theirs. */
 static int hold_back(struct sites *s, struct site_configs *next)
@@ -154,7 +168,7 @@ static int hold_back(struct sites *s, struct site_configs *next)
 		if (to == NULL || site_link(s->list[i]) == NULL)
 			continue;
 		config_carry_over(site_config(s->list[i]), to);
-		if (config_reloadable(site_config(s->list[i]), to, err))
+		if (reloadable(s->list[i], to, err))
 			continue;
 		site_set_waits(s->list[i], err);
 		*to = *site_config(s->list[i]);
@@ -220,7 +234,7 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 {
 	struct site *site = sites_find(s, c->name);
 
-	if (site != NULL && site_waits(site)[0] != '\0') {
+	if (site != NULL && site_is_held(site)) {
 		bool keys = site_reread_keys(site); /* the keys that it was started with may be revoked */
 
 		log_warn("link %s: goes on as it was started: %s", c->name, site_waits(site));
@@ -235,19 +249,22 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 		bool restart = !same && site_link(site) != NULL && config_restarts(site_config(site), c);
 
 		bool keys = same && site_reread_keys(site);
+		const char *note;
 
 		if (restart)
 			site_restart(site, c);
 		else if (!same)
 			site_reconfigure(site, c);
-		site_report(report, "link %s: %s", c->name,
-		    site_halted(site) ? "stays stopped"
-		    : keys            ? "its keys have changed: the other edge has to prove itself again"
-		    : same            ? "unchanged"
-		    : restart         ? "restarted, to turn its barrier or FEC on or off"
-		    : site_link(site) != NULL && link_untold(site_link(site)) > 0
-		                      ? "changed, but some workers have not taken it yet: `longreach status` says how many"
-		                      : "changed");
+		note = same ? "" : site_buffer_note(site);
+		site_report(report, "link %s: %s%s%s", c->name,
+		            site_halted(site) ? "stays stopped"
+		            : keys            ? "its keys have changed: the other edge has to prove itself again"
+		            : same            ? "unchanged"
+		            : restart         ? "restarted, to turn its barrier or FEC on or off"
+		            : site_link(site) != NULL && link_untold(site_link(site)) > 0
+		                ? "changed, but some workers have not taken it yet: `longreach status` says how many"
+		                : "changed",
+		            note[0] != '\0' ? "; " : "", note);
 		return;
 	}
 	if (add_site(s, c) < 0) {
@@ -385,7 +402,8 @@ static void say_begun(const struct site *site, const char *what, char *report)
 	const char *name = site_config(site)->name;
 
 	if (site_link(site) != NULL)
-		site_report(report, "link %s: %s", name, what);
+		site_report(report, "link %s: %s%s%s", name, what, site_waits(site)[0] != '\0' ? "; " : "",
+		            site_waits(site));
 	else
 		site_report(report, "link %s: does not start yet: %s", name, site_error(site));
 }
@@ -432,7 +450,7 @@ static int begin_one(struct sites *s, enum sites_verb verb, const char *name, ch
 	if (site == NULL)
 		site = s->list[s->n - 1];
 	else if (site_link(site) != NULL)
-		site_restart(site, &c);
+		site_restart_anew(site, &c);
 	else
 		site_go(site, &c);
 	say_begun(site, verb == SITES_START ? "started" : "restarted", report);

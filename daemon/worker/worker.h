@@ -21,6 +21,7 @@ struct worker_params {
 	const char *pcap_dir;    /* NULL: no capture */
 	uint64_t new_epoch;      /* for an arena that begins anew */
 	bool former_lost;        /* such an arena has to report a lost one: arena_file_check_others() */
+	uint32_t nformer;        /* arena_file_former() */
 	int notify_fd;           /* eventfd of the main thread */
 	bool may_spin;           /* there are enough cores to poll instead of sleeping a few microseconds */
 	int cpu;                 /* -1: anywhere */
@@ -123,9 +124,14 @@ int worker_lan_ifindex(const struct worker *w, uint32_t lan_port);
 
 /* Ends and joins the thread. Commands that it did not carry out any more come out of worker_answer(). */
 void worker_stop(struct worker *w);
-/* comes_back: the link is started again at once: keeps the flows' descriptors even if no packet is left. */
-void worker_close(struct worker *w, bool comes_back);
+/* Call after worker_stop(). True if the arena holds no packet: without its flows' descriptors nothing is lost. */
+bool worker_drained(const struct worker *w);
+/* keeps_flows: keeps the flows' descriptors even if no packet is left; else a drained arena begins anew at the next
+ * start. */
+void worker_close(struct worker *w, bool keeps_flows);
 
+/* Of the arena: link_plan_geometry(), or what an arena had that was in use before the start. */
+const struct arena_geometry *worker_geometry(const struct worker *w);
 uint64_t worker_epoch(const struct worker *w);
 /* False: an arena before the present one, if there was one, is lost, and every hello of the present one has to say so;
  * arena_file.former_kept. */

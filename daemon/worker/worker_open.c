@@ -37,10 +37,13 @@ static const char *lan_ifname(const struct link_config *c)
 	return c->nlan_ports ? c->lan_ports[0] : NULL;
 }
 
-static int map_heap(struct worker *w, const struct proxy_config *pc, const struct arena_geometry *g, char *err,
-                    size_t errlen)
+/* Maps the core's tables, which fit the arena's geometry. */
+static int map_heap(struct worker *w, char *err, size_t errlen)
 {
-	w->heap_len = proxy_heap_size(pc, g);
+	const struct arena_geometry *g = &w->arena.geometry;
+
+	w->core_config.max_flows = g->max_flows;
+	w->heap_len = proxy_heap_size(&w->core_config, g);
 	if (w->heap_len == 0) {
 		snprintf(err, errlen, "%s: a buffer of %llu bytes with MaxFlows %u per worker is not possible",
 		         w->label, (unsigned long long)g->len, g->max_flows);
@@ -69,10 +72,10 @@ static void say_core_refused(const struct worker *w, int r, char *err, size_t er
 		snprintf(err, errlen, "%s: the core does not start: %s", w->label, strerror(-r));
 }
 
-static int start_core(struct worker *w, const struct arena_geometry *g)
+static int start_core(struct worker *w)
 {
 	enum proxy_start how = w->arena.fresh ? PROXY_START_FRESH : PROXY_START_REBUILD;
-	int r = proxy_init(&w->core, w->heap, w->arena.region, &w->core_config, g, how, w->arena.epoch,
+	int r = proxy_init(&w->core, w->heap, w->arena.region, &w->core_config, &w->arena.geometry, how, w->arena.epoch,
 	                   worker_clock_ns(CLOCK_MONOTONIC));
 
 	if (r < 0)
@@ -86,13 +89,21 @@ static int start_core(struct worker *w, const struct arena_geometry *g)
 	return 0;
 }
 
+static void unmap_heap(struct worker *w)
+{
+	if (w->heap)
+		munmap(w->heap, w->heap_len);
+	w->heap = NULL;
+}
+
+/* Opens the file, and maps the heap that its arena needs. */
 static int open_file(struct worker *w, const struct arena_file_params *fp, char *err, size_t errlen)
 {
 	int r = arena_file_open(&w->arena, fp, err, errlen);
 
 	if (w->arena.set_aside[0] != '\0')
 		spsc_put(&w->events, &(struct proxy_event){.type = EV_ARENA_SET_ASIDE});
-	return r;
+	return r < 0 ? r : map_heap(w, err, errlen);
 }
 
 /* The trailer says that the file holds packets, but the core does not find its arena: sets the file aside and begins
@@ -104,7 +115,7 @@ static int begin_anew(struct worker *w, const struct arena_file_params *fp, char
 	if (r < 0)
 		return r;
 	spsc_put(&w->events, &(struct proxy_event){.type = EV_ARENA_SET_ASIDE});
-	memset(w->heap, 0, w->heap_len);
+	unmap_heap(w);
 	return open_file(w, fp, err, errlen);
 }
 
@@ -113,16 +124,14 @@ static int open_memory(struct worker *w, const struct arena_file_params *fp, cha
 {
 	int r = open_file(w, fp, err, errlen);
 
-	if (r == 0)
-		r = map_heap(w, &w->core_config, &fp->geometry, err, errlen);
 	if (r < 0)
 		return r;
-	r = start_core(w, &fp->geometry);
+	r = start_core(w);
 	if (!w->arena.fresh && (r == -ENOENT || r == -EINVAL)) {
 		r = begin_anew(w, fp, err, errlen);
 		if (r < 0)
 			return r;
-		r = start_core(w, &fp->geometry);
+		r = start_core(w);
 	}
 	if (r < 0)
 		say_core_refused(w, r, err, errlen);
@@ -137,11 +146,11 @@ static int open_arena(struct worker *w, char *err, size_t errlen)
 	                               .link = c->name,
 	                               .on_disk = c->arena_on_disk,
 	                               .shard = w->params.shard,
-	                               .nshards = c->workers,
-	                               .lanes = link_plan_lanes(c),
+	                               .spread = {.nshards = c->workers, .lanes = link_plan_lanes(c)},
 	                               .geometry = link_plan_geometry(c),
 	                               .new_epoch = w->params.new_epoch,
 	                               .former_lost = w->params.former_lost,
+	                               .nformer = w->params.nformer,
 	                               .numa_ifname = lan_ifname(c)};
 	int r;
 
@@ -479,8 +488,7 @@ static bool worker_owes(const struct worker *w)
 	return false;
 }
 
-/* True if the arena holds nothing that a rebuild needs. */
-static bool drained(const struct worker *w)
+bool worker_drained(const struct worker *w)
 {
 	struct proxy_link_status s;
 	uint64_t used = 0;
@@ -499,9 +507,9 @@ static void close_fd(int fd)
 		close(fd);
 }
 
-void worker_close(struct worker *w, bool comes_back)
+void worker_close(struct worker *w, bool keeps_flows)
 {
-	bool empty = !comes_back && drained(w);
+	bool empty = !keeps_flows && worker_drained(w);
 
 	if (w->core)
 		arena_file_say_owed(&w->arena, worker_owes(w));
@@ -518,8 +526,7 @@ void worker_close(struct worker *w, bool comes_back)
 	close_fd(w->epoll_fd);
 	page_lock_stop(w->page_lock);
 	arena_file_close(&w->arena, empty);
-	if (w->heap)
-		munmap(w->heap, w->heap_len);
+	unmap_heap(w);
 	seal_free(w->seal);
 	spsc_free(&w->commands);
 	spsc_free(&w->answers);
@@ -542,6 +549,11 @@ const struct trace *worker_trace(const struct worker *w)
 int worker_lan_ifindex(const struct worker *w, uint32_t lan_port)
 {
 	return lan_port < w->nlan ? w->lan_ops[lan_port]->ifindex(w->lan[lan_port]) : 0;
+}
+
+const struct arena_geometry *worker_geometry(const struct worker *w)
+{
+	return &w->arena.geometry;
 }
 
 uint64_t worker_epoch(const struct worker *w)

@@ -52,9 +52,10 @@ static struct arena_file_params params_of(uint32_t shard, uint32_t nshards)
 	    .dir = dir,
 	    .link = "t",
 	    .shard = shard,
-	    .nshards = nshards,
+	    .spread = {.nshards = nshards},
 	    .geometry = {.len = LEN, .chunk_size = 65536, .max_flows = 16, .reserve_percent = 25},
 	    .new_epoch = 1111,
+	    .nformer = SHARDS_MAX,
 	};
 }
 
@@ -275,29 +276,142 @@ static void file__of_a_process_that_does_not_end_is_refused_and_kept(void **stat
 	arena_file_close(&f, false);
 }
 
-static void file__other_shape_is_refused_and_kept(void **state)
+static void change_bytes(off_t at, const void *bytes, size_t len)
+{
+	char path[128];
+	int fd;
+
+	arena_file_name(path, sizeof(path), dir, "t", 0);
+	fd = open(path, O_RDWR);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, bytes, len, at), len);
+	close(fd);
+}
+
+/* As of a daemon that was killed. */
+static void leave_owing(const struct arena_file_params *p, bool owes)
+{
+	struct arena_file f;
+
+	open_ok(&f, p, true);
+	arena_file_in_use(&f);
+	arena_file_say_owed(&f, owes);
+	((uint8_t *)f.region)[5] = 0x77;
+	arena_file_close(&f, false);
+}
+
+/* The configuration asks for another size: for its flows an arena in use goes on in its own, whether it owes or not. */
+static void expect_taken_up(const struct arena_file_params *p, const struct arena_file_params *q)
+{
+	struct arena_file f;
+	struct stat st;
+
+	open_ok(&f, q, false);
+	assert_true(arena_file_same_geometry(&f.geometry, &p->geometry));
+	assert_false(arena_file_same_geometry(&f.geometry, &q->geometry));
+	assert_int_equal(((uint8_t *)f.region)[5], 0x77);
+	assert_int_equal(fstat(f.fd, &st), 0);
+	assert_int_equal(st.st_size, file_len(p->geometry.len, MAP_ALIGN));
+	arena_file_close(&f, false);
+}
+
+static void file__in_use_is_taken_up_with_its_own_geometry(void **state)
 {
 	struct arena_file_params p = params_of(0, 2), q;
+	struct arena_file f;
+
+	(void)state;
+	for (int owes = 1; owes >= 0; owes--) {
+		leave_owing(&p, owes);
+		q = params_of(0, 2);
+		q.geometry.len = 2 * LEN;
+		expect_taken_up(&p, &q);
+		q.geometry.len = LEN / 2;
+		expect_taken_up(&p, &q);
+		q = params_of(0, 2);
+		q.geometry.max_flows = 32;
+		expect_taken_up(&p, &q);
+		q = params_of(0, 2);
+		q.geometry.chunk_size *= 2;
+		expect_taken_up(&p, &q);
+		open_ok(&f, &q, false);
+		arena_file_close(&f, true);
+		open_ok(&f, &q, true); /* drained: the configuration decides */
+		assert_true(arena_file_same_geometry(&f.geometry, &q.geometry));
+		arena_file_close(&f, true);
+	}
+}
+
+/* The trailer is whole, and says another length than the file has: whatever is in it is kept. */
+static void file__of_another_length_than_it_says_is_set_aside(void **state)
+{
+	off_t trailer = (off_t)file_len(LEN, MAP_ALIGN) - (off_t)MAP_ALIGN;
+	struct arena_file_params p = params_of(0, 1);
+	struct arena_file f;
+	struct trailer t;
+
+	(void)state;
+	leave_owing(&p, true);
+	open_ok(&f, &p, false);
+	t = *trailer_of(&f);
+	arena_file_close(&f, false);
+	t.len = 1ull << 50;
+	t.crc = trailer_crc(&t);
+	change_bytes(trailer, &t, sizeof(t));
+	open_ok(&f, &p, true);
+	assert_non_null(strstr(f.set_aside, "t.0.arena.damaged-2"));
+	arena_file_close(&f, true);
+}
+
+/* Flows would be looked for in other files. */
+static void file__of_other_workers_is_kept_if_it_owes_and_else_replaced(void **state)
+{
+	struct arena_file_params p = params_of(0, 2), q = params_of(0, 1);
 	struct arena_file f;
 	char err[512];
 
 	(void)state;
-	open_ok(&f, &p, true);
-	arena_file_in_use(&f);
-	((uint8_t *)f.region)[5] = 0x77;
-	arena_file_close(&f, false);
-	q = params_of(0, 1);
+	leave_owing(&p, true);
 	assert_int_equal(open_err(&q, err), -EEXIST);
-	assert_non_null(strstr(err, "Workers=2"));
-	q = params_of(0, 2);
-	q.geometry.len = 2 * LEN;
-	assert_int_equal(open_err(&q, err), -EEXIST);
-	q = params_of(0, 2);
-	q.geometry.max_flows = 32;
-	assert_int_equal(open_err(&q, err), -EEXIST);
+	assert_non_null(strstr(err, "holds packets of a link with Workers=2: put that value back"));
 	open_ok(&f, &p, false);
 	assert_int_equal(((uint8_t *)f.region)[5], 0x77);
+	arena_file_say_owed(&f, false);
+	arena_file_say_peer(&f, 77);
+	arena_file_close(&f, false);
+	q.new_epoch = 2222;
+	open_ok(&f, &q, true);
+	assert_int_equal(f.epoch, 2222);
+	assert_int_equal(f.peer_epoch, 77);
+	assert_int_equal(((uint8_t *)f.region)[5], 0);
+	assert_string_equal(f.set_aside, "");
 	arena_file_close(&f, true);
+}
+
+static void spread__is_that_of_files_in_use_and_first_of_those_that_owe(void **state)
+{
+	struct arena_file_params p = params_of(0, 2), q = params_of(1, 3);
+	struct arena_spread s;
+	struct arena_file f;
+
+	(void)state;
+	p.spread.lanes = 64;
+	q.spread.lanes = 32;
+	assert_false(arena_file_spread(dir, "t", &s));
+	leave_owing(&p, false);
+	leave_owing(&q, true);
+	assert_true(arena_file_spread(dir, "t", &s));
+	assert_int_equal(s.nshards, 3);
+	assert_int_equal(s.lanes, 32);
+	assert_false(arena_file_spread(dir, "u", &s));
+	open_ok(&f, &q, false);
+	arena_file_close(&f, true);
+	assert_true(arena_file_spread(dir, "t", &s));
+	assert_int_equal(s.nshards, 2);
+	assert_int_equal(s.lanes, 64);
+	open_ok(&f, &p, false);
+	arena_file_close(&f, true);
+	assert_false(arena_file_spread(dir, "t", &s));
 }
 
 static void file__locked_one_is_somebody_else_s(void **state)
@@ -323,18 +437,6 @@ static void leave_in_use(void)
 	memset(f.region, 0x77, LEN);
 	arena_file_in_use(&f);
 	arena_file_close(&f, false);
-}
-
-static void change_bytes(off_t at, const void *bytes, size_t len)
-{
-	char path[128];
-	int fd;
-
-	arena_file_name(path, sizeof(path), dir, "t", 0);
-	fd = open(path, O_RDWR);
-	assert_true(fd >= 0);
-	assert_int_equal(pwrite(fd, bytes, len, at), len);
-	close(fd);
 }
 
 /* Opens it, and expects that what was there is found in a file of its own, byte for byte where nobody changed it. */
@@ -684,6 +786,9 @@ static void others__full_ones_stop_the_start_and_empty_ones_go(void **state)
 	assert_int_equal(arena_file_check_others(dir, "t", 2, &untold, err, sizeof(err)), 0);
 	arena_file_name(path, sizeof(path), dir, "t", 2);
 	assert_int_equal(access(path, F_OK), -1);
+	leave_owing(&p, false); /* in use, but nothing is owed */
+	assert_int_equal(arena_file_check_others(dir, "t", 2, &untold, err, sizeof(err)), 0);
+	assert_int_equal(access(path, F_OK), -1);
 }
 
 /* The arena that followed a lost one is removed, as Workers= is smaller now, before the other edge heard of the loss: the
@@ -721,6 +826,35 @@ static void others__a_loss_that_was_not_told_passes_to_those_that_stay(void **st
 	assert_false(untold);
 }
 
+/* Workers= grows: the new files follow no arena, so no loss is to be told. After a loss of all files they may. */
+static void loss__is_none_of_shards_that_the_start_before_had_not(void **state)
+{
+	struct arena_file_params first = params_of(0, 1), second = params_of(1, 2);
+	struct arena_file f;
+
+	(void)state;
+	assert_int_equal(arena_file_former(dir, "t"), SHARDS_MAX);
+	second.nformer = arena_file_former(dir, "t");
+	open_ok(&f, &second, true);
+	assert_false(f.former_kept);
+	arena_file_close(&f, true);
+	empty_dir(NULL);
+	open_ok(&f, &first, true);
+	arena_file_in_use(&f);
+	arena_file_say_told(&f);
+	arena_file_close(&f, true);
+	assert_int_equal(arena_file_former(dir, "t"), 1);
+	second.nformer = 1;
+	open_ok(&f, &second, true);
+	assert_true(f.former_kept);
+	arena_file_in_use(&f);
+	arena_file_close(&f, false);
+	second.nformer = SHARDS_MAX;
+	open_ok(&f, &second, false);
+	assert_true(f.former_kept);
+	arena_file_close(&f, true);
+}
+
 /* Flows would be looked for on other lanes. */
 static void file__of_other_lanes_is_refused_and_kept(void **state)
 {
@@ -729,17 +863,17 @@ static void file__of_other_lanes_is_refused_and_kept(void **state)
 	char err[512];
 
 	(void)state;
-	p.lanes = 64;
+	p.spread.lanes = 64;
 	open_ok(&f, &p, true);
 	arena_file_in_use(&f);
 	arena_file_close(&f, false);
-	p.lanes = 32;
+	p.spread.lanes = 32;
 	assert_int_equal(open_err(&p, err), -EEXIST);
 	assert_non_null(strstr(err, "another Lanes= or other groups in [Host]"));
-	p.lanes = 64;
+	p.spread.lanes = 64;
 	open_ok(&f, &p, false);
 	arena_file_close(&f, true);
-	p.lanes = 32; /* empty: no matter */
+	p.spread.lanes = 32; /* empty: no matter */
 	open_ok(&f, &p, true);
 	arena_file_close(&f, true);
 }
@@ -753,7 +887,10 @@ int main(void)
 	    cmocka_unit_test_teardown(file__never_formatted_one_begins_anew, empty_dir),
 	    cmocka_unit_test_teardown(file__of_a_process_that_still_writes_is_waited_for, empty_dir),
 	    cmocka_unit_test_teardown(file__of_a_process_that_does_not_end_is_refused_and_kept, empty_dir),
-	    cmocka_unit_test_teardown(file__other_shape_is_refused_and_kept, empty_dir),
+	    cmocka_unit_test_teardown(file__in_use_is_taken_up_with_its_own_geometry, empty_dir),
+	    cmocka_unit_test_teardown(file__of_another_length_than_it_says_is_set_aside, empty_dir),
+	    cmocka_unit_test_teardown(file__of_other_workers_is_kept_if_it_owes_and_else_replaced, empty_dir),
+	    cmocka_unit_test_teardown(spread__is_that_of_files_in_use_and_first_of_those_that_owe, empty_dir),
 	    cmocka_unit_test_teardown(file__locked_one_is_somebody_else_s, empty_dir),
 	    cmocka_unit_test_teardown(file__garbage_is_set_aside, empty_dir),
 	    cmocka_unit_test_teardown(file__without_a_byte_is_no_loss, empty_dir),
@@ -765,6 +902,7 @@ int main(void)
 	    cmocka_unit_test_teardown(loss__is_said_by_each_start_on_the_next_arena, empty_dir),
 	    cmocka_unit_test_teardown(loss__passes_on_until_it_is_told, empty_dir),
 	    cmocka_unit_test_teardown(loss__is_not_said_of_an_earlier_version_s_arena, empty_dir),
+	    cmocka_unit_test_teardown(loss__is_none_of_shards_that_the_start_before_had_not, empty_dir),
 	    cmocka_unit_test_teardown(peer_epoch__outlives_the_process_and_a_drained_arena, empty_dir),
 	    cmocka_unit_test_teardown(map__of_huge_pages_of_any_size, empty_dir),
 	    cmocka_unit_test_teardown(file__links_are_not_followed, empty_dir),

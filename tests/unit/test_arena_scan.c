@@ -42,7 +42,7 @@ static void open_arena(struct arena_file *f, const char *link, bool in_use)
 	struct arena_file_params p = {
 	    .dir = dir,
 	    .link = link,
-	    .nshards = 1,
+	    .spread = {.nshards = 1},
 	    .geometry = {.len = 4 << 20, .chunk_size = 65536, .max_flows = 16, .reserve_percent = 25},
 	    .new_epoch = 1,
 	};

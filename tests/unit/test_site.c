@@ -51,6 +51,11 @@ static struct {
 	bool ip_rules_changed;
 	unsigned closed; /* times that a link at rest was closed */
 	const char *rest_error, *start_error; /* NULL: none */
+	uint32_t flows;                       /* that the running link's buffer has places for */
+	bool took_up_buffer;
+	enum link_end end;          /* of the last link_stop() */
+	struct arena_spread in_use; /* of the buffer's files; 0 shards: none is in use */
+	struct link_config started; /* the last start's */
 } played;
 
 static struct event_base *base;
@@ -66,15 +71,43 @@ static int say(const char *what, char err[CONFIG_ERR_MAX])
 int link_start(const struct link_config *c, struct event_base *b, const char *pcap_dir, link_event_fn fn,
                link_keys_fn keys_fn, void *arg, struct link **l, char err[CONFIG_ERR_MAX])
 {
-	(void)c, (void)b, (void)pcap_dir, (void)fn, (void)keys_fn, (void)arg;
+	(void)b, (void)pcap_dir, (void)fn, (void)keys_fn, (void)arg;
+	played.started = *c;
 	*l = &played.link;
 	return say(played.start_error, err);
 }
 
-int link_stop(struct link *l, bool comes_back, char err[CONFIG_ERR_MAX])
+int link_stop(struct link *l, enum link_end end, char err[CONFIG_ERR_MAX])
 {
 	(void)l;
-	return comes_back ? 0 : say(played.rest_error, err);
+	played.end = end;
+	return end == LINK_ENDS ? say(played.rest_error, err) : 0;
+}
+
+bool link_buffer_is_of(const struct link *l, const struct link_config *c)
+{
+	(void)l;
+	return c->max_flows == played.flows;
+}
+
+bool link_took_up_buffer(const struct link *l)
+{
+	(void)l;
+	return played.took_up_buffer;
+}
+
+void link_buffer_size(const struct link *l, uint64_t *bytes, uint32_t *flows)
+{
+	(void)l;
+	*bytes = 64 << 20;
+	*flows = played.flows;
+}
+
+bool arena_file_spread(const char *dir, const char *link, struct arena_spread *s)
+{
+	(void)dir, (void)link;
+	*s = played.in_use;
+	return played.in_use.nshards > 0;
 }
 
 void link_reconfigure(struct link *l, const struct link_config *c)
@@ -634,6 +667,117 @@ static void rules__of_a_link_that_does_not_start_are_tried_again(void **state)
 	assert_string_equal(site_error(s), "");
 }
 
+/* --- the buffer's shape --- */
+
+static struct link_config config_of(const struct site *s, uint32_t flows, uint32_t workers)
+{
+	struct link_config c = *site_config(s);
+
+	c.max_flows = flows;
+	c.workers = workers;
+	c.lanes = 64;
+	return c;
+}
+
+/* What an operator has changed is in force, and the flows stay if the buffer has not changed. */
+static void restart__of_an_operator_asks_for_the_configured_buffer(void **state)
+{
+	struct site *s = *state;
+	struct link_config c = config_of(s, 32, 1);
+
+	played.flows = 16;
+	site_restart_anew(s, &c);
+	assert_int_equal(played.end, LINK_RESTARTS_DRAINED);
+	played.flows = 32;
+	site_restart_anew(s, &c);
+	assert_int_equal(played.end, LINK_RESTARTS);
+	assert_string_equal(site_buffer_note(s), "");
+}
+
+/* The daemon's own restarts never cost a flow. */
+static void restart__of_the_daemon_keeps_the_buffer(void **state)
+{
+	struct site *s = *state;
+	struct link_config c = config_of(s, 32, 1);
+
+	played.flows = 16;
+	site_restart(s, &c);
+	assert_int_equal(played.end, LINK_RESTARTS);
+}
+
+static void waits__says_which_buffer_a_start_has_taken_up(void **state)
+{
+	struct site *s = *state;
+	struct link_config c = config_of(s, 32, 1);
+
+	played.flows = 16;
+	site_reconfigure(s, &c); /* the plan is another one since a reload: the reload says so, and no restart is due */
+	assert_non_null(strstr(site_buffer_note(s), "places for 16 flows"));
+	assert_string_equal(site_waits(s), "");
+	played.took_up_buffer = true;
+	site_restart(s, &c);
+	assert_non_null(strstr(site_waits(s), "places for 16 flows: Size=, MaxFlows=, Rate= and Distance="));
+	assert_non_null(strstr(site_waits(s), "longreach restart tokyo"));
+	assert_false(site_is_held(s));
+	c.max_flows = 16;
+	site_reconfigure(s, &c);
+	assert_string_equal(site_waits(s), "");
+}
+
+/* A change of Workers= and Lanes= waited for a restart, and the daemon was killed meanwhile. */
+static void start__goes_on_with_the_workers_and_lanes_of_a_buffer_in_use(void **state)
+{
+	struct site *s = *state;
+	struct link_config c = config_of(s, 32, 2), was = config_of(s, 32, 4);
+
+	played.flows = 32;
+	was.lanes = 128;
+	played.in_use = (struct arena_spread){.nshards = 4, .lanes = link_plan_lanes(&was)};
+	c.ncpus = 2;
+	site_restart(s, &c);
+	assert_int_equal(played.started.workers, 4);
+	assert_int_equal(played.started.lanes, 128);
+	assert_int_equal(played.started.ncpus, 0);
+	assert_true(site_is_held(s));
+	assert_non_null(strstr(site_waits(s), "Workers=4 and Lanes=128, not 2 and 64"));
+	played.in_use.nshards = 0; /* drained */
+	site_restart_anew(s, &c);
+	assert_int_equal(played.started.workers, 2);
+	assert_int_equal(played.started.lanes, 64);
+	assert_string_equal(site_waits(s), "");
+}
+
+/* The file is not read again when the barrier follows the other edge's. */
+static void waits__outlive_a_restart_of_the_daemon(void **state)
+{
+	struct site *s = *state;
+
+	site_set_waits(s, "Size= was changed");
+	on_follow(-1, 0, s);
+	assert_string_equal(site_waits(s), "Size= was changed");
+}
+
+static void link_plan_spread_as__refuses_what_the_link_cannot_be(void **state)
+{
+	struct link_config c = config_of(*state, 32, 2), groups = c;
+
+	assert_false(link_plan_spread_as(&c, 0, 0));
+	assert_false(link_plan_spread_as(&c, WORKERS_MAX + 1, 0));
+	groups.nhost_groups = 1;
+	groups.host_groups[0].n = 2;
+	groups.host_groups[0].addr[0].b[15] = 1;
+	groups.host_groups[0].addr[1].b[15] = 2;
+	assert_false(link_plan_spread_as(&c, 4, link_plan_lanes(&groups)));
+	assert_int_equal(c.workers, 2);
+	assert_int_equal(c.lanes, 64);
+	assert_false(link_plan_spread_as(&c, 4, 2)); /* fewer lanes than workers */
+	assert_true(link_plan_spread_as(&c, 4, 0));  /* of a version that does not say */
+	assert_int_equal(c.workers, 4);
+	assert_int_equal(c.lanes, 64);
+	c.engine = ENGINE_DPDK;
+	assert_false(link_plan_spread_as(&c, 2, 0));
+}
+
 int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
@@ -651,6 +795,12 @@ int main(void)
 	    TEST(rules__of_a_stopped_link_that_cannot_be_set_are_tried_again),
 	    TEST(rules__that_a_stop_cannot_set_are_tried_again),
 	    TEST(rules__of_a_link_that_does_not_start_are_tried_again),
+	    TEST(restart__of_an_operator_asks_for_the_configured_buffer),
+	    TEST(restart__of_the_daemon_keeps_the_buffer),
+	    TEST(waits__says_which_buffer_a_start_has_taken_up),
+	    TEST(start__goes_on_with_the_workers_and_lanes_of_a_buffer_in_use),
+	    TEST(waits__outlive_a_restart_of_the_daemon),
+	    TEST(link_plan_spread_as__refuses_what_the_link_cannot_be),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -151,6 +151,11 @@ void site_restart(struct site *s, const struct link_config *c)
 	(void)s, (void)c;
 }
 
+void site_restart_anew(struct site *s, const struct link_config *c)
+{
+	(void)s, (void)c;
+}
+
 void site_halt(struct site *s)
 {
 	s->halted = true;
@@ -181,6 +186,24 @@ const char *site_waits(const struct site *s)
 {
 	(void)s;
 	return "";
+}
+
+bool site_is_held(const struct site *s)
+{
+	(void)s;
+	return false;
+}
+
+const char *site_buffer_note(struct site *s)
+{
+	(void)s;
+	return "";
+}
+
+bool site_buffer_is_of(const struct site *s, const struct link_config *c)
+{
+	(void)s, (void)c;
+	return false;
 }
 
 const char *site_error(const struct site *s)

@@ -313,24 +313,35 @@ static void count_is_known(struct proxy *p, struct near_flow *f)
 	near_store(p, f);
 }
 
+/* True if MSN a is larger than MSN b. */
+static bool msn_after(uint32_t a, uint32_t b)
+{
+	uint32_t ahead = (a - b) & ROCE_PSN_MASK;
+
+	return ahead != 0 && ahead <= ROCE_PSN_MASK / 2;
+}
+
 /* While msn_late: the host's READ may be one that the responder executed before, with other requests behind it, e.g.
  * after a restart of an edge without its arena. The MSN in a response is never smaller than that of its operation, so
- * msn_offset can only be lowered. A responder that repeats puts its current MSN into every response, and that MSN does
- * not move while it repeats. So if responses to two operations differ by as many messages as the operations do, the
- * offset is exact. */
+ * msn_offset can only be lowered. The MSN moves only when the responder executes a new message. Once it has moved, that
+ * message was taken here, and the responder has executed none behind those that were taken here. So msn_offset is at
+ * least the MSN minus msn_next, and is exact if it is no more. That responses to two operations differ by as many
+ * messages as the operations do is no proof: one of them may have been repeated twice, with these messages executed in
+ * between. */
 void near_count_at_most(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint32_t msn)
 {
+	bool moved = f->msn_late_first && msn_after(msn, f->msn_late_first - 1);
 	uint32_t offset = (msn - op->msn) & ROCE_PSN_MASK;
 
-	if (((f->msn_offset - offset) & ROCE_PSN_MASK) > ROCE_PSN_MASK / 2)
+	if (!f->msn_late_first)
+		f->msn_late_first = msn + 1;
+	if (msn_after(f->msn_offset, offset))
+		f->msn_offset = offset;
+	if (!moved || f->msn_offset != ((msn - f->msn_next) & ROCE_PSN_MASK))
 		return;
-	if (offset == f->msn_offset && f->msn_late_op && f->msn_late_op != op->msn + 1) {
-		count_is_known(p, f);
-		if (f->ack_owed)
-			near_ack_schedule(p, f, DUE_ACK);
-	}
-	f->msn_offset = offset;
-	f->msn_late_op = op->msn + 1;
+	count_is_known(p, f);
+	if (f->ack_owed)
+		near_ack_schedule(p, f, DUE_ACK);
 }
 
 /* An ACK of the responder tells the MSN of a flow whose first answer was a response. */
@@ -343,17 +354,6 @@ static void count_exactly(struct proxy *p, struct near_flow *f, const struct wan
 	}
 	f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
 	count_is_known(p, f);
-}
-
-/* Responses had told msn_offset (near_count_at_most()). Two responses agree wrongly if one READ was repeated twice and
- * as many messages were executed in between as lie between the operations. So the MSN of the responder's ACK
- * overrides. */
-static void correct_count(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
-{
-	if (r->at_pos < f->pos_settled || r->at_pos > f->pos_next)
-		return;
-	f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
-	f->msn_late_op = 0;
 }
 
 /* The first FLOW_PAIR of a flow. False: its position lies outside of the flow, its MSN cannot be used yet, or the flow
@@ -393,7 +393,7 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 	f->base_fixed = true;
 	f->msn_known = true;
 	f->msn_late = late;
-	f->msn_late_op = 0;
+	f->msn_late_first = 0;
 	f->msn_offset = offset;
 	f->doubted = f->replaces = false;
 	near_unpaired_over(p, f, PAIR_PROVISIONAL);
@@ -431,7 +431,7 @@ static bool correct_pair(struct proxy *p, struct near_flow *f, const struct wan_
 	near_requester_enter(p, f);
 	f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
 	f->msn_late = r->msn_late && f->msn_offset != 0;
-	f->msn_late_op = 0;
+	f->msn_late_first = 0;
 	count(p, CTR_PAIRS_CORRECTED, 1);
 	proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, r->at_pos, 0);
 	return true;
@@ -442,7 +442,7 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 	struct near_flow *f = near_by_id(p, r->flow, r->inc);
 	bool other = f && f->pairing != PAIR_LEARNING && f->requester_qpn != r->requester_qpn;
 
-	if (!f || (other ? f->failed || f->failing : f->pairing == PAIR_CONFIRMED && !f->msn_late && !f->msn_late_op))
+	if (!f || (other ? f->failed || f->failing : f->pairing == PAIR_CONFIRMED && !f->msn_late))
 		return;
 	if (!template_fits(f, r)) {
 		drop(p, DROP_WAN_BAD_FRAME);
@@ -454,8 +454,6 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 		return;
 	if (f->msn_late && !r->msn_late && !f->failed)
 		count_exactly(p, f, r);
-	else if (f->msn_late_op && !r->msn_late && !f->failed)
-		correct_count(p, f, r);
 	if (r->confirmed) {
 		f->pairing = PAIR_CONFIRMED;
 		near_requester_enter(p, f);

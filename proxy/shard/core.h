@@ -152,8 +152,8 @@ struct near_flow {
 	                            most the descriptor's pos_acked, or what the responder has (mode far: pos_acked) */
 	bool msn_late;           /* msn_offset may be too large, by the messages that the responder had executed behind
 	                            a repeated READ. Responses lower it. Nothing is ACKed until an ACK of the responder,
-	                            or responses to two operations, have told the exact value */
-	uint32_t msn_late_op;    /* 1 + relative MSN of the operation whose response told msn_offset; 0: none did */
+	                            or a response to the last request taken, has told the exact value */
+	uint32_t msn_late_first; /* 1 + MSN of the first response that came while msn_late; 0: none came */
 	bool failed;             /* the responder refused: silent from here on */
 	struct near_loss loss;   /* the last failure that was raised */
 	bool ended;              /* the flow is closed, and its descriptor stays until LOSS_FETCHED_NS after `loss` */

@@ -628,7 +628,7 @@ long() {
 	[ -z "${FULL:-}" ] || "$@"
 }
 
-check "a healthy pair: nothing" healthy_runs "$([ -n "${FULL:-}" ] && echo 20 || echo 4)"
+check "a healthy pair: nothing" healthy_runs "$([ -n "${FULL:-}" ] && echo 20 || echo 2)"
 check "a healthy pair with hosts at work: nothing" healthy_under_load
 check "a healthy pair: --json says so" healthy_json
 check "every name of --list is in the manual" list_is_documented

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xxhash.h>
+
 #include "daemon/arena/arena_file.h"
 #include "daemon/arena/arena_scan.h"
 #include "daemon/kernel/steer.h"
@@ -269,21 +271,10 @@ static bool all_are_read(const struct closing *c)
 	return c->n == c->paths.n;
 }
 
-/* FNV-1a */
-static uint64_t sum_configs(const struct closing *c)
-{
-	const uint8_t *byte = (const uint8_t *)c->config;
-	uint64_t sum = 14695981039346656037u;
-
-	for (size_t i = 0; i < c->n * sizeof(c->config[0]); i++)
-		sum = (sum ^ byte[i]) * 1099511628211u;
-	return sum;
-}
-
 /* True if all files have been understood, with the same content, for SETTLED_NS: none is half written. */
 static bool has_settled(const struct closing *c)
 {
-	uint64_t sum = sum_configs(c), now = clock_now_ns();
+	uint64_t sum = XXH3_64bits(c->config, c->n * sizeof(c->config[0])), now = clock_now_ns();
 
 	if (!all_are_read(c)) {
 		unread_before.since_ns = 0;

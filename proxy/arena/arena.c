@@ -238,14 +238,15 @@ void arena_slot_reclaim(struct arena *a, uint32_t slot)
 }
 
 /* The state byte is stored first: a kill after that store leaves a free slot. */
-void arena_slot_drop(struct arena *a, uint32_t slot)
+uint32_t arena_slot_drop(struct arena *a, uint32_t slot)
 {
 	struct arena_chunk *c = &a->chunks[slot >> a->lay.shift];
 	struct slot_hdr *h = arena_slot_hdr(a, slot);
+	uint32_t looks;
 
 	arena_set_state(h, SLOT_FREE);
 	a->found.live &= a->found.slot != slot;
-	if (!arena_index_remove(&a->index, arena_index_tag(h->kind, h->flow, h->pos), slot))
+	if (!arena_index_remove(&a->index, arena_index_tag(h->kind, h->flow, h->pos), slot, &looks))
 		a->misused++;
 	a->meta[slot].gen++;
 	a->used_bytes[c->pool] -= arena_class_bytes(h->len);
@@ -253,12 +254,13 @@ void arena_slot_drop(struct arena *a, uint32_t slot)
 		a->meta[slot].pins = 0;
 	if (a->meta[slot].pins) {
 		lend(a, (enum arena_pool)c->pool, a->lay.class[c->class].stride);
-		return;
+		return looks;
 	}
 	a->meta[slot].next = c->free_head;
 	c->free_head = slot;
 	c->used--;
 	a->room[c->pool][c->class].slots++;
+	return looks;
 }
 
 /* A chunk with a free slot that is large enough. Chunks of larger classes are the last resort: their free slots count
@@ -329,23 +331,24 @@ void arena_amend(struct arena *a, uint32_t slot, uint32_t psns, uint32_t msn)
 	arena_set_state(h, SLOT_COMMITTED);
 }
 
-void arena_free(struct arena *a, uint32_t slot)
+uint32_t arena_free(struct arena *a, uint32_t slot)
 {
 	uint32_t chunk = slot >> a->lay.shift;
 	struct arena_chunk *c = &a->chunks[chunk];
-
+	uint32_t looks;
 	bool full;
 
 	if (!slot_in_use(a, slot)) {
 		a->misused++;
-		return;
+		return 0;
 	}
 	full = c->used == a->lay.class[c->class].nslots;
-	arena_slot_drop(a, slot);
+	looks = arena_slot_drop(a, slot);
 	if (full && c->used < a->lay.class[c->class].nslots)
 		arena_chunk_link(a, chunk);
 	if (!c->used)
 		arena_chunk_empty(a, chunk);
+	return looks;
 }
 
 /* --- blanks and pins --- */

@@ -174,8 +174,9 @@ void arena_fetch(struct arena *a);
 void arena_amend(struct arena *a, uint32_t slot, uint32_t psns, uint32_t msn);
 /* Takes the slot out of the index and frees it; gen changes. A slot with pins is freed in header and index at once, and
  * free for other packets when the last pin goes: until then its bytes stay as they are, and the pool's capacity is that
- * much smaller. */
-void arena_free(struct arena *a, uint32_t slot);
+ * much smaller. Returns how many entries of others in the index it looked at: few, but an arena full of the smallest
+ * packets has hundreds side by side. */
+uint32_t arena_free(struct arena *a, uint32_t slot);
 
 /* --- blanks and pins: memory that devices read and write --- */
 

@@ -172,7 +172,7 @@ static bool wins_position(struct arena *a, const struct slot_hdr *h)
 		a->damaged++;
 	if (other_inc >= h->inc)
 		return false;
-	arena_slot_drop(a, other);
+	(void)arena_slot_drop(a, other);
 	return true;
 }
 

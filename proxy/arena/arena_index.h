@@ -104,13 +104,13 @@ static inline bool arena_index_locate(const struct arena_index *ix, uint32_t tag
 }
 
 /* Empties place `hole` and pulls back the entries behind it that the hole would cut off from their homes: none, unless
- * one of them went past the hole. An entry that is pulled into a place takes over that place's passed mark. */
-static inline void arena_index_close(struct arena_index *ix, uint32_t hole)
+ * one of them went past the hole. An entry that is pulled into a place takes over that place's passed mark. Returns
+ * how many entries it looked at. */
+static inline uint32_t arena_index_close(struct arena_index *ix, uint32_t hole)
 {
-	uint32_t mask = ix->mask;
+	uint32_t mask = ix->mask, first = (hole + 1) & mask, i;
 
-	for (uint32_t i = (hole + 1) & mask; ix->tab[hole].slot1 & ARENA_INDEX_PASSED && ix->tab[i].slot1;
-	     i = (i + 1) & mask) {
+	for (i = first; ix->tab[hole].slot1 & ARENA_INDEX_PASSED && ix->tab[i].slot1; i = (i + 1) & mask) {
 		uint32_t from_home = (i - ix->tab[i].tag) & mask;
 
 		if (from_home < ((i - hole) & mask))
@@ -120,16 +120,18 @@ static inline void arena_index_close(struct arena_index *ix, uint32_t hole)
 	}
 	ix->tab[hole] = (struct arena_index_entry){0, 0};
 	ix->n--;
+	return (i - first) & mask;
 }
 
-/* False: it was not there. */
-static inline bool arena_index_remove(struct arena_index *ix, uint32_t tag, uint32_t slot)
+/* False: it was not there. *looks: how many entries of others it looked at. */
+static inline bool arena_index_remove(struct arena_index *ix, uint32_t tag, uint32_t slot, uint32_t *looks)
 {
 	uint32_t i;
 
+	*looks = 0;
 	if (!arena_index_locate(ix, tag, slot, &i))
 		return false;
-	arena_index_close(ix, i);
+	*looks = arena_index_close(ix, i);
 	return true;
 }
 

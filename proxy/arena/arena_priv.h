@@ -169,8 +169,8 @@ struct arena {
 /* arena_layout.c. False: impossible geometry. */
 bool arena_layout_of(const struct arena_geometry *g, struct arena_layout *l);
 
-/* arena.c. Frees a slot in use, but leaves its chunk in whatever list it is. */
-void arena_slot_drop(struct arena *a, uint32_t slot);
+/* arena.c. Frees a slot in use, but leaves its chunk in whatever list it is. Returns what arena_free() does. */
+uint32_t arena_slot_drop(struct arena *a, uint32_t slot);
 
 /* arena.c. The slot's bytes are lent no more; puts the slot among the free slots of its chunk. */
 void arena_slot_reclaim(struct arena *a, uint32_t slot);

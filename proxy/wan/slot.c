@@ -8,6 +8,7 @@
 #include "wan.h"
 
 #define URGENT_SLOTS 8 /* slots of each size that only urgent packets may take */
+#define LOOKS_PER_WORK 32 /* entries of the arena's index, which one unit of CALL_WORK pays for */
 #define GIVEN_STEP  8 /* given responses that alloc() frees at a time */
 #define GIVEN_NS         1000000000ull /* given responses stay this long: longer than hosts take to notice a loss at LAN
                                         * distance */
@@ -274,7 +275,7 @@ void slot_release(struct proxy *p, uint32_t slot)
 		unsent(p, h, m);
 	if (s->slot_held)
 		s->slot_held(p, slot, h, -(int64_t)bytes);
-	arena_free(p->arena, slot);
+	work_done(p, arena_free(p->arena, slot) / LOOKS_PER_WORK);
 }
 
 void slot_to_tx(struct proxy *p, uint32_t slot, struct lan_tx *tx)

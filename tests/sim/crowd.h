@@ -11,13 +11,13 @@ struct world;
 struct crowd_cfg {
 	uint64_t from_ns, to_ns; /* to_ns 0: nothing must */
 	uint32_t drops_most;     /* at the port of edge A, and at that of host 0 of site B */
-	uint32_t jain_percent;   /* Jain's index, at least */
+	uint32_t jain_percent;   /* Jain's index, at least: of those that are paired */
 	uint32_t line_percent;   /* of the WAN, at most; 0: any */
 };
 
 struct crowd_seen {
 	uint64_t bytes;                   /* executed, of all together */
-	double jain;                      /* Jain's index: 1 is equal, 1/n one has all */
+	double jain;                      /* Jain's index of those paired: 1 is equal, 1/n one has all */
 	double slowest;                   /* of an equal share */
 	uint64_t dropped_in, dropped_out; /* at the port of edge A, at that of host 0 of site B */
 };

@@ -527,6 +527,37 @@ static void index__sequential_positions_spread(void **state)
 	}
 }
 
+/* Small packets of two flows whose runs have the same home: the first flow's entries go one by one from the front, and
+ * each removal says how many entries it looked at. */
+static void free__says_how_many_entries_it_looked_at(void **state)
+{
+	(void)state;
+	struct fixture f;
+	uint32_t mask, looks = 0, most = 0;
+	uint64_t other = ARENA_INDEX_RUN;
+
+	fix_open(&f, FIX_CHUNK, 64, 25);
+	mask = f.a->index.mask;
+	while ((arena_index_tag(SLOT_REQ_NEAR, 1, other) & mask) != (arena_index_tag(SLOT_REQ_NEAR, 1, 0) & mask))
+		other += ARENA_INDEX_RUN;
+	for (uint64_t i = 0; i < ARENA_INDEX_RUN; i++)
+		assert_int_not_equal(fix_put(f.a, SLOT_REQ_NEAR, 1, 1, i, 60), SLOT_NONE);
+	for (uint64_t i = 0; i < ARENA_INDEX_RUN; i++)
+		assert_int_not_equal(fix_put(f.a, SLOT_REQ_NEAR, 1, 1, other + i, 60), SLOT_NONE);
+	for (uint64_t i = 0; i < ARENA_INDEX_RUN; i++) {
+		uint32_t n = arena_free(f.a, arena_find(f.a, SLOT_REQ_NEAR, 1, i));
+
+		looks += n;
+		most = n > most ? n : most;
+	}
+	assert_in_range(most, ARENA_INDEX_RUN, 2 * ARENA_INDEX_RUN); /* all behind the one that goes */
+	assert_in_range(looks, ARENA_INDEX_RUN * ARENA_INDEX_RUN / 2, 2 * ARENA_INDEX_RUN * ARENA_INDEX_RUN);
+	assert_int_equal(arena_free(f.a, arena_find(f.a, SLOT_REQ_NEAR, 1, other + ARENA_INDEX_RUN - 1)), 0);
+	for (uint64_t i = 0; i + 1 < ARENA_INDEX_RUN; i++)
+		assert_int_not_equal(arena_find(f.a, SLOT_REQ_NEAR, 1, other + i), SLOT_NONE);
+	fix_close(&f);
+}
+
 /* --- against a model --- */
 
 enum { MODEL_MAX = 20000 };
@@ -661,6 +692,7 @@ int main(void)
 	    cmocka_unit_test(find__tells_kind_flow_and_position_apart),
 	    cmocka_unit_test(find__two_incarnations_live_side_by_side),
 	    cmocka_unit_test(index__sequential_positions_spread),
+	    cmocka_unit_test(free__says_how_many_entries_it_looked_at),
 	    cmocka_unit_test(alloc_commit_free__random_against_a_model),
 	};
 

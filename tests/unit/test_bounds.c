@@ -4,6 +4,7 @@
 #define CORE_FLOWS 4096
 #include "core_fixture.h"
 
+#include "proxy/arena/arena_priv.h"
 #include "proxy/far/far_priv.h"
 #include "proxy/near/near_priv.h"
 #include "proxy/util/loss_runs.h"
@@ -384,6 +385,32 @@ static void bounds__copies_due_at_once(void **state)
 	assert_in_range(worst, 1, STEPS_MAX / 2);
 }
 
+/* Freeing slots whose entries stand side by side in the arena's index costs looks at many of them: the call has less work
+ * left then. Here every run has the same home. */
+static void bounds__slots_side_by_side_in_the_index(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 512);
+	struct proxy *p = c->a.p;
+	uint32_t mask = p->arena->index.mask, slots[1024], n = 0, freed = 0, flow;
+
+	core_pair(c, 0);
+	flow = core_near(c)->idx;
+	for (uint64_t pos = POS_ORIGIN & ~31ull; n < 1024; pos += ARENA_INDEX_RUN) {
+		if (arena_index_tag(SLOT_REQ_NEAR, flow, pos) & mask & ~255u)
+			continue;
+		for (uint32_t i = 0; i < ARENA_INDEX_RUN; i++) {
+			slots[n] = slot_take(p, SLOT_REQ_NEAR, flow, core_near(c)->inc, pos + i, 100, 0, true);
+			assert_int_not_equal(slots[n++], SLOT_NONE);
+		}
+	}
+	p->work_left = CALL_WORK;
+	steps_begin();
+	while (work_take(p))
+		slot_release(p, slots[freed++]);
+	assert_in_range(steps_end("slot_release"), 1, STEPS_MAX);
+	assert_in_range(freed, 4, CALL_WORK / 2);
+}
+
 /* Which lane sends next is decided for each datagram: with as many lanes as there may be, too, a turn costs
  * little, whether all are alike or some have many flows. Returns steps of a turn, on average. */
 static uint64_t steps_of_turns(struct proxy *p, struct lane *lanes, uint32_t heavy_every)
@@ -512,6 +539,7 @@ int main(void)
 	    CORE_TEST(bounds__room_among_responses_of_many_reads),
 	    CORE_TEST(bounds__room_among_responses_that_came_backwards),
 	    CORE_TEST(bounds__copies_due_at_once),
+	    CORE_TEST(bounds__slots_side_by_side_in_the_index),
 	    CORE_TEST(bounds__late_error_among_unpaired_flows),
 	    CORE_TEST(bounds__late_error_of_a_number_used_often),
 	    CORE_TEST(bounds__turns_of_lanes),

@@ -360,9 +360,15 @@ fuzz: fuzz-bin
 		$$(ls -d tests/fuzz/corpus/{} 2>/dev/null) || exit 255'
 
 # --- static checks; coverage; files for editors ---
-.PHONY: lint coverage
+.PHONY: lint check-clang coverage
 lint: $(O)/longreach-counters.7
 	$(Q)tests/lint.sh $<
+# What clang's warnings say of the product, the simulator and the tools: it produces no code.
+CLANG_SEES := $(sort $(PROXY_SRC) $(SEAL_SRC) $(HEADROOM_SRC) $(PLAN_SRC) $(CLIENT_SRC) $(CLIENT_ONLY) $(DAEMON_SRC) $(COPY_CLIENT) \
+	$(wildcard tests/tools/*.c) $(BENCH_SRC) $(SIM_SRC))
+CLANG_FLAGS := -std=gnu17 $(WARN) -I. -DPROXY_FAULTS $(if $(HAVE_IPSEC_MB),-DHAVE_IPSEC_MB) $(CUDA_H)
+check-clang:
+	$(Q)printf '%s\n' $(CLANG_SEES) | xargs -P $$(nproc) -n 8 clang $(CLANG_FLAGS) -fsyntax-only
 coverage:
 	$(Q)rm -rf build/coverage
 	$(Q)$(MAKE) --no-print-directory O=build/coverage CC=gcc LTO= OPT='-O1 -g' CFLAGS=--coverage LDFLAGS=--coverage \
@@ -480,6 +486,7 @@ help:
 	@echo 'make bench            what it costs, beside what one would use instead (root, 50 minutes);'
 	@echo '                      QUICK=1: 5 minutes; BENCH="wan fair": these alone'
 	@echo 'make check-pure       proof that proxy/ makes no system call'
+	@echo "make check-clang      clang's warnings, of all of the product, a minute"
 	@echo 'make lint             clang-tidy, shellcheck, mandoc and codespell, half a minute'
 	@echo 'make coverage         lines of each folder that unit tests and 200 seeds run, minutes'
 	@echo 'make mutants N=20     so many small changes, one at a time: does a test see each? minutes; SEED= draws others'

@@ -66,7 +66,8 @@ build() {
 
 # Checks that only read the tree and produce no programs.
 lint() {
-	step 'build clang' make -j"$jobs" O=build/clang CC=clang OPT=-O0 all sim-bin
+	step "clang's warnings" make check-clang
+	[ -z "$FULL" ] || step 'build clang' make -j"$jobs" O=build/clang CC=clang OPT=-O0 all sim-bin
 	step 'lint' make lint
 }
 

@@ -125,7 +125,7 @@ static bool same_paths(const struct proxy_config *a, const struct proxy_config *
 int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t now_ns)
 {
 	struct proxy_config want = *c;
-	bool fec;
+	bool fec, early_acks;
 
 	if (!proxy_config_sane(c) || c->shard != p->cfg.shard || c->nshards != p->cfg.nshards ||
 	    c->nlanes != p->cfg.nlanes || c->max_flows != p->cfg.max_flows || !same_paths(c, &p->cfg) ||
@@ -141,6 +141,7 @@ int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t no
 	want.rate_hint_bps = p->cfg.rate_hint_bps;
 	p->now_ns = now_ns;
 	fec = c->fec.mode != p->cfg.fec.mode || c->fec.k != p->cfg.fec.k || c->fec.m != p->cfg.fec.m;
+	early_acks = c->no_early_acks != p->cfg.no_early_acks;
 	p->cfg = want;
 	if (fec)
 		wan_fec_reconfigured(p);
@@ -150,9 +151,10 @@ int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t no
 
 		if (f->used)
 			near_early_look(p, f);
-		if (f->mode == mode)
+		if (f->mode == mode && !(f->used && early_acks))
 			continue;
-		near_take_mode(p, f, mode);
+		if (f->mode != mode)
+			near_take_mode(p, f, mode);
 		f->open_due = true; /* the far edge reports as the mode needs */
 		near_wan_schedule(p, f);
 		near_ack_schedule(p, f, DUE_ACK);

@@ -89,6 +89,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d
 	f->lost = d->failed == FAILED_LOST;
 	f->syndrome = d->syndrome;
 	f->mode = proxy_mode_for(&p->cfg, &f->dst, &f->src); /* until FLOW_OPEN tells */
+	f->keeps_all = f->mode == ACK_MODE_FAR;
 	far_begin_at(p, f, d->pos_acked);
 	f->pos_base = d->pos_base;
 	f->msgs_acked = d->msgs_acked;

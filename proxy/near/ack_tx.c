@@ -347,7 +347,7 @@ static size_t build_rnr_for_response(struct proxy *p, struct near_flow *f, struc
 static bool awaits_count(const struct proxy *p, const struct near_flow *f, uint64_t ceiling)
 {
 	return f->msn_late && ceiling < f->pos_next &&
-	       (!near_op_at(f, ceiling) || p->now_ns < f->notes.paired_ns + COUNT_WAIT_NS);
+	       (!near_op_at(f, ceiling) || p->now_ns < max_u64(f->notes.paired_ns, f->rebuilt_ns) + COUNT_WAIT_NS);
 }
 
 size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)

@@ -27,7 +27,7 @@ enum ack_mode near_mode(const struct proxy *p, const struct near_flow *f)
 {
 	if (FAULT(FAULT_EARLY_ACKS))
 		return ACK_MODE_NEAR;
-	return p->mismatch || p->cfg.no_early_acks || (near_demoted(p, f) && !FAULT(FAULT_NO_DEMOTION)) ? ACK_MODE_HOST : f->mode;
+	return proxy_early_acks_off(p) || (near_demoted(p, f) && !FAULT(FAULT_NO_DEMOTION)) ? ACK_MODE_HOST : f->mode;
 }
 
 void near_early_look(struct proxy *p, struct near_flow *f)

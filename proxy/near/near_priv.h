@@ -19,7 +19,9 @@
 /* f->requester_qpn was set: by one answer (PAIR_PROVISIONAL) or for certain (PAIR_CONFIRMED). A queue pair has one
  * connection, so of two flows from one QPN of a host the older one is superseded once the younger one is confirmed.
  * Requests of the superseded flow that were ACKed are still delivered. The host of the superseded flow gets no packet
- * for it any more: the QPN may belong to another queue pair by now, and the PSNs would be wrong there. */
+ * for it any more: the QPN may belong to another queue pair by now, and the PSNs would be wrong there. The table of
+ * requesters forgets a superseded flow, so that the cost does not grow with the connections of a QPN. */
+enum { UNCERTAIN_MOST = 16 }; /* flows of one QPN beside another that one answer has paired: the rest is superseded */
 void near_requester_enter(struct proxy *p, struct near_flow *f);
 void near_requester_leave(struct proxy *p, struct near_flow *f);
 /* The flow that uses the requester's QPN now, as far as this edge has seen. */

@@ -115,6 +115,13 @@ static void give_back(struct proxy *p, struct near_flow *f, struct rd_op *op, ui
 	op->room -= n;
 }
 
+static void look_later(struct proxy *p, struct near_flow *f)
+{
+	dlist_remove(&f->hasty_node);
+	f->hasty_look_ns = p->now_ns + WAIT_UNHELD_NS;
+	dlist_append(&p->reserve_hasty, &f->hasty_node);
+}
+
 static void wait(struct proxy *p, struct near_flow *f)
 {
 	if (!dnode_on(&f->reserve_node)) {
@@ -122,15 +129,23 @@ static void wait(struct proxy *p, struct near_flow *f)
 		f->reserve_wait_ns = p->now_ns;
 		count(p, CTR_READS_HELD, 1);
 	}
+	if (gives_up(f) && !dnode_on(&f->hasty_node))
+		look_later(p, f);
 	if (!timer_armed(&p->reserve_timer))
 		timer_set(&p->timers, &p->reserve_timer, p->now_ns + LOOK_NS);
+}
+
+static void leave_lists(struct near_flow *f)
+{
+	dlist_remove(&f->reserve_node);
+	dlist_remove(&f->hasty_node);
 }
 
 static void wait_no_more(struct proxy *p, struct near_flow *f)
 {
 	if (!dnode_on(&f->reserve_node))
 		return;
-	dlist_remove(&f->reserve_node);
+	leave_lists(f);
 	near_reserve_look(p);
 }
 
@@ -213,22 +228,38 @@ void near_reserve_freed(struct proxy *p)
 		timer_set(&p->timers, &p->reserve_timer, p->now_ns);
 }
 
-void near_reserve_look(struct proxy *p)
+/* The first flow that waits for room, or NULL. A flow need not wait any more if its request was settled: the responder had
+ * it when an edge came back. */
+static struct near_flow *first_waiting(struct proxy *p)
 {
-	struct dnode *first;
+	struct dnode *n;
 
-	/* A flow need not wait any more if its request was settled: the responder had it when an edge came back. */
-	while ((first = dlist_first(&p->reserve_waiting)) &&
-	       dlist_entry(first, struct near_flow, reserve_node)->pos_wan ==
-	           dlist_entry(first, struct near_flow, reserve_node)->pos_next)
-		dlist_remove(first);
-	if (!first)
-		return;
-	for (struct dnode *n = first; n != &p->reserve_waiting; n = n->next) {
+	while ((n = dlist_first(&p->reserve_waiting))) {
 		struct near_flow *f = dlist_entry(n, struct near_flow, reserve_node);
 
-		if (n == first || waited_enough(p, f))
-			near_wan_schedule(p, f);
+		if (f->pos_wan < f->pos_next || !work_take(p))
+			return f;
+		leave_lists(f);
 	}
-	timer_set(&p->timers, &p->reserve_timer, p->now_ns + LOOK_NS);
+	return NULL;
+}
+
+/* Looks at the first flow, which alone may cross when there is room, and at those whose hosts give up: no call walks over
+ * all that wait. */
+void near_reserve_look(struct proxy *p)
+{
+	struct near_flow *f = first_waiting(p);
+	struct dnode *n;
+
+	if (!f)
+		return;
+	near_wan_schedule(p, f);
+	while ((n = dlist_first(&p->reserve_hasty))) {
+		f = dlist_entry(n, struct near_flow, hasty_node);
+		if (p->now_ns < f->hasty_look_ns || !work_take(p))
+			break;
+		look_later(p, f);
+		near_wan_schedule(p, f);
+	}
+	timer_set(&p->timers, &p->reserve_timer, p->work_left ? p->now_ns + LOOK_NS : p->now_ns);
 }

@@ -24,9 +24,21 @@ static bool same_key(const struct near_flow *a, const struct near_flow *b)
 	return a->dest_qpn == b->dest_qpn && a->vlan_tci % 4096 == b->vlan_tci % 4096 && ip_addr_eq(&a->dst, &b->dst);
 }
 
-void near_requester_enter(struct proxy *p, struct near_flow *f)
+/* No answer goes to the older flow's host any more, and the table of requesters forgets it: a host may connect one QPN as
+ * often as it likes. */
+static void supersede(struct proxy *p, struct near_flow *older)
 {
-	uint32_t h = requester_hash(f), i = h, idx;
+	count(p, CTR_REQUESTERS_SUPERSEDED, !older->superseded);
+	older->superseded = true;
+	dlist_remove(&older->ack_tx_node);
+	dlist_remove(&older->resp_node);
+	near_requester_leave(p, older);
+}
+
+/* Supersedes f or a flow that shares f's requester. False: there is nothing to supersede. */
+static bool supersede_one(struct proxy *p, struct near_flow *f)
+{
+	uint32_t h = requester_hash(f), i = h, idx, n = 0;
 
 	while ((idx = idx_hash_next(&p->near_by_requester, h, &i)) != NONE) {
 		struct near_flow *other = &p->near[idx], *younger, *older;
@@ -36,22 +48,28 @@ void near_requester_enter(struct proxy *p, struct near_flow *f)
 			continue;
 		younger = other->born < f->born ? f : other;
 		older = younger == f ? other : f;
-		if (younger->pairing != PAIR_CONFIRMED)
+		if (younger->pairing != PAIR_CONFIRMED && ++n <= UNCERTAIN_MOST)
 			continue;
-		count(p, CTR_REQUESTERS_SUPERSEDED, !older->superseded);
-		older->superseded = true;
-		dlist_remove(&older->ack_tx_node);
-		dlist_remove(&older->resp_node);
+		supersede(p, older);
+		return true;
 	}
-	if (!f->requester_known)
-		idx_hash_put(&p->near_by_requester, h, f->idx);
-	f->requester_known = true;
+	return false;
+}
+
+void near_requester_enter(struct proxy *p, struct near_flow *f)
+{
+	while (!f->superseded && supersede_one(p, f))
+		;
+	if (!f->superseded && !f->requester_known) {
+		idx_hash_put(&p->near_by_requester, requester_hash(f), f->idx);
+		f->requester_known = true;
+	}
 }
 
 enum requester_owner near_requester_owner(struct proxy *p, const struct near_flow *f)
 {
 	uint32_t h = requester_hash(f), i = h, idx, n = 0;
-	bool elsewhere = f->elsewhere_ns > f->last_rx_ns;
+	bool elsewhere = f->superseded || f->elsewhere_ns > f->last_rx_ns;
 
 	while ((idx = idx_hash_next(&p->near_by_requester, h, &i)) != NONE) {
 		const struct near_flow *o = &p->near[idx];

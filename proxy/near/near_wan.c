@@ -169,6 +169,7 @@ static void on_credit(struct proxy *p, struct near_flow *f, const struct wan_flo
 		return;
 	if (newer > 0)
 		take_back(p, f, r->again_from);
+	f->pos_far = max_u64(f->pos_far, min_u64(r->received, f->pos_next));
 	if (newer > 0 || !f->credit_known || r->credit > f->pos_credit)
 		f->pos_credit = r->credit;
 	f->again_round = r->again_round;
@@ -226,7 +227,7 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 	if (delivered > f->pos_reported || r->state == WFS_RNR)
 		near_liveness_seen(p, f);
 	f->pos_reported = max_u64(f->pos_reported, delivered);
-	f->pos_far = max_u64(f->pos_far, max_u64(f->pos_reported, min_u64(r->received, f->pos_next)));
+	f->pos_far = max_u64(f->pos_far, f->pos_reported);
 	on_credit(p, f, r);
 	f->responder_behind = r->received - r->delivered >
 	                      share_positions(p, &f->share, POOL_LAN, f->held_bytes) / SHARE_REPAIRS;
@@ -585,9 +586,10 @@ void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wa
 		o->flags |= WOF_BASE_FIXED;
 	if (f->pairing != PAIR_LEARNING && !f->msn_late)
 		o->flags |= WOF_PAIRED;
-	if (near_mode(p, f) == ACK_MODE_HOST)
+	/* Not near_mode(): a responder that is silent now may be heard the next moment, without another FLOW_OPEN. */
+	if (f->mode == ACK_MODE_HOST || proxy_early_acks_off(p))
 		o->flags |= WOF_HOST_MODE;
-	if (near_mode(p, f) == ACK_MODE_FAR)
+	if (f->mode == ACK_MODE_FAR)
 		o->flags |= WOF_FAR_MODE;
 	if (f->sent_before)
 		o->flags |= WOF_RESUMED;

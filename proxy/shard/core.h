@@ -263,7 +263,9 @@ struct near_flow {
 	uint32_t resp_credit_round;           /* number of that RESP_CREDIT; 0: none went */
 	bool resp_credit_due;                 /* a RESP_CREDIT is to go */
 	struct dnode reserve_node; /* in proxy.reserve_waiting: no room for the responses of its next request */
+	struct dnode hasty_node;   /* in proxy.reserve_hasty as well: its host gives up soon */
 	uint64_t reserve_wait_ns;  /* since when it is in reserve_waiting */
+	uint64_t hasty_look_ns;    /* in reserve_hasty: when it is looked at */
 	struct dnode resp_node;    /* has responses to deliver */
 	struct cnp_rate resp_rate; /* of these responses */
 	struct timer resp_pace;    /* end of a wait that the rate asks for */
@@ -341,7 +343,8 @@ struct far_flow {
 	struct ip_addr src, dst;          /* requester, responder */
 	uint32_t dest_qpn, requester_qpn; /* the second is valid unless PAIR_LEARNING */
 	enum flow_pairing pairing;
-	enum ack_mode mode;    /* in force at the near edge: which reports its host waits for */
+	enum ack_mode mode;    /* at the near edge while the responder is heard: which reports its host waits for */
+	bool keeps_all;        /* mode far was in force once: its packets may have been ACKed because they are here */
 	bool base_fixed;       /* nothing below pos_base belongs to the flow */
 	bool failed;           /* refused or given up: no request is sent or taken any more */
 	uint32_t cm_tag;       /* cm_tag() of its connection; 0: none, or not told */
@@ -727,7 +730,8 @@ struct proxy {
 	struct dnode ops_free; /* struct rd_op that are free */
 	uint32_t nops_free, nops;
 	uint64_t reserved_bytes;            /* of POOL_WAN, for responses of READs and ATOMICs that are under way */
-	struct dnode reserve_waiting;       /* near flows */
+	struct dnode reserve_waiting;       /* near flows, by when they began to wait */
+	struct dnode reserve_hasty;         /* those whose hosts cannot be held off, by hasty_look_ns */
 	struct {
 		const uint8_t *l3; /* the packet of the current call, if it lies in a blank */
 		uint32_t slot;     /* that blank; once the core has kept it, the one that the port gets for it */
@@ -898,6 +902,12 @@ void rd_op_give(struct proxy *p, struct rd_op *op);
 bool proxy_config_sane(const struct proxy_config *c);
 /* proxy_config.c: the mode for requests between a local and a remote host. */
 enum ack_mode proxy_mode_for(const struct proxy_config *c, const struct ip_addr *local, const struct ip_addr *remote);
+
+/* True while all modes count as host: the edges' configurations disagree, or this edge's nft rules are not in force. */
+static inline bool proxy_early_acks_off(const struct proxy *p)
+{
+	return p->mismatch || p->cfg.no_early_acks;
+}
 
 /* event.c: both functions raise an event about a near or a far flow (both may be NULL). An event is lost if its ring is
  * full. */

@@ -473,10 +473,12 @@ static struct ip_addr neighbour_of(const struct ip_addr *src)
 	return a;
 }
 
-/* The requester's number was in very many connections before: which of them it is in now is not sought for long. */
+/* The requester's number was in very many connections before, of which all but the last are forgotten: a late error is
+ * told, and whether it may be costs little. */
 static void bounds__late_error_of_a_number_used_often(void **state)
 {
 	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 64);
+	bool told = false;
 
 	for (uint32_t i = 0; i < 1000; i++)
 		near_cm_open(c->a.p, &(struct near_cm_info){.src = core_ip(1, 2),
@@ -494,7 +496,10 @@ static void bounds__late_error_of_a_number_used_often(void **state)
 	steps_begin();
 	near_fail_on_timer(c->a.p, core_near(c));
 	assert_in_range(steps_end("near_fail_on_timer"), 1, STEPS_MAX / 32); /* a tick may have as many timers */
-	assert_true(core_event(&c->a, EV_REQUESTER_UNREACHABLE));
+	core_pump(c);
+	for (const struct core_pkt *k; (k = core_take(&c->a));)
+		told |= k->h.opcode == RC_SEND_MIDDLE || k->h.opcode == RC_WRITE_MIDDLE;
+	assert_true(told);
 }
 
 /* A late error is told, and whether it may be costs little, however many flows to other hosts have no pair. */
@@ -522,6 +527,112 @@ static void bounds__late_error_among_unpaired_flows(void **state)
 	assert_true(told);
 }
 
+/* As many flows as there may be wait for room for their READs. */
+static void wait_for_room(struct core *c, uint8_t rnr_retry)
+{
+	struct proxy *p = c->a.p;
+
+	for (uint32_t i = 1; i < CORE_FLOWS; i++) {
+		struct near_flow *f = &p->near[i];
+
+		f->older = p->near; /* so that none is given to a lane */
+		f->pos_next = 1;
+		f->rnr_retry = rnr_retry;
+		f->pairing = PAIR_CONFIRMED;
+		f->reserve_wait_ns = f->hasty_look_ns = c->now_ns;
+		dlist_append(&p->reserve_waiting, &f->reserve_node);
+		if (rnr_retry != RNR_RETRY_INFINITE)
+			dlist_append(&p->reserve_hasty, &f->hasty_node);
+	}
+	near_reserve_freed(p);
+	worst = 0;
+}
+
+static void nobody_waits(struct core *c)
+{
+	for (uint32_t i = 1; i < CORE_FLOWS; i++) {
+		dlist_remove(&c->a.p->near[i].reserve_node);
+		dlist_remove(&c->a.p->near[i].hasty_node);
+		c->a.p->near[i].older = NULL;
+	}
+}
+
+static void bounds__many_wait_for_room(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	wait_for_room(c, RNR_RETRY_INFINITE);
+	tick(&c->a);
+	assert_in_range(worst, 1, STEPS_MAX / 60);
+	nobody_waits(c);
+}
+
+/* Hosts that cannot be held off are looked at one by one, each of them again after a while. */
+static void bounds__many_wait_whose_hosts_give_up(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	uint32_t calls = 0;
+
+	wait_for_room(c, 0);
+	while (dlist_entry(dlist_first(&c->a.p->reserve_hasty), struct near_flow, hasty_node)->hasty_look_ns <= c->now_ns) {
+		tick(&c->a);
+		calls++;
+		assert_in_range(calls, 1, 3 * CORE_FLOWS / CALL_WORK);
+	}
+	assert_in_range(worst, 1, STEPS_MAX / 3);
+	nobody_waits(c);
+}
+
+/* Two hosts begin one connection after the other from one QPN, by CM. */
+static void bounds__one_requester_number_in_many_connections(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 64);
+	struct near_cm_info cm = {.src = core_ip(1, 2),
+	                          .dst = core_ip(2, 9),
+	                          .requester_qpn = CORE_QPN,
+	                          .pmtu = CORE_PMTU,
+	                          .pkey = 0xffff,
+	                          .rnr_retry = 7};
+
+	worst = 0;
+	for (cm.dest_qpn = 0x1000; cm.dest_qpn < 0x1000 + CORE_FLOWS - 6; cm.dest_qpn++) {
+		steps_begin();
+		near_cm_open(c->a.p, &cm);
+		called("near_cm_open");
+	}
+	assert_int_equal(c->a.p->near_used, CORE_FLOWS - 6);
+	assert_in_range(worst, 1, STEPS_MAX / 8);
+	assert_int_equal(core_ctr(&c->a, CTR_REQUESTERS_SUPERSEDED), CORE_FLOWS - 7);
+}
+
+/* The same without CM, each paired by one answer, which is not certain: of very many the oldest ones are superseded. */
+static void bounds__one_requester_number_never_certain(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct proxy *p = c->a.p;
+
+	worst = 0;
+	for (uint32_t i = 1; i < CORE_FLOWS; i++) {
+		struct near_flow *f = &p->near[i];
+
+		f->src = core_ip(1, 2);
+		f->dst = core_ip(2, 2);
+		f->dest_qpn = 0x1000 + i;
+		f->requester_qpn = CORE_QPN;
+		f->pairing = PAIR_PROVISIONAL;
+		f->idx = i;
+		f->born = i;
+		steps_begin();
+		near_requester_enter(p, f);
+		called("near_requester_enter");
+	}
+	assert_in_range(worst, 1, STEPS_MAX / 8);
+	assert_int_equal(core_ctr(&c->a, CTR_REQUESTERS_SUPERSEDED), CORE_FLOWS - 1 - UNCERTAIN_MOST - 1);
+	assert_false(p->near[CORE_FLOWS - 1].superseded);
+	for (uint32_t i = 1; i < CORE_FLOWS; i++)
+		near_requester_leave(p, &p->near[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -540,6 +651,10 @@ int main(void)
 	    CORE_TEST(bounds__room_among_responses_that_came_backwards),
 	    CORE_TEST(bounds__copies_due_at_once),
 	    CORE_TEST(bounds__slots_side_by_side_in_the_index),
+	    CORE_TEST(bounds__many_wait_for_room),
+	    CORE_TEST(bounds__many_wait_whose_hosts_give_up),
+	    CORE_TEST(bounds__one_requester_number_in_many_connections),
+	    CORE_TEST(bounds__one_requester_number_never_certain),
 	    CORE_TEST(bounds__late_error_among_unpaired_flows),
 	    CORE_TEST(bounds__late_error_of_a_number_used_often),
 	    CORE_TEST(bounds__turns_of_lanes),

@@ -135,12 +135,89 @@ static void far_evict__mode_far_keeps_what_was_acked(void **state)
 	assert_int_equal(host.next, 1 + PKTS);
 }
 
+/* The near edge opens the flow anew while the responder counts as silent. Mode far is in force again once it is heard: the
+ * far edge keeps what the host was ACKed for since. */
+static void far_evict__mode_far_after_an_outage(void **state)
+{
+	struct core *c = given_silent_responder(state, ACK_MODE_FAR);
+	struct responder host = {.next = 1};
+	uint32_t n, acked = 0, next = 1 + PKTS;
+
+	serve_for(c, &host, 20);
+	assert_int_equal(host.next, next);
+	core_send(c, RC_WRITE_ONLY, next++); /* under way when the far edge stops */
+	core_forget(&c->b);
+	c->now_ns += c->a.cfg.stall_ns + 200 * CORE_MS;
+	core_rebuild(&c->b);
+	core_hello(c, 1, 1);
+	serve_for(c, &host, 300);
+	assert_int_equal(host.next, next);
+	assert_int_equal(near_mode(c->a.p, core_near(c)), ACK_MODE_FAR);
+	assert_int_equal(core_far(c)->mode, ACK_MODE_FAR);
+	core_forget(&c->a);
+	core_send_run(c, next, PKTS);
+	core_wait(c, STUCK_MS * CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c->a));)
+		acked = k->h.psn;
+	assert_int_equal(acked, next + PKTS - 1);
+	n = crowd(c);
+	another_arrives(c);
+	assert_int_equal(core_ctr(&c->b, CTR_EVICTED), 0);
+	crowd_goes(c, n);
+	core_lose(c, &c->a, 99);
+	serve_for(c, &host, 400);
+	assert_int_equal(host.next - 1, acked);
+}
+
+/* As long as nothing is ACKed early, the far edge reports as for mode host; what mode far has ACKed before stays. */
+static void far_evict__mode_far_while_no_early_acks(void **state)
+{
+	struct core *c = given_silent_responder(state, ACK_MODE_FAR);
+	uint32_t n;
+
+	c->a.cfg.no_early_acks = true;
+	assert_int_equal(proxy_reconfigure(c->a.p, &c->a.cfg, c->now_ns), 0);
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_far(c)->mode, ACK_MODE_HOST);
+	n = crowd(c);
+	another_arrives(c);
+	assert_int_equal(core_ctr(&c->b, CTR_EVICTED), 0);
+	crowd_goes(c, n);
+	c->a.cfg.no_early_acks = false;
+	assert_int_equal(proxy_reconfigure(c->a.p, &c->a.cfg, c->now_ns), 0);
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_far(c)->mode, ACK_MODE_FAR);
+}
+
+/* Of an overtaken report of a round before: the far edge has given up since what it had received then. */
+static void far_evict__overtaken_report_of_an_older_round(void **state)
+{
+	struct core *c = given_silent_responder(state, ACK_MODE_FAR);
+	struct near_flow *f = core_near(c);
+	uint64_t at = f->pos_reported + 2;
+	struct wan_flow_report r = {.flow = near_wire_id(c->a.p, f), .inc = f->inc, .delivered = f->pos_reported,
+	                            .received = at, .credit = f->pos_credit, .again_from = at, .again_round = 1};
+
+	near_on_report(c->a.p, lane_of(c->a.p, f->lane), &r);
+	assert_int_equal(f->pos_far, at);
+	r.again_round = 0;
+	r.received = at + 5;
+	near_on_report(c->a.p, lane_of(c->a.p, f->lane), &r);
+	assert_int_equal(f->pos_far, at);
+	r.again_round = 1;
+	near_on_report(c->a.p, lane_of(c->a.p, f->lane), &r);
+	assert_int_equal(f->pos_far, at + 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(far_evict__gives_up_the_highest_and_gets_them_again),
 	    CORE_TEST(far_evict__rounds_begin_anew_with_a_far_restart),
 	    CORE_TEST(far_evict__mode_far_keeps_what_was_acked),
+	    CORE_TEST(far_evict__mode_far_after_an_outage),
+	    CORE_TEST(far_evict__mode_far_while_no_early_acks),
+	    CORE_TEST(far_evict__overtaken_report_of_an_older_round),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

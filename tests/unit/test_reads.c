@@ -1624,6 +1624,26 @@ static void reads__count_stays_unsure_over_restarts(void **state)
 	assert_int_equal(k->h.aeth_msn, 24);
 }
 
+/* The same, also if the edge beside the requester has restarted in between: the wait begins anew with it. */
+static void reads__no_rnr_nak_with_a_count_of_now_after_a_restart(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	assert_int_equal(ask(c, 10, 1, 10, true), DROP_NONE);
+	core_expect(&c->b, RC_READ_REQUEST, 10);
+	respond(c, RC_READ_RESP_ONLY, 10, 23); /* 20 before it, and two messages behind it: the count is 21 */
+	core_expect(&c->a, RC_READ_RESP_ONLY, 10);
+	assert_int_equal(ask(c, 11, 1, 11, true), DROP_NONE);
+	core_wait(c, 5 * CORE_MS);
+	core_forget(&c->a);
+	core_rebuild(&c->a);
+	core_session(c);
+	assert_true(core_near(c)->msn_late);
+	near_ack_schedule(c->a.p, core_near(c), DUE_RNR);
+	core_pump(c);
+	assert_null(core_take(&c->a));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1631,6 +1651,7 @@ int main(void)
 	    CORE_TEST(reads__repeated_read_tells_a_count_of_now),
 	    CORE_TEST(reads__count_stays_unsure_over_restarts),
 	    CORE_TEST(reads__no_rnr_nak_with_a_count_of_now),
+	    CORE_TEST(reads__no_rnr_nak_with_a_count_of_now_after_a_restart),
 	    CORE_TEST(reads__two_responses_tell_the_count),
 	    CORE_TEST(reads__responses_that_agree_by_chance),
 	    CORE_TEST(reads__responses_of_two_rounds_agree_by_chance),

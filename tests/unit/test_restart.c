@@ -420,6 +420,7 @@ static void restart__early_acks_begin_again(void **state)
 	core_session(c);
 	core_forget(&c->b);
 	core_ack(c, 2, AETH_ACK_NO_CREDITS, 3);
+	core_wait(c, 5 * CORE_MS);
 	core_forget(&c->a);
 	core_send_run(c, 3, 2);
 	core_expect_aeth(&c->a, 4, AETH_ACK_NO_CREDITS);

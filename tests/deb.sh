@@ -21,16 +21,9 @@ done
 [ -n "${LR_OWN_MOUNTS:-}" ] || LR_OWN_MOUNTS=1 exec unshare --mount --propagation private "$0"
 [ -e "$(echo $package/longreach_*.deb)" ] || { echo "FAIL there are no packages: make deb" && exit 1; }
 
-needs=$(dpkg-deb -f $package/longreach_*.deb Depends | tr ',' '\n' | sed 's/(.*//; s/|.*//' | tr -d ' ' | paste -sd,)
-if [ ! -e $base/complete ]; then
-	rm -rf $base
-	mkdir -p $base
-	debootstrap --variant=minbase --include="$needs,bash-completion" bookworm $base >build/package-root/debootstrap.log 2>&1 || {
-		echo "skipped: debootstrap fails: $(tail -1 build/package-root/debootstrap.log)"
-		exit 0
-	}
-	touch $base/complete
-fi
+# shellcheck source=deb_base.sh
+. tests/deb_base.sh
+deb_base $base bash-completion
 rm -rf $root
 cp -a $base $root
 mount -t proc proc $root/proc || exit 1

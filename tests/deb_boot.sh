@@ -3,11 +3,11 @@
 # deb_boot.sh - the package in a Debian 12 machine that systemd has booted (a guest without a disk): install, start,
 # a link added and removed by its file, kill, stop, purge. Has the requirements of tests/deb.sh and tests/vm; root.
 #
-#   make deb && tests/deb.sh && tests/deb_boot.sh
+#   make deb && tests/deb_boot.sh
 set -u
 cd "$(dirname "$0")/.." || exit 2
 package=build/package
-base=build/package-root/base
+base=build/package-root/boot-base
 root=build/package-root/boot
 vm=build/package-root/vm
 
@@ -106,7 +106,11 @@ for program in debootstrap qemu-system-x86_64 cpio; do
 	exit 0
 done
 [ "$(id -u)" = 0 ] || { echo "skipped: a root file system takes root" && exit 0; }
-[ -e $base/complete ] || { echo "skipped: tests/deb.sh has made no root" && exit 0; }
+[ -e "$(echo $package/longreach_*.deb)" ] || { echo "FAIL there are no packages: make deb" && exit 1; }
+
+# shellcheck source=deb_base.sh
+. tests/deb_base.sh
+deb_base $base iproute2 kmod # a machine with Debian's kernel has kmod; the test makes interfaces
 
 # The kernel of the guests, Debian's own.
 mkdir -p $vm

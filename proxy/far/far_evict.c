@@ -42,7 +42,7 @@ static uint64_t keep_until(struct proxy *p, const struct far_flow *f)
 	}
 	if (bytes < CREDIT_MIN_BYTES)
 		pos += (CREDIT_MIN_BYTES - bytes) / arena_class_bytes(LAN_PKT_MAX);
-	if (f->keeps_all)
+	if (f->keeps_all && !(FAULT(FAULT_MODE_OF_THE_MOMENT) && f->mode != ACK_MODE_FAR))
 		pos = max_u64(pos, f->pos_rx);
 	return max_u64(pos, f->nops ? f->pos_tx_max : f->pos_tx);
 }

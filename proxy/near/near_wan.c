@@ -570,6 +570,8 @@ void near_wan_sent(struct near_flow *f, const struct slot_hdr *h)
 
 void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wan_flow_open *o)
 {
+	enum ack_mode mode = f->mode;
+
 	*o = (struct wan_flow_open){
 	    .flow = near_wire_id(p, f),
 	    .inc = f->inc,
@@ -586,10 +588,12 @@ void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wa
 		o->flags |= WOF_BASE_FIXED;
 	if (f->pairing != PAIR_LEARNING && !f->msn_late)
 		o->flags |= WOF_PAIRED;
-	/* Not near_mode(): a responder that is silent now may be heard the next moment, without another FLOW_OPEN. */
-	if (f->mode == ACK_MODE_HOST || proxy_early_acks_off(p))
+	/* A responder that is silent now may be heard the next moment, without another FLOW_OPEN. */
+	if (FAULT(FAULT_MODE_OF_THE_MOMENT))
+		mode = near_mode(p, f);
+	if (mode == ACK_MODE_HOST || proxy_early_acks_off(p))
 		o->flags |= WOF_HOST_MODE;
-	if (f->mode == ACK_MODE_FAR)
+	if (mode == ACK_MODE_FAR)
 		o->flags |= WOF_FAR_MODE;
 	if (f->sent_before)
 		o->flags |= WOF_RESUMED;

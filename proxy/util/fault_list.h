@@ -14,6 +14,8 @@ X(ORPHAN_OVERTAKEN,   "nothing overtakes what a lost near edge has left",
                       "the barrier of its next life looks at no stale_epoch")
 X(ORPHAN_DROPPED,     "mode far outlives the near edge",
                       "what came from a near edge that lost its arena is dropped")
+X(MODE_OF_THE_MOMENT, "the far edge is told the mode that lasts",
+                      "FLOW_OPEN tells the one in force, also of a flow whose responder is silent just then")
 X(NO_DEMOTION,        "nobody is ACKed for a responder that is silent",  "mode near stays in force")
 X(STRANGER_BELIEVED,  "a new life must insist",
                       "a packet unlike the one that was there is a new life at once")

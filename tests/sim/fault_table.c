@@ -109,6 +109,7 @@ static const char *where(int fault)
 	    [FAULT_ORPHAN_DROPPED] = ", crashes",
 	    [FAULT_LATE_COUNT_TRUSTED] = ", crashes",
 	    [FAULT_NO_DEMOTION] = ", a host dies",
+	    [FAULT_MODE_OF_THE_MOMENT] = ", outage in mode far",
 	    [FAULT_LATE_DECIDES] = ", machines stand still",
 	    [FAULT_UNCONFIRMED_ACKED] = ", LAN trouble",
 	    [FAULT_MIDDLE_BELIEVED] = ", LAN trouble",

@@ -3,6 +3,7 @@
  * thousands. Its own stream of random numbers: other seeds stay what they are.
  *
  *   arena lost       mode far, slow responders, a near edge that comes back without its memory
+ *   outage           mode far, a far edge that is away for longer than StallAfter, and then a near edge without its memory
  *   words after it   the same with hosts that are always ready but far away, and others that go on: nothing is waived
  *   CM again         connection after connection, whose CM messages come again while it lives, and after that
  *   late receives    one every second or so, as if a word were needed for each
@@ -166,6 +167,24 @@ static void slow_and_many(struct world_cfg *c, struct rng *r)
 		k->open_ns = i * 100000;
 		k->pause_ns += 2000 * MSEC;
 	}
+}
+
+static void outage_in_mode_far(struct world_cfg *c, struct rng *r)
+{
+	uint64_t rtt_ns = 2 * c->wan.delay_ns;
+
+	slow_and_many(c, r);
+	c->mode = ACK_MODE_FAR;
+	all_hosts(c, &host_model_rxe); /* others give up before the edge is back */
+	c->ncrashes = 2;
+	c->crash[0].at_ns = 4 * rtt_ns + rng_range(r, 5, 60) * MSEC;
+	c->crash[0].down_ns = 2 * rtt_ns + rng_range(r, 500, 900) * MSEC;
+	c->crash[0].sites = 2;
+	c->crash[0].lost = false;
+	c->crash[1].at_ns = c->crash[0].at_ns + c->crash[0].down_ns + 4 * rtt_ns + rng_range(r, 5, 200) * MSEC;
+	c->crash[1].down_ns = rng_log_range(r, 10000, 20 * MSEC);
+	c->crash[1].sites = 1;
+	c->crash[1].lost = true;
 }
 
 static void rebuilt_for_nothing(struct world_cfg *c, struct rng *r)
@@ -373,6 +392,7 @@ static const struct {
     {", old hands", old_hands},
     {", rebuilt for nothing", rebuilt_for_nothing},
     {", no place", no_place},
+    {", outage in mode far", outage_in_mode_far},
 };
 
 #define KINDS  (sizeof(kinds) / sizeof(kinds[0]))

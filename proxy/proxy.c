@@ -91,7 +91,7 @@ static uint32_t fold(const struct ip_addr *a)
 
 uint16_t proxy_lane(const struct ip_addr *a, const struct ip_addr *b, uint16_t nlanes)
 {
-	uint32_t h = (fold(a) ^ (FAULT(FAULT_LANE_ONE_WAY) ? 3 * fold(b) : fold(b))) * 0x9e3779b1u;
+	uint32_t h = (fold(a) ^ (FAULT(FAULT_LANE_ASYMMETRIC) ? 3 * fold(b) : fold(b))) * 0x9e3779b1u;
 
 	return (uint16_t)((h >> 16) % nlanes);
 }

@@ -61,7 +61,7 @@ uint64_t arena_chunks_capacity(const struct arena *a, enum arena_pool pool)
 {
 	uint64_t chunks = (uint64_t)a->owned[pool] + arena_chunks_takeable(a, pool);
 
-	uint64_t bytes = chunks * a->lay.chunk_bytes, lent = FAULT(FAULT_LENT_PROMISED) ? 0 : a->lent_bytes[pool];
+	uint64_t bytes = chunks * a->lay.chunk_bytes, lent = FAULT(FAULT_LENT_COUNTED_FREE) ? 0 : a->lent_bytes[pool];
 
 	return bytes > lent ? bytes - lent : 0;
 }

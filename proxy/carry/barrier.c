@@ -56,7 +56,7 @@ void barrier_init(struct proxy *p, struct barrier_pair *pairs, struct barrier_qu
 
 const struct ip_addr *barrier_host(const struct proxy *p, const struct ip_addr *a)
 {
-	return FAULT(FAULT_ALIAS_APART) ? a : proxy_machine(&p->cfg, a);
+	return FAULT(FAULT_ALIASES_SEPARATE) ? a : proxy_machine(&p->cfg, a);
 }
 
 static struct barrier_pair *find_pair(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)

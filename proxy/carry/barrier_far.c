@@ -136,7 +136,7 @@ static const struct far_flow *stale_epoch_in_front(struct proxy *p, const struct
 		const struct far_flow *o = dlist_entry(n, struct far_flow, stale_node);
 
 		if (o->gone || o->pos_acked >= o->pos_rx || o->stale_since > session || !between(p, o, src, dst) ||
-		    FAULT(FAULT_ORPHAN_OVERTAKEN))
+		    FAULT(FAULT_STALE_FLOW_OVERTAKEN))
 			continue;
 		if (while_it_lacks(o, pc) == WAITS)
 			return o;
@@ -249,7 +249,7 @@ bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot)
 	const uint8_t *e = arena_data(p->arena, slot) + slot_packet_len(h);
 	bool begins = h->flags & (SF_MSG_START | SF_OWN_RESPONSE), waived = false;
 
-	if (!begins || h->pos < f->start_passed || FAULT(FAULT_STARTS_PASS))
+	if (!begins || h->pos < f->start_passed || FAULT(FAULT_CAUSAL_IGNORED))
 		return false;
 	if (stale_epoch_in_front(p, &f->src, &f->dst, f->stale_epoch ? f->stale_since - 1 : p->sessions, NULL,
 	                         &waived)) {

@@ -212,7 +212,7 @@ void far_session_start(struct proxy *p, struct far_flow *f)
 	    !FAULT(FAULT_ARENA_EPOCH)) {
 		if (far_lost_may_owe(p, f))
 			far_lost_note(p, f);
-		if (!FAULT(FAULT_ORPHAN_DROPPED) && far_stale(p, f))
+		if (!FAULT(FAULT_STALE_FLOW_DROPPED) && far_stale(p, f))
 			return;
 		supersede(p, f, FAILURE_BUFFER_LOST); /* the peer has lost the arena in which f was numbered */
 		return;

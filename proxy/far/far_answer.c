@@ -224,7 +224,7 @@ static void learn_pair(struct far_flow *f, const struct roce_pkt *pkt, uint64_t 
 	f->template_len = (uint8_t)roce_build(f->template, TEMPLATE_MAX, &ack, NULL, 0);
 	f->pair_at_pos = at_pos;
 	f->pair_msn = pkt->aeth_msn;
-	f->pair_by_response = f->pair_msn_late = pkt->opcode != RC_ACK && !FAULT(FAULT_LATE_COUNT_TRUSTED);
+	f->pair_by_response = f->pair_msn_late = pkt->opcode != RC_ACK && !FAULT(FAULT_LATE_MSN_TRUSTED);
 	if (pkt->opcode != RC_ACK) /* a response's MSN counts its READ or ATOMIC */
 		f->pair_msn = (f->pair_msn - 1) & ROCE_PSN_MASK;
 	else if ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK)
@@ -320,7 +320,7 @@ static enum proxy_drop rx_ack(struct proxy *p, struct far_flow *f, const struct 
 	if (pos + 1 <= f->pos_acked)
 		return drop(p, DROP_LAN_ACK_STALE);
 	catch_up(f, pos);
-	if (pos >= f->pos_tx_max && !f->resumed && !FAULT(FAULT_GHOST_ACK_HEARD))
+	if (pos >= f->pos_tx_max && !f->resumed && !FAULT(FAULT_UNSENT_ACK_TAKEN))
 		return drop(p, DROP_LAN_ACK_UNSENT);
 	f->pos_ack_seen = max_u64(f->pos_ack_seen, pos + 1);
 	upto = far_stop_at_op(p, f, pos + 1);
@@ -387,7 +387,7 @@ static uint64_t answered_pos(const struct far_flow *f, const struct roce_pkt *pk
 
 enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
-	struct far_flow *f = FAULT(FAULT_PAIRED_DECIDES) ? NULL : pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
+	struct far_flow *f = FAULT(FAULT_PAIRED_QPN_PROBED) ? NULL : pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
 	enum pair_whose whose;
 	bool first = false;
 	enum proxy_drop d;
@@ -403,7 +403,7 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 		f = pair_claim(p, pkt);
 		first = f != NULL;
 	}
-	if (!f && FAULT(FAULT_PAIRED_DECIDES))
+	if (!f && FAULT(FAULT_PAIRED_QPN_PROBED))
 		f = pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
 	if (!f)
 		return drop(p, DROP_LAN_ACK_UNMATCHED);

@@ -371,7 +371,7 @@ static uint32_t asked_of_others(struct proxy *p, struct hostpair *hp, const stru
 	for (uint32_t i = 0; i < hp->nasked; i++)
 		if (asked_answered(&hp->asked_of[i], f, pkt))
 			most = (uint32_t)max_u64(most, hp->asked_of[i].n);
-	return FAULT(FAULT_LATE_DECIDES) ? 0 : most;
+	return FAULT(FAULT_LATE_ANSWER_PAIRS) ? 0 : most;
 }
 
 /* The number of answers to that QPN in this turn, this one included. Of a READ's responses the LAST is not counted:
@@ -648,7 +648,7 @@ void pair_after_restart(struct proxy *p, struct far_flow *f)
 		f->asked_since_ns = p->now_ns;
 		asked_add(p, &p->pairs[f->hostpair], &a);
 	}
-	if (f->pairing == PAIR_LEARNING && !FAULT(FAULT_RESTART_AT_ONCE))
+	if (f->pairing == PAIR_LEARNING && !FAULT(FAULT_NO_RESTART_QUARANTINE))
 		timer_set(&p->timers, &p->pairs[f->hostpair].quarantine, p->now_ns + p->cfg.quarantine_ns);
 }
 
@@ -765,7 +765,7 @@ static uint32_t asked_of_owner(const struct proxy *p, const struct far_flow *f, 
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn), out = f->pos_tx_max - f->pos_acked + f->nops;
 	bool ack = pkt->opcode == RC_ACK && (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK;
 
-	if (FAULT(FAULT_LATE_DECIDES) || (pos < f->pos_base && !expects_earlier(f, pkt)) || (pos > f->pos_tx_max && !ack))
+	if (FAULT(FAULT_LATE_ANSWER_PAIRS) || (pos < f->pos_base && !expects_earlier(f, pkt)) || (pos > f->pos_tx_max && !ack))
 		return 0;
 	return repeated_lately(p, f, OWNER_ASKED_MAX) + (uint32_t)min_u64(out, OWNER_ASKED_MAX) +
 	       (f->resumed ? ASKED_AFTER_LIFE : 0);
@@ -828,7 +828,7 @@ enum pair_whose pair_whose(struct proxy *p, struct far_flow *f, const struct roc
 		return PAIR_ITS_OWNERS; /* an ACK of what the owner has sent does not say that probed is behind */
 	/* The answer may be the second to a packet of the owner sent twice: their number decides. */
 	if (pos >= f->pos_base && pos < f->pos_tx_max && p->now_ns < f->retried_ns + PAIR_LATE_NS && repeated &&
-	    answers_heard(hp, pkt) <= 2 * repeated && !FAULT(FAULT_LATE_DECIDES)) {
+	    answers_heard(hp, pkt) <= 2 * repeated && !FAULT(FAULT_LATE_ANSWER_PAIRS)) {
 		ask_in_doubt(p, &p->far[hp->prober], repeated);
 		return PAIR_ITS_OWNERS;
 	}
@@ -861,7 +861,7 @@ static void unasked(struct proxy *p, struct hostpair *hp, const struct roce_pkt 
 		if (hp)
 			dlist_append(&p->pairs_unasked, &hp->place_node);
 	}
-	if (!hp || FAULT(FAULT_UNASKED_UNHEARD))
+	if (!hp || FAULT(FAULT_UNASKED_IGNORED))
 		return;
 	until = min_u64(p->now_ns + UNASKED_QUIET_NS, hp->since_ns + UNASKED_MAX_NS);
 	if (until <= p->now_ns)
@@ -920,7 +920,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 		return NULL;
 	}
 	f->resumed |= is_ahead_within(f, pkt);
-	f->pairing = FAULT(FAULT_FIRST_DECIDES) ? PAIR_CONFIRMED : PAIR_PROVISIONAL;
+	f->pairing = FAULT(FAULT_FIRST_ANSWER_CONFIRMS) ? PAIR_CONFIRMED : PAIR_PROVISIONAL;
 	pair_enter(p, f, pkt->dest_qpn);
 	near_requester_answered(p, &f->dst, f->dest_qpn, &f->src);
 	asked_forget(hp, f);

@@ -161,7 +161,7 @@ static bool as_responder(const struct near_flow *f, struct roce_pkt *pkt)
 	if (roce_parse(f->template, f->template_len, pkt) != DROP_NONE || pkt->opcode != RC_ACK)
 		return false;
 	pkt->dest_qpn = f->requester_qpn;
-	if (FAULT(FAULT_OWN_CLOTHES))
+	if (FAULT(FAULT_TEMPLATE_IGNORED))
 		pkt->pkey = 0xffff, pkt->migreq = true, pkt->tos = 0;
 	pkt->ttl = 64;
 	pkt->ack_req = false;
@@ -188,7 +188,7 @@ static size_t build(const struct near_flow *f, uint64_t psn_pos, uint8_t syndrom
 	if (!as_responder(f, &pkt))
 		return 0;
 	pkt.psn = pos_psn(psn_pos);
-	pkt.aeth_syndrome = FAULT(FAULT_CREDITS_TOLD) && syndrome == AETH_ACK_NO_CREDITS ? 1 : syndrome;
+	pkt.aeth_syndrome = FAULT(FAULT_AETH_CREDIT_SENT) && syndrome == AETH_ACK_NO_CREDITS ? 1 : syndrome;
 	pkt.aeth_msn = msn;
 	PROBE5(ack_tx, f->idx, f->requester_qpn, pkt.psn, syndrome, msn);
 	return to_host(f, &pkt, 0, tx);

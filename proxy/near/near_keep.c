@@ -57,7 +57,7 @@ static uint64_t keep_ns(const struct proxy *p)
 
 static bool keep(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
 {
-	if (op->due || FAULT(FAULT_NOT_KEPT))
+	if (op->due || FAULT(FAULT_ANSWERS_NOT_KEPT))
 		return op->due;
 	return f->ops_done <= (FAULT(FAULT_FEW_ANSWERS_KEPT) ? 16 : OPS_KEPT) && p->now_ns < op->done_ns + keep_ns(p);
 }
@@ -120,7 +120,7 @@ void near_resp_lose(struct proxy *p, struct near_flow *f, struct rd_op *op, uint
 
 static bool given_is_much(const struct proxy *p)
 {
-	return FAULT(FAULT_NOT_KEPT) || p->given_bytes > arena_capacity(p->arena, POOL_WAN) / KEPT_PART;
+	return FAULT(FAULT_ANSWERS_NOT_KEPT) || p->given_bytes > arena_capacity(p->arena, POOL_WAN) / KEPT_PART;
 }
 
 void near_resp_given(struct proxy *p, struct near_flow *f, uint32_t slot)
@@ -265,7 +265,7 @@ static void end_repeats(struct proxy *p, struct near_flow *f)
 			near_op_given(p, f, op);
 	}
 	due = near_op_due(f);
-	if (due && near_resp_at_hand(p, f, due->next) && !FAULT(FAULT_WAITS_BEHIND))
+	if (due && near_resp_at_hand(p, f, due->next) && !FAULT(FAULT_NEXT_ANSWER_HELD))
 		dlist_append_once(&p->resp_list, &f->resp_node);
 	if (f->ack_owed && !f->repeats) {
 		f->ack_owed = false;
@@ -341,6 +341,6 @@ void near_resp_adopt(struct proxy *p, uint32_t slot)
 		return;
 	}
 	near_resp_taken(p, f, slot);
-	if (!FAULT(FAULT_UNTOLD_NOT_ADOPTED))
+	if (!FAULT(FAULT_RESP_LENGTH_NOT_ADOPTED))
 		near_resp_tells(p, f, slot); /* a kill may have come before that was stored */
 }

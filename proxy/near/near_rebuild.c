@@ -330,7 +330,7 @@ static void rebuild_run(struct proxy *p, struct near_flow *f)
 		}
 		if (h->flags & SF_OWN_RESPONSE)
 			near_op_resume(near_op_at(f, h->pos));
-		if (h->msn != msn && !FAULT(FAULT_HELD_COUNT_KEPT)) /* it was held beyond a gap: its MSN was a guess */
+		if (h->msn != msn && !FAULT(FAULT_HELD_MSN_KEPT)) /* it was held beyond a gap: its MSN was a guess */
 			arena_amend(p->arena, slot, h->psns, msn);
 		near_in_order(p, f, slot);
 		f->ooo_pkts--;

@@ -71,7 +71,7 @@ bool near_surely_again(const struct proxy *p, const struct near_flow *f, uint64_
 
 	/* A packet that was never ACKed gets no ACK from memory, and a flow that is failing will tell the responder's
 	 * refusal. The host of a failed flow has been told the refusal, and may have reset its QP since. */
-	if ((pos >= f->pos_acked && !f->failed) || f->failing || FAULT(FAULT_MEMORY_DECIDES))
+	if ((pos >= f->pos_acked && !f->failed) || f->failing || FAULT(FAULT_REPETITION_ASSUMED))
 		return true;
 	if (p->now_ns < heard_ns + (in_this_life ? REBIRTH_MIN_NS : REBIRTH_KILLED_NS))
 		return true;
@@ -104,7 +104,7 @@ bool near_reset_lost_count(const struct proxy *p, const struct near_flow *f)
 enum near_life near_reset_below(struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)
 {
 	look_for_lost_count(p, f, pos, fp);
-	if (f->silent_ns >= SILENCE_NS || pos + WINDOW_REACH < f->pos_acked || FAULT(FAULT_STRANGER_BELIEVED))
+	if (f->silent_ns >= SILENCE_NS || pos + WINDOW_REACH < f->pos_acked || FAULT(FAULT_RESET_BY_ONE_PACKET))
 		return LIFE_NEW;
 	near_reset_wait(p, f, pos, fp);
 	return LIFE_UNSURE;
@@ -171,7 +171,7 @@ bool near_reset_wrong_opcode(struct proxy *p, struct near_flow *f, uint32_t fp)
 	struct near_rounds *r = &f->reset.wrong;
 
 	look_for_lost_count(p, f, f->pos_next, fp);
-	return count_round(r, f->pos_next, fp, p->now_ns) && r->n >= WRONG_ROUNDS && !FAULT(FAULT_WRONG_OPCODE_UNSAID);
+	return count_round(r, f->pos_next, fp, p->now_ns) && r->n >= WRONG_ROUNDS && !FAULT(FAULT_WRONG_OPCODE_UNANSWERED);
 }
 
 bool near_reset_too_soon(const struct near_flow *f)
@@ -373,7 +373,7 @@ enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64
 	if (slot != SLOT_NONE)
 		return arena_hdr(p->arena, slot)->fp == fp ? FP_SAME : FP_STRANGE;
 	e = pos >= f->pos_base || f->fp_before ? message_at(p, f, pos) : NULL;
-	if (FAULT(FAULT_STALE_INCARNATION) || (e && !starts_message && FAULT(FAULT_MIDDLE_BELIEVED)))
+	if (FAULT(FAULT_STALE_INCARNATION) || (e && !starts_message && FAULT(FAULT_MIDDLE_IS_REPETITION)))
 		return FP_SAME;
 	if (e && e[0] == (uint32_t)pos && (e[1] & ~FP_COUNTS) == fp)
 		return FP_SAME;

@@ -183,7 +183,7 @@ static void on_credit(struct proxy *p, struct near_flow *f, const struct wan_flo
 static void begin_again(struct proxy *p, struct near_flow *f)
 {
 	f->open_due = true;
-	if (FAULT(FAULT_FORGOTTEN_UNTOLD))
+	if (FAULT(FAULT_FORGOTTEN_NOT_RESENT))
 		return;
 	f->sent_before |= f->pos_wan > f->pos_base;
 	take_back(p, f, f->pos_settled);

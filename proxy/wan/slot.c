@@ -134,7 +134,7 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 	uint32_t bytes = arena_class_bytes(len), slot;
 	const struct wan_source *s;
 
-	if (FAULT(FAULT_NEXT_NOT_URGENT))
+	if (FAULT(FAULT_RESERVE_UNUSED))
 		urgent = false;
 	if (!urgent && !leaves_urgent_room(p, kind, len))
 		return SLOT_NONE;

@@ -323,7 +323,7 @@ void wan_path_on_timer(struct proxy *p, struct wan_path *path)
 	if (path->state != PATH_DEAD && path->waiting_ns) {
 		uint64_t until = path->waiting_ns + wan_path_patience_ns(p, path);
 
-		if (p->now_ns > until + LATE_NS && (!path->held_up || FAULT(FAULT_DEATH_FORGIVEN))) {
+		if (p->now_ns > until + LATE_NS && (!path->held_up || FAULT(FAULT_PATH_SILENCE_EXCUSED))) {
 			path->held_up = true;
 			path->waiting_ns += p->now_ns - until + LATE_NS; /* the worker was late, the path was not
 			                                                  * silent */

@@ -292,13 +292,13 @@ static void on_timer(struct proxy *p, const struct timer *t)
 	case TK_PACE:
 		far_schedule(p, &p->far[t->owner]);
 		break;
-	case TK_ASK:
+	case TK_ASK_NEAR:
 		far_ask(p, &p->far[t->owner]);
 		break;
 	case TK_LAN_HOST:
 		lan_host_on_timer(p, &p->lan_hosts[t->owner]);
 		break;
-	case TK_AGAIN:
+	case TK_READ_AGAIN:
 		far_again_on_timer(p, &p->far[t->owner]);
 		break;
 	case TK_QUARANTINE:
@@ -454,9 +454,9 @@ void proxy_lan_unsent(struct proxy *p, uint64_t now_ns, const struct lan_tx *tx)
 
 static void note_waiting(struct proxy *p, bool waits)
 {
-	if (p->wan->waits == waits)
+	if (p->wan->rate_waits_told == waits)
 		return;
-	p->wan->waits = waits;
+	p->wan->rate_waits_told = waits;
 	for (uint32_t i = 0; i < p->wan->npaths; i++) {
 		rate_waits(&p->wan->path[i].pacer->control, waits);
 		p->wan->path[i].fec.look.idle |= !waits;

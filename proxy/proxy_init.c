@@ -209,9 +209,9 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 
 	p->near = k->near;
 	p->failures = k->failures;
-	p->lost = k->lost;
+	p->lost_lives = k->lost;
 	flow_history_init(p, k->ended);
-	p->nlost = size;
+	p->nlost_lives = size;
 	p->far = k->far;
 	p->pairs = k->pairs;
 	p->lan_hosts = k->lan_hosts;
@@ -245,7 +245,7 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	p->nops_free = p->nops = k->nops;
 	dlist_init(&p->reserve_waiting);
 	dlist_init(&p->reserve_hasty);
-	dlist_init(&p->given);
+	dlist_init(&p->given_resps);
 	timer_init(&p->reserve_timer, TK_ROOM, 0);
 	timer_init(&p->end_to_end.hold, TK_RAW_HOLD, 0);
 	timer_init(&p->given_timer, TK_GIVEN, 0);

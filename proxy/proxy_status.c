@@ -178,7 +178,7 @@ static int audit_responses(struct proxy *p)
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
 		if (p->near[i].used && list_bytes(p, &p->near[i].resps) != p->near[i].resp_bytes)
 			return -106;
-	return list_bytes(p, &p->given) == p->given_bytes ? 0 : -107;
+	return list_bytes(p, &p->given_resps) == p->given_bytes ? 0 : -107;
 }
 
 /* Flows that hold requests which their responders do not have yet; those that are closed may still have some to free. */

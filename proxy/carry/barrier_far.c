@@ -110,7 +110,7 @@ static enum verdict look(struct proxy *p, const uint8_t *entry, uint64_t epoch, 
 	uint32_t inc = get_be32(entry + 4);
 	uint64_t pos = get_be64(entry + 8);
 
-	if (!f || f->gone || (f->inc != inc && (int32_t)(f->inc - inc) < 0)) {
+	if (!f || f->closing || (f->inc != inc && (int32_t)(f->inc - inc) < 0)) {
 		if (is_gone(p, get_be32(entry), inc, epoch))
 			return DONE;
 		return p->session.peer_arena_epoch && epoch != p->session.peer_arena_epoch ? WAIVED : WAITS;
@@ -135,7 +135,7 @@ static const struct far_flow *stale_epoch_in_front(struct proxy *p, const struct
 	for (const struct dnode *n = p->stale_flows.next; n != &p->stale_flows; n = n->next) {
 		const struct far_flow *o = dlist_entry(n, struct far_flow, stale_node);
 
-		if (o->gone || o->pos_acked >= o->pos_rx || o->stale_since > session || !between(p, o, src, dst) ||
+		if (o->closing || o->pos_acked >= o->pos_rx || o->stale_since > session || !between(p, o, src, dst) ||
 		    FAULT(FAULT_STALE_FLOW_OVERTAKEN))
 			continue;
 		if (while_it_lacks(o, pc) == WAITS)
@@ -348,7 +348,7 @@ bool barrier_admit(struct proxy *p, const struct held_packet *what, const struct
 
 void barrier_progress(struct proxy *p, struct far_flow *f)
 {
-	struct barrier_queue *q = p->barrier.queues_used && f->named ? find_queue(p, &f->src, &f->dst) : NULL;
+	struct barrier_queue *q = p->barrier.queues_used && f->key_known ? find_queue(p, &f->src, &f->dst) : NULL;
 
 	if (q)
 		run_queue(p, q);
@@ -359,10 +359,10 @@ void barrier_progress(struct proxy *p, struct far_flow *f)
 void barrier_flow_gone(struct proxy *p, struct far_flow *f)
 {
 	struct barrier *b = &p->barrier;
-	struct barrier_queue *q = p->barrier.queues_used && f->named ? find_queue(p, &f->src, &f->dst) : NULL;
+	struct barrier_queue *q = p->barrier.queues_used && f->key_known ? find_queue(p, &f->src, &f->dst) : NULL;
 
 	dlist_remove(&f->start_node);
-	f->gone = true;
+	f->closing = true;
 	b->gone[b->ngone % BARRIER_GONE].peer_epoch = far_epoch(p, f->peer_epoch);
 	b->gone[b->ngone % BARRIER_GONE].peer_flow = f->peer_flow;
 	b->gone[b->ngone++ % BARRIER_GONE].inc = f->inc;

@@ -46,9 +46,9 @@ void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 	dlist_init(&f->agains);
 	timer_init(&f->rto, TK_RTO, idx);
 	timer_init(&f->pace, TK_PACE, idx);
-	timer_init(&f->ask, TK_ASK, idx);
-	timer_init(&f->again, TK_AGAIN, idx);
-	timer_set(&p->timers, &f->ask, p->now_ns + ASK_WAITING_NS);
+	timer_init(&f->ask_near, TK_ASK_NEAR, idx);
+	timer_init(&f->read_again, TK_READ_AGAIN, idx);
+	timer_set(&p->timers, &f->ask_near, p->now_ns + ASK_WAITING_NS);
 }
 
 void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos)
@@ -123,10 +123,10 @@ void far_close(struct proxy *p, struct far_flow *f)
 	dlist_remove(&f->stale_node);
 	timer_cancel(&p->timers, &f->rto);
 	timer_cancel(&p->timers, &f->pace);
-	timer_cancel(&p->timers, &f->ask);
-	timer_cancel(&p->timers, &f->again);
+	timer_cancel(&p->timers, &f->ask_near);
+	timer_cancel(&p->timers, &f->read_again);
 	idx_hash_del(&p->far_by_peer, far_peer_hash(f->peer_flow), f->idx);
-	if (f->named)
+	if (f->key_known)
 		idx_hash_del(&p->far_by_dest, far_dest_hash(&f->src, &f->dst, f->dest_qpn), f->idx);
 	dlist_remove(&f->work_node);
 	f->used = false;
@@ -202,7 +202,7 @@ void far_ask(struct proxy *p, struct far_flow *f)
 	if (p->now_ns >= f->last_progress_ns + (waits ? ASK_WAITING_NS : ASK_IDLE_NS))
 		far_report(p, f, true);
 	if (!f->lost_pos || f->failed)
-		timer_set(&p->timers, &f->ask, p->now_ns + (waits ? ASK_WAITING_NS : ASK_LOOK_NS));
+		timer_set(&p->timers, &f->ask_near, p->now_ns + (waits ? ASK_WAITING_NS : ASK_LOOK_NS));
 }
 
 void far_session_start(struct proxy *p, struct far_flow *f)

@@ -142,7 +142,7 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 	op->again_got = 0;
 	op->again_tries = 0;
 	op->due = true;
-	f->asks = (struct asks_like){
+	f->requester_hdr = (struct requester_hdr){
 	    .sport = pkt.udp_sport, .pkey = pkt.pkey, .tos = pkt.tos, .migreq = pkt.migreq, .known = true};
 	lan_drr_ready(p, f);
 }
@@ -180,7 +180,7 @@ void far_again_on_timer(struct proxy *p, struct far_flow *f)
 		op->due = true;
 	}
 	if (next_ns != UINT64_MAX)
-		timer_set(&p->timers, &f->again, next_ns);
+		timer_set(&p->timers, &f->read_again, next_ns);
 	if (far_again_due(f))
 		lan_drr_ready(p, f);
 }
@@ -198,7 +198,7 @@ size_t far_again_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 	op->due = op->again_lost = false;
 	op->again_ns = p->now_ns;
 	f->retried_ns = p->now_ns;
-	timer_set_earlier(&p->timers, &f->again, until_again(p, op));
+	timer_set_earlier(&p->timers, &f->read_again, until_again(p, op));
 	count(p, CTR_LAN_RETRIES, 1);
 	return far_build_read(f, op->next, op->end_va - op->len + skip, op->rkey, op->len - (uint32_t)skip, tx);
 }
@@ -234,6 +234,6 @@ bool far_again_rx(struct proxy *p, struct far_flow *f, const uint8_t *l3, const 
 	if (op->next == op->pos + op->psns)
 		end(p, f, op);
 	else
-		timer_set_earlier(&p->timers, &f->again, until_again(p, op));
+		timer_set_earlier(&p->timers, &f->read_again, until_again(p, op));
 	return true;
 }

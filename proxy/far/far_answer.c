@@ -388,7 +388,7 @@ static uint64_t answered_pos(const struct far_flow *f, const struct roce_pkt *pk
 enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
 	struct far_flow *f = FAULT(FAULT_PAIRED_QPN_PROBED) ? NULL : pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
-	enum pair_whose whose;
+	enum pair_answer_to to;
 	bool first = false;
 	enum proxy_drop d;
 	uint64_t before, at_pos;
@@ -396,10 +396,10 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 	if ((!f || (f->pos_tx_max <= f->pos_acked && !f->nops)) && end_to_end_asked(p, &pkt->dst, &pkt->src) &&
 	    !FAULT(FAULT_END_TO_END_CLAIMED))
 		return raw_rx(p, l3, pkt, vlan_tci); /* perhaps an answer to a request without a flow */
-	whose = f ? pair_whose(p, f, pkt) : PAIR_ANOTHERS;
-	if (whose == PAIR_NOBODYS)
+	to = f ? pair_answer_to(p, f, pkt) : PAIR_ANSWER_TO_PROBED;
+	if (to == PAIR_ANSWER_AMBIGUOUS)
 		return drop(p, DROP_LAN_ACK_UNMATCHED);
-	if (whose == PAIR_ANOTHERS) {
+	if (to == PAIR_ANSWER_TO_PROBED) {
 		f = pair_claim(p, pkt);
 		first = f != NULL;
 	}

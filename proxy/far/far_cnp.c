@@ -22,13 +22,13 @@ void far_cnp_learn(const struct proxy *p, struct far_flow *f, uint32_t slot)
 
 	if (roce_parse(arena_data(p->arena, slot), arena_hdr(p->arena, slot)->len, &pkt) != DROP_NONE)
 		return;
-	f->asks = (struct asks_like){
+	f->requester_hdr = (struct requester_hdr){
 	    .sport = pkt.udp_sport, .pkey = pkt.pkey, .tos = pkt.tos, .migreq = pkt.migreq, .known = true};
 }
 
 void far_cnp_due(struct proxy *p, struct far_flow *f)
 {
-	if (!f->asks.known || (f->cnp_said_ns && p->now_ns < f->cnp_said_ns + CNP_GAP_NS))
+	if (!f->requester_hdr.known || (f->cnp_sent_ns && p->now_ns < f->cnp_sent_ns + CNP_GAP_NS))
 		return;
 	dlist_append_once(&p->far_cnps, &f->cnp_node);
 }
@@ -44,7 +44,7 @@ size_t far_cnp_tx(struct proxy *p, struct lan_tx *tx)
 		return 0;
 	dlist_remove(n);
 	f = dlist_entry(n, struct far_flow, cnp_node);
-	f->cnp_said_ns = p->now_ns;
+	f->cnp_sent_ns = p->now_ns;
 	count(p, CTR_CNPS_TX, 1);
 	pkt = far_as_requester(f, ROCE_CNP);
 	pkt.tos &= (uint8_t)~ECN_MASK; /* no host answers a mark on a CNP */

@@ -32,7 +32,7 @@
 
 static struct lost_life *place_of(struct proxy *p, const struct far_flow *f, uint32_t i)
 {
-	return &p->lost[(far_dest_hash(&f->src, &f->dst, f->dest_qpn) + i) & (p->nlost - 1)];
+	return &p->lost_lives[(far_dest_hash(&f->src, &f->dst, f->dest_qpn) + i) & (p->nlost_lives - 1)];
 }
 
 static struct lost_life *find(struct proxy *p, const struct far_flow *f)
@@ -105,7 +105,7 @@ static void wait_for(struct proxy *p, struct far_flow *f, uint64_t pos)
 {
 	f->lost_pos = pos;
 	f->lost_to = f->pos_base;
-	timer_set(&p->timers, &f->ask, p->now_ns + LOOK_NS);
+	timer_set(&p->timers, &f->ask_near, p->now_ns + LOOK_NS);
 }
 
 /* True if a responder that waits for that PSN (24 bits) waits for a packet that this edge lacked of the lost flow. */
@@ -171,7 +171,7 @@ bool far_lost_failed(struct proxy *p, struct far_flow *f)
 		return false;
 	}
 	ask(p, l);
-	timer_set(&p->timers, &f->ask, p->now_ns + LOOK_NS);
+	timer_set(&p->timers, &f->ask_near, p->now_ns + LOOK_NS);
 	if (p->now_ns < l->asked_ns + LOST_WAIT_NS)
 		return false;
 	far_fail_lost(p, f, bytes_of(f, max_u64(f->lost_to, f->lost_pos + 1) - f->lost_pos));

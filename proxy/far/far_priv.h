@@ -116,7 +116,7 @@ void far_free_ops(struct proxy *p, struct far_flow *f);
 enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                 uint16_t vlan_tci);
 
-/* Builds a READ for a part of one of the host's. The READ looks like the host's own packets (f->asks). */
+/* Builds a READ for a part of one of the host's. The READ looks like the host's own packets (f->requester_hdr). */
 size_t far_build_read(const struct far_flow *f, uint64_t pos, uint64_t va, uint32_t rkey, uint32_t len,
                       struct lan_tx *tx);
 /* The first READ is to be sent again for its missing responses alone: by the timer, once in OP_AGAIN_QUIET_NS; or now,
@@ -150,7 +150,7 @@ void far_again_free(struct proxy *p, struct far_flow *f);
 /* --- marks on responses: far_cnp.c --- */
 
 /* Called when the READ or ATOMIC in that slot goes to the responder: notes the header fields of the requester's packets
- * (f->asks). */
+ * (f->requester_hdr). */
 void far_cnp_learn(const struct proxy *p, struct far_flow *f, uint32_t slot);
 /* Called when a response came with CE: a CNP to the responder is due. */
 void far_cnp_due(struct proxy *p, struct far_flow *f);
@@ -175,12 +175,12 @@ static inline struct roce_pkt far_as_requester(const struct far_flow *f, uint8_t
 	    .src = f->src,
 	    .dst = f->dst,
 	    .ip6 = !ip_addr_is4(&f->src),
-	    .tos = f->asks.tos,
+	    .tos = f->requester_hdr.tos,
 	    .ttl = 64,
-	    .udp_sport = f->asks.sport,
+	    .udp_sport = f->requester_hdr.sport,
 	    .opcode = opcode,
-	    .migreq = f->asks.migreq,
-	    .pkey = f->asks.pkey,
+	    .migreq = f->requester_hdr.migreq,
+	    .pkey = f->requester_hdr.pkey,
 	    .dest_qpn = f->dest_qpn,
 	};
 }

@@ -105,7 +105,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d
 	memcpy(f->template, d->template, d->template_len);
 	idx_hash_put(&p->far_by_peer, far_peer_hash(f->peer_flow), idx);
 	p->far_used++;
-	f->named = true;
+	f->key_known = true;
 	idx_hash_put(&p->far_by_dest, far_dest_hash(&f->src, &f->dst, f->dest_qpn), idx);
 	f->open = pair_join(p, f);
 	f->pairing = d->pairing;

@@ -120,9 +120,9 @@ void far_drop_below_base(struct proxy *p, struct far_flow *f)
 /* True if hosts and DestQP are the flow's. The first frame or packet of the flow fixes them. */
 static bool same_name(struct proxy *p, struct far_flow *f, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn)
 {
-	if (f->named)
+	if (f->key_known)
 		return f->dest_qpn == dest_qpn && ip_addr_eq(&f->src, src) && ip_addr_eq(&f->dst, dst);
-	f->named = true;
+	f->key_known = true;
 	f->src = *src;
 	f->dst = *dst;
 	f->dest_qpn = dest_qpn;

@@ -62,7 +62,7 @@ void far_note_end(struct proxy *p, const struct far_flow *f)
 {
 	struct proxy_flow_view v;
 
-	if (!f->named)
+	if (!f->key_known)
 		return;
 	far_flow_status(f, &v.status);
 	far_flow_facts(f, &v.facts);

@@ -9,13 +9,13 @@
  * followed by a quarantine: a late answer would be taken for the next flow's. A restart begins with a quarantine for
  * host pairs with flows that may have been probed before it.
  *
- * An answer may come later than the quarantine: from a machine that is not scheduled, or a NIC that PFC stops. asked_of
- * remembers which PSNs, and how many packets, were sent for flows that have no pair yet or have gone. An answer that
- * could be to one of these packets does not count; instead the probed flow is asked once more, with its next packet if
- * it has one. This decides in one of two ways. The next answer is about a PSN that no other flow was asked about. Or in
- * the end there are more answers to the QPN than the other flow's packets can have got: each is answered once, or twice
- * if the LAN doubles it. This takes some round trips more on a LAN that answers, and none if no answer was late. After
- * PAIR_LATE_NS no packet is answered any more.
+ * An answer may come later than the quarantine: from a machine that is not scheduled, or a NIC that PFC stops.
+ * hostpair.outstanding remembers which PSNs, and how many packets, were sent for flows that have no pair yet or have
+ * gone. An answer that could be to one of these packets does not count; instead the probed flow is asked once more,
+ * with its next packet if it has one. This decides in one of two ways. The next answer is about a PSN that no other
+ * flow was asked about. Or in the end there are more answers to the QPN than the other flow's packets can have got:
+ * each is answered once, or twice if the LAN doubles it. This takes some round trips more on a LAN that answers, and
+ * none if no answer was late. After PAIR_LATE_NS no packet is answered any more.
  *
  * A probe without a next hop is dropped, because another flow may have its turn by the time there is one: the turn is
  * taken back (pair_unsent).
@@ -39,10 +39,10 @@
  * A flow with packets in flight does not keep its QPN for ever, either: its responder may be gone, and the requester's
  * QPN may be used again. After SILENT_RETRIES retries without an answer the owner is silent. An answer counts for a
  * silent owner only if it cannot be for another flow of the host pair: neither for the flow that has its turn, nor for
- * those in asked_of. In doubt the probed flow is asked again. The probed flow gets the QPN when more answers came than
- * the silent owner's packets can have got, each answered twice. A merely slow responder never sends as many. The silent
- * owner is asked alone after that turn, and again after each answer that could be to asked_of, until there are more
- * answers than the packets of asked_of can have got. */
+ * those in hostpair.outstanding. In doubt the probed flow is asked again. The probed flow gets the QPN when more
+ * answers came than the silent owner's packets can have got, each answered twice. A merely slow responder never sends
+ * as many. The silent owner is asked alone after that turn, and again after each answer that could be to outstanding,
+ * until there are more answers than the packets of outstanding can have got. */
 #include "pair.h"
 
 #include "far_priv.h"
@@ -99,7 +99,7 @@ void pair_enter(struct proxy *p, struct far_flow *f, uint32_t requester_qpn)
 	if (owner && owner != f)
 		unpair(p, owner);
 	f->requester_qpn = requester_qpn;
-	f->bound = true;
+	f->was_paired = true;
 	idx_hash_put(&p->far_by_qpn, qpn_hash(f), f->idx);
 }
 
@@ -190,20 +190,20 @@ bool pair_join(struct proxy *p, struct far_flow *f)
 
 static uint32_t asked_lately(const struct proxy *p, const struct far_flow *f)
 {
-	if (p->now_ns > f->asked_since_ns + 2 * PAIR_LATE_NS)
+	if (p->now_ns > f->probes_sent_since_ns + 2 * PAIR_LATE_NS)
 		return 0;
-	return f->asked[0] + (p->now_ns > f->asked_since_ns + PAIR_LATE_NS ? 0u : f->asked[1]);
+	return f->probes_sent[0] + (p->now_ns > f->probes_sent_since_ns + PAIR_LATE_NS ? 0u : f->probes_sent[1]);
 }
 
 static void count_asked(const struct proxy *p, struct far_flow *f)
 {
-	if (p->now_ns > f->asked_since_ns + PAIR_LATE_NS) {
-		f->asked[1] = p->now_ns > f->asked_since_ns + 2 * PAIR_LATE_NS ? 0 : f->asked[0];
-		f->asked[0] = 0;
-		f->asked_since_ns = p->now_ns;
+	if (p->now_ns > f->probes_sent_since_ns + PAIR_LATE_NS) {
+		f->probes_sent[1] = p->now_ns > f->probes_sent_since_ns + 2 * PAIR_LATE_NS ? 0 : f->probes_sent[0];
+		f->probes_sent[0] = 0;
+		f->probes_sent_since_ns = p->now_ns;
 	}
-	if (f->asked[0] < UINT16_MAX)
-		f->asked[0]++;
+	if (f->probes_sent[0] < UINT16_MAX)
+		f->probes_sent[0]++;
 	if (f->probes < UINT16_MAX)
 		f->probes++;
 }
@@ -229,27 +229,27 @@ static uint32_t repeated_lately(const struct proxy *p, const struct far_flow *f,
 	return p->now_ns > f->retried_ns + PAIR_LATE_NS ? 0 : (uint32_t)min_u64(f->repeated, most);
 }
 
-static void asked_drop(struct hostpair *hp, struct pair_asked *a)
+static void asked_drop(struct hostpair *hp, struct pair_outstanding *a)
 {
-	*a = hp->asked_of[--hp->nasked];
+	*a = hp->outstanding[--hp->noutstanding];
 }
 
 /* Forgets the packets by which f was asked: f has a pair. */
 static void asked_forget(struct hostpair *hp, const struct far_flow *f)
 {
-	for (uint32_t i = hp->nasked; i-- > 0;)
-		if (hp->asked_of[i].flow == f->idx)
-			asked_drop(hp, &hp->asked_of[i]);
+	for (uint32_t i = hp->noutstanding; i-- > 0;)
+		if (hp->outstanding[i].flow == f->idx)
+			asked_drop(hp, &hp->outstanding[i]);
 }
 
 static void asked_expire(const struct proxy *p, struct hostpair *hp)
 {
-	for (uint32_t i = hp->nasked; i-- > 0;)
-		if (p->now_ns >= hp->asked_of[i].until_ns)
-			asked_drop(hp, &hp->asked_of[i]);
+	for (uint32_t i = hp->noutstanding; i-- > 0;)
+		if (p->now_ns >= hp->outstanding[i].until_ns)
+			asked_drop(hp, &hp->outstanding[i]);
 }
 
-static void asked_widen(struct pair_asked *a, const struct pair_asked *more)
+static void asked_widen(struct pair_outstanding *a, const struct pair_outstanding *more)
 {
 	bool same = a->flow == more->flow && a->psn == more->psn;
 
@@ -262,24 +262,24 @@ static void asked_widen(struct pair_asked *a, const struct pair_asked *more)
 		a->flow = NONE;
 }
 
-/* Adds a to asked_of. No entry of a flow without a pair is left out: if there are too many, the last place stands for
- * several. Entries with a QPN may be dropped: their answers have an owner, and confuse only if the QPN is used
- * again. */
-static void asked_add(const struct proxy *p, struct hostpair *hp, const struct pair_asked *a)
+/* Adds a to hp->outstanding. No entry of a flow without a pair is left out: if there are too many, the last place
+ * stands for several. Entries with a QPN may be dropped: their answers have an owner, and confuse only if the QPN is
+ * used again. */
+static void asked_add(const struct proxy *p, struct hostpair *hp, const struct pair_outstanding *a)
 {
 	asked_expire(p, hp);
-	for (uint32_t i = 0; i < hp->nasked; i++)
-		if (a->flow != NONE && hp->asked_of[i].flow == a->flow) {
-			asked_widen(&hp->asked_of[i], a);
+	for (uint32_t i = 0; i < hp->noutstanding; i++)
+		if (a->flow != NONE && hp->outstanding[i].flow == a->flow) {
+			asked_widen(&hp->outstanding[i], a);
 			return;
 		}
-	for (uint32_t i = 0; hp->nasked == PAIR_ASKED_MAX && i < PAIR_ASKED_MAX; i++)
-		if (hp->asked_of[i].qpn != NONE)
-			asked_drop(hp, &hp->asked_of[i]);
-	if (hp->nasked < PAIR_ASKED_MAX)
-		hp->asked_of[hp->nasked++] = *a;
+	for (uint32_t i = 0; hp->noutstanding == PAIR_OUTSTANDING_MAX && i < PAIR_OUTSTANDING_MAX; i++)
+		if (hp->outstanding[i].qpn != NONE)
+			asked_drop(hp, &hp->outstanding[i]);
+	if (hp->noutstanding < PAIR_OUTSTANDING_MAX)
+		hp->outstanding[hp->noutstanding++] = *a;
 	else if (a->qpn == NONE)
-		asked_widen(&hp->asked_of[PAIR_ASKED_MAX - 1], a);
+		asked_widen(&hp->outstanding[PAIR_OUTSTANDING_MAX - 1], a);
 }
 
 /* The end of all PSNs that an answer to the flow may be about. A READ of unknown length in PSNs is the last packet
@@ -295,16 +295,16 @@ static uint64_t asked_end(struct proxy *p, const struct far_flow *f)
 	return f->pos_tx_max - 1 + roce_read_psns(pkt.reth_len, 256);
 }
 
-/* Adds the packets of the flow's turn, which ends without a pair, to asked_of. */
+/* Adds the packets of the flow's turn, which ends without a pair, to outstanding. */
 static void asked_in_vain(struct proxy *p, struct hostpair *hp, const struct far_flow *f)
 {
-	struct pair_asked a = {.flow = f->idx,
-	                       .qpn = NONE,
-	                       .psn = pos_psn(f->pos_acked),
-	                       .span = (uint32_t)min_u64(asked_end(p, f) - f->pos_acked, PSN_HALF),
-	                       .n = (uint32_t)min_u64(asked_lately(p, f), ASKED_MAX),
-	                       .until_ns = p->now_ns + PAIR_LATE_NS,
-	                       .ahead = f->resumed};
+	struct pair_outstanding a = {.flow = f->idx,
+	                             .qpn = NONE,
+	                             .psn = pos_psn(f->pos_acked),
+	                             .span = (uint32_t)min_u64(asked_end(p, f) - f->pos_acked, PSN_HALF),
+	                             .n = (uint32_t)min_u64(asked_lately(p, f), ASKED_MAX),
+	                             .until_ns = p->now_ns + PAIR_LATE_NS,
+	                             .ahead = f->resumed};
 
 	if (a.n)
 		asked_add(p, hp, &a);
@@ -326,25 +326,25 @@ static uint64_t late_ns(const struct far_flow *f)
  * a pair, may be answered to a QPN that has another owner by then. */
 static void asked_leave(const struct proxy *p, struct hostpair *hp, const struct far_flow *f)
 {
-	struct pair_asked a = {.flow = NONE,
-	                       .qpn = f->requester_qpn,
-	                       .psn = pos_psn(f->pos_base),
-	                       .span = (uint32_t)min_u64(f->pos_tx_max - f->pos_base, ROCE_PSN_MASK),
-	                       .n = repeated_lately(p, f, REPEATED_MAX),
-	                       .until_ns = p->now_ns + late_ns(f)};
+	struct pair_outstanding a = {.flow = NONE,
+	                             .qpn = f->requester_qpn,
+	                             .psn = pos_psn(f->pos_base),
+	                             .span = (uint32_t)min_u64(f->pos_tx_max - f->pos_base, ROCE_PSN_MASK),
+	                             .n = repeated_lately(p, f, REPEATED_MAX),
+	                             .until_ns = p->now_ns + late_ns(f)};
 
-	for (uint32_t i = 0; i < hp->nasked; i++)
-		if (hp->asked_of[i].flow == f->idx)
-			hp->asked_of[i].flow = NONE;
+	for (uint32_t i = 0; i < hp->noutstanding; i++)
+		if (hp->outstanding[i].flow == f->idx)
+			hp->outstanding[i].flow = NONE;
 	a.n += (uint32_t)min_u64(f->pos_tx_max - f->pos_acked, REPEATED_MAX);
-	if (f->bound && a.n)
+	if (f->was_paired && a.n)
 		asked_add(p, hp, &a);
 }
 
 static bool in_flight(const struct far_flow *f, const struct roce_pkt *pkt);
 
 /* True if pkt may answer a packet of `a`, and `a` is not f's. */
-static bool asked_answered(const struct pair_asked *a, const struct far_flow *f, const struct roce_pkt *pkt)
+static bool asked_answered(const struct pair_outstanding *a, const struct far_flow *f, const struct roce_pkt *pkt)
 {
 	uint32_t d = (pkt->psn - a->psn) & ROCE_PSN_MASK;
 	uint8_t type = pkt->aeth_syndrome & AETH_TYPE_MASK;
@@ -366,11 +366,11 @@ static uint32_t asked_of_others(struct proxy *p, struct hostpair *hp, const stru
 {
 	uint32_t most = 0;
 
-	if (hp->nasked)
+	if (hp->noutstanding)
 		asked_expire(p, hp);
-	for (uint32_t i = 0; i < hp->nasked; i++)
-		if (asked_answered(&hp->asked_of[i], f, pkt))
-			most = (uint32_t)max_u64(most, hp->asked_of[i].n);
+	for (uint32_t i = 0; i < hp->noutstanding; i++)
+		if (asked_answered(&hp->outstanding[i], f, pkt))
+			most = (uint32_t)max_u64(most, hp->outstanding[i].n);
 	return FAULT(FAULT_LATE_ANSWER_PAIRS) ? 0 : most;
 }
 
@@ -398,12 +398,12 @@ static uint32_t answers_heard(struct hostpair *hp, const struct roce_pkt *pkt)
 
 static void begin_turn(struct hostpair *hp, struct far_flow *f)
 {
-	hp->nheard = hp->asked_in_doubt = 0;
+	hp->nheard = hp->probes_in_doubt = 0;
 	f->probes = 0;
 	f->progress_before_ns = f->last_progress_ns;
 	hp->doubted = false;
 	hp->interrupted = NONE;
-	hp->asked = true;
+	hp->had_turn = true;
 	hp->refused_ns = hp->refused_until_ns = 0;
 	hp->prober = f->idx;
 	f->probing = true;
@@ -421,7 +421,7 @@ static void end_turn(struct proxy *p, struct hostpair *hp, struct far_flow *f)
 		asked_in_vain(p, hp, f);
 	hp->prober = NONE;
 	f->probing = false;
-	f->probe_more = f->unsent = false;
+	f->probe_more = f->probe_unsent = false;
 	f->probe_repeats = 0;
 }
 
@@ -452,7 +452,7 @@ static bool ask_owner_alone(struct proxy *p, struct hostpair *hp)
 	hp->doubted_owner = NONE;
 	if (!f || !is_silent(f))
 		return false;
-	hp->asked_in_doubt = 0;
+	hp->probes_in_doubt = 0;
 	timer_set(&p->timers, &hp->quarantine, p->now_ns + p->cfg.lan_timeout_ns);
 	far_go_back(p, f, f->pos_acked);
 	return true;
@@ -528,7 +528,7 @@ void pair_leave(struct proxy *p, struct far_flow *f)
 	if (--hp->flows)
 		return;
 	dlist_append(&p->pairs_left, &hp->place_node);
-	if (!timer_armed(&hp->quarantine) && !hp->nasked)
+	if (!timer_armed(&hp->quarantine) && !hp->noutstanding)
 		hostpair_free(p, hp);
 }
 
@@ -599,7 +599,7 @@ void pair_unanswered(struct proxy *p, struct far_flow *f)
  * that wait. */
 void pair_unsent(struct proxy *p, struct far_flow *f)
 {
-	bool again = f->unsent;
+	bool again = f->probe_unsent;
 	struct hostpair *hp;
 
 	if (f->hostpair == NONE || !f->probing)
@@ -608,14 +608,14 @@ void pair_unsent(struct proxy *p, struct far_flow *f)
 	count(p, CTR_PAIRS_UNSENT, 1);
 	f->notes.n.unsent++;
 	f->probes--;
-	f->asked[0]--;
+	f->probes_sent[0]--;
 	f->pos_tx_max = f->tx_max_before;
 	if (again)
 		f->last_progress_ns = f->progress_before_ns;
 	f->rtt_pos = 0;
 	take_turn_back(p, hp, f);
 	timer_cancel(&p->timers, &f->rto);
-	f->unsent = true;
+	f->probe_unsent = true;
 	hp->interrupted = f->idx;
 	dlist_append(hp->waiting.next, &f->pair_node);
 	put_off_turns(p, hp, p->now_ns + (UNSENT_WAIT_NS << hp->unsent_row));
@@ -625,13 +625,13 @@ void pair_unsent(struct proxy *p, struct far_flow *f)
 
 void pair_after_restart(struct proxy *p, struct far_flow *f)
 {
-	struct pair_asked a = {.flow = f->idx,
-	                       .qpn = NONE,
-	                       .psn = pos_psn(f->pos_acked),
-	                       .span = PSN_HALF,
-	                       .n = ASKED_AFTER_LIFE,
-	                       .until_ns = p->now_ns + late_ns(f),
-	                       .ahead = true};
+	struct pair_outstanding a = {.flow = f->idx,
+	                             .qpn = NONE,
+	                             .psn = pos_psn(f->pos_acked),
+	                             .span = PSN_HALF,
+	                             .n = ASKED_AFTER_LIFE,
+	                             .until_ns = p->now_ns + late_ns(f),
+	                             .ahead = true};
 
 	if (f->hostpair == NONE)
 		return;
@@ -644,8 +644,8 @@ void pair_after_restart(struct proxy *p, struct far_flow *f)
 		return;
 	}
 	if (f->pairing == PAIR_LEARNING) {
-		f->asked[0] = ASKED_AFTER_LIFE;
-		f->asked_since_ns = p->now_ns;
+		f->probes_sent[0] = ASKED_AFTER_LIFE;
+		f->probes_sent_since_ns = p->now_ns;
 		asked_add(p, &p->pairs[f->hostpair], &a);
 	}
 	if (f->pairing == PAIR_LEARNING && !FAULT(FAULT_NO_RESTART_QUARANTINE))
@@ -663,7 +663,7 @@ void pair_on_timer(struct proxy *p, struct hostpair *hp)
 		return; /* far_overdue() has failed the flow: the pair was freed, or its quarantine set again */
 	if (hp->flows)
 		next_turn(p, hp);
-	else if (!hp->nasked)
+	else if (!hp->noutstanding)
 		hostpair_free(p, hp); /* else it is freed when its place is needed */
 }
 
@@ -734,9 +734,9 @@ static void ask_in_doubt(struct proxy *p, struct far_flow *f, uint32_t others)
 	struct hostpair *hp = &p->pairs[f->hostpair];
 
 	count(p, CTR_PAIR_DOUBTS, 1);
-	if (!f->probing || hp->asked_in_doubt >= 2 * others + IN_DOUBT_MAX)
+	if (!f->probing || hp->probes_in_doubt >= 2 * others + IN_DOUBT_MAX)
 		return;
-	hp->asked_in_doubt++;
+	hp->probes_in_doubt++;
 	far_ask_again(p, f);
 }
 
@@ -765,7 +765,8 @@ static uint32_t asked_of_owner(const struct proxy *p, const struct far_flow *f, 
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn), out = f->pos_tx_max - f->pos_acked + f->nops;
 	bool ack = pkt->opcode == RC_ACK && (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK;
 
-	if (FAULT(FAULT_LATE_ANSWER_PAIRS) || (pos < f->pos_base && !expects_earlier(f, pkt)) || (pos > f->pos_tx_max && !ack))
+	if (FAULT(FAULT_LATE_ANSWER_PAIRS) || (pos < f->pos_base && !expects_earlier(f, pkt)) ||
+	    (pos > f->pos_tx_max && !ack))
 		return 0;
 	return repeated_lately(p, f, OWNER_ASKED_MAX) + (uint32_t)min_u64(out, OWNER_ASKED_MAX) +
 	       (f->resumed ? ASKED_AFTER_LIFE : 0);
@@ -773,33 +774,33 @@ static uint32_t asked_of_owner(const struct proxy *p, const struct far_flow *f, 
 
 /* The owner of the QPN has packets in flight. The answer is for the owner, unless its responder is silent or would be
  * ahead. Then the answer is the owner's only if it can be for no other flow, or if too many came for that. */
-static enum pair_whose whose_while_busy(struct proxy *p, struct hostpair *hp, struct far_flow *f,
-                                        const struct roce_pkt *pkt)
+static enum pair_answer_to whose_while_busy(struct proxy *p, struct hostpair *hp, struct far_flow *f,
+                                            const struct roce_pkt *pkt)
 {
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
 	bool silent = is_silent(f);
 	uint32_t others;
 
 	if (!silent && !(f->resumed && pos >= f->pos_tx_max))
-		return PAIR_ITS_OWNERS;
+		return PAIR_ANSWER_TO_OWNER;
 	if (may_be_probed(p, candidate(p, hp), pkt)) {
 		hp->doubted_owner = f->idx;
-		return PAIR_ANOTHERS; /* pair_claim() counts the owner's packets, too */
+		return PAIR_ANSWER_TO_PROBED; /* pair_claim() counts the owner's packets, too */
 	}
 	others = silent && pos >= f->pos_acked ? asked_of_others(p, hp, f, pkt) : 0;
 	if (!others || answers_heard(hp, pkt) > 2 * others)
-		return PAIR_ITS_OWNERS;
+		return PAIR_ANSWER_TO_OWNER;
 	count(p, CTR_PAIR_DOUBTS, 1);
-	if (hp->asked_in_doubt < 2 * others + IN_DOUBT_MAX) {
-		hp->asked_in_doubt++;
+	if (hp->probes_in_doubt < 2 * others + IN_DOUBT_MAX) {
+		hp->probes_in_doubt++;
 		far_go_back(p, f, f->pos_acked);
 	}
 	hp->doubted_owner = f->idx;
 	next_turn(p, hp);
-	return PAIR_NOBODYS;
+	return PAIR_ANSWER_AMBIGUOUS;
 }
 
-enum pair_whose pair_whose(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
+enum pair_answer_to pair_answer_to(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
 {
 	struct hostpair *hp = &p->pairs[f->hostpair];
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
@@ -807,11 +808,11 @@ enum pair_whose pair_whose(struct proxy *p, struct far_flow *f, const struct roc
 	const struct far_flow *probed;
 
 	if (FAULT(FAULT_PAIR_FOR_EVER))
-		return PAIR_ITS_OWNERS;
+		return PAIR_ANSWER_TO_OWNER;
 	if (f->pos_tx_max > f->pos_acked || f->nops)
 		return whose_while_busy(p, hp, f, pkt);
 	if (hp->prober == NONE)
-		return PAIR_ITS_OWNERS;
+		return PAIR_ANSWER_TO_OWNER;
 	if (pos >= f->pos_base && pos < f->pos_tx_max &&
 	    p->now_ns < max_u64(f->retried_ns, f->last_progress_ns) + VOID_QUIET_NS) {
 		/* The answer may have been overtaken by another one of the owner's, or be to a packet sent twice. If it
@@ -819,22 +820,22 @@ enum pair_whose pair_whose(struct proxy *p, struct far_flow *f, const struct roc
 		if (!hp->doubted)
 			p->far[hp->prober].probe_repeats = 0;
 		hp->doubted = true;
-		return PAIR_ITS_OWNERS;
+		return PAIR_ANSWER_TO_OWNER;
 	}
 	probed = &p->far[hp->prober];
 	if (!may_be_probed(p, probed, pkt))
-		return PAIR_ITS_OWNERS;
+		return PAIR_ANSWER_TO_OWNER;
 	if (is_ahead(probed, pkt) && pos >= f->pos_base && pos < f->pos_tx_max)
-		return PAIR_ITS_OWNERS; /* an ACK of what the owner has sent does not say that probed is behind */
+		return PAIR_ANSWER_TO_OWNER; /* an ACK of what the owner has sent does not say that probed is behind */
 	/* The answer may be the second to a packet of the owner sent twice: their number decides. */
 	if (pos >= f->pos_base && pos < f->pos_tx_max && p->now_ns < f->retried_ns + PAIR_LATE_NS && repeated &&
 	    answers_heard(hp, pkt) <= 2 * repeated && !FAULT(FAULT_LATE_ANSWER_PAIRS)) {
 		ask_in_doubt(p, &p->far[hp->prober], repeated);
-		return PAIR_ITS_OWNERS;
+		return PAIR_ANSWER_TO_OWNER;
 	}
 	pair_remove(p, f);
 	far_store(p, f); /* first, as the prober may be stored with this QPN */
-	return PAIR_ANOTHERS;
+	return PAIR_ANSWER_TO_PROBED;
 }
 
 /* Takes the current turn back: its flow has the next turn, and no flow is paired by a late answer. */
@@ -876,7 +877,7 @@ static bool nobody_asked(struct proxy *p, struct hostpair *hp, const struct far_
 {
 	const struct far_flow *next;
 
-	if (!hp || !hp->asked)
+	if (!hp || !hp->had_turn)
 		return true;
 	if (asked)
 		return is_behind(asked, pkt) && !asked_of_others(p, hp, asked, pkt);
@@ -888,7 +889,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 {
 	struct hostpair *hp = hostpair_find(p, &pkt->dst, &pkt->src);
 	struct far_flow *f = hp ? candidate(p, hp) : NULL;
-	const struct far_flow *owner; /* of that QPN: silent, as pair_whose() has said */
+	const struct far_flow *owner; /* of that QPN: silent, as pair_answer_to() has said */
 	uint32_t others;
 
 	if (nobody_asked(p, hp, f, pkt)) {
@@ -915,7 +916,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 		/* the deliberate bug: the answer is given to the next flow */
 		f = dlist_entry(dlist_first(&hp->waiting), struct far_flow, pair_node);
 	}
-	if (f->bound && f->requester_qpn != pkt->dest_qpn && f->pos_acked > f->pos_base) {
+	if (f->was_paired && f->requester_qpn != pkt->dest_qpn && f->pos_acked > f->pos_base) {
 		far_mispaired(p, f, pkt->dest_qpn); /* answers to the old QPN have counted, and were another flow's */
 		return NULL;
 	}
@@ -924,7 +925,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 	pair_enter(p, f, pkt->dest_qpn);
 	near_requester_answered(p, &f->dst, f->dest_qpn, &f->src);
 	asked_forget(hp, f);
-	f->asked[0] = f->asked[1] = 0;
+	f->probes_sent[0] = f->probes_sent[1] = 0;
 	hp->unsent_row = 0;
 	dlist_remove(&f->pair_node);
 	if (hp->last_prober == f->idx) {

@@ -13,8 +13,8 @@ void pair_init(struct proxy *p);
 bool pair_join(struct proxy *p, struct far_flow *f);
 /* Called when the flow has a packet to send and no pair: the flow waits for its turn. True if the flow has its turn. */
 bool pair_turn(struct proxy *p, struct far_flow *f);
-/* For an answer to a QPN without an owner, or after PAIR_ANOTHERS: returns the flow that the answer must be for, now
- * paired; NULL: there is none. */
+/* For an answer to a QPN without an owner, or after PAIR_ANSWER_TO_PROBED: returns the flow that the answer must be
+ * for, now paired; NULL: there is none. */
 struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt);
 /* Called when a packet of a flow without a pair was given to the port, or a packet of a paired flow once more. */
 void pair_sent(struct proxy *p, struct far_flow *f);
@@ -34,13 +34,13 @@ void pair_put_off(struct proxy *p, struct far_flow *f);
 void pair_on_timer(struct proxy *p, struct hostpair *hp);
 
 /* The flow that an answer to a paired QPN is for. */
-enum pair_whose {
-	PAIR_ITS_OWNERS, /* the flow that has the QPN */
-	PAIR_ANOTHERS,   /* only the flow that pair_claim() finds, if any, which gets the QPN then */
-	PAIR_NOBODYS,    /* more than one flow is possible: the owner has been asked again */
+enum pair_answer_to {
+	PAIR_ANSWER_TO_OWNER,  /* the flow that has the QPN */
+	PAIR_ANSWER_TO_PROBED, /* only the flow that pair_claim() finds, if any, which gets the QPN then */
+	PAIR_ANSWER_AMBIGUOUS, /* more than one flow is possible: the owner has been asked again */
 };
 
-enum pair_whose pair_whose(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt);
+enum pair_answer_to pair_answer_to(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt);
 /* Gives the QPN to the flow, as CM, an answer or a descriptor says. The flow that had the QPN before learns its pair
  * again. */
 void pair_enter(struct proxy *p, struct far_flow *f, uint32_t requester_qpn);

@@ -207,7 +207,7 @@ static size_t build_cnp(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	pkt.becn = true;
 	pkt.psn = 0;
 	pkt.tos &= (uint8_t)~ECN_MASK;
-	f->cnp_said_ns = p->now_ns;
+	f->cnp_sent_ns = p->now_ns;
 	count(p, CTR_CNPS_TX, 1);
 	return to_host(f, &pkt, ROCE_CNP_PAYLOAD, tx);
 }
@@ -215,7 +215,7 @@ static size_t build_cnp(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 void ack_tx_cnp(struct proxy *p, struct near_flow *f)
 {
 	if (f->failed || !f->template_len || f->pairing == PAIR_LEARNING ||
-	    (f->cnp_said_ns && p->now_ns < f->cnp_said_ns + CNP_GAP_NS))
+	    (f->cnp_sent_ns && p->now_ns < f->cnp_sent_ns + CNP_GAP_NS))
 		return;
 	f->cnp_due = true;
 	near_ack_schedule(p, f, f->due);
@@ -330,9 +330,9 @@ static size_t build_rnr_for_response(struct proxy *p, struct near_flow *f, struc
 	uint64_t wait;
 
 	if (!op || op->next != op->from || (op->next > op->pos && !f->migreq) || responder_silent(p, f) ||
-	    p->now_ns < f->rnr_said_ns + RNR_QUIET_NS || !may_send_away(p, f, op->next))
+	    p->now_ns < f->rnr_sent_ns + RNR_QUIET_NS || !may_send_away(p, f, op->next))
 		return 0;
-	f->rnr_said_ns = p->now_ns;
+	f->rnr_sent_ns = p->now_ns;
 	f->notes.n.rnr_sent++;
 	count(p, CTR_RNR_NAKS_TX, 1);
 	wait = min_u64(answer_after_ns(p, op->again_heard_ns), rnr_wait_max_ns(p, f));
@@ -383,12 +383,12 @@ size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	case DUE_RNR:
 		if (responder_silent(p, f) || awaits_count(p, f, ceiling))
 			return 0;
-		if ((inside_response(f) && !FAULT(FAULT_RNR_IN_READ)) || p->now_ns < f->rnr_said_ns + RNR_QUIET_NS ||
+		if ((inside_response(f) && !FAULT(FAULT_RNR_IN_READ)) || p->now_ns < f->rnr_sent_ns + RNR_QUIET_NS ||
 		    answer_is_near(p, f))
 			return ceiling > f->pos_acked ? build_ack(p, f, ceiling, tx) : 0; /* it may have been due as well */
 		if (ceiling >= f->pos_max || !may_send_away(p, f, ceiling))
 			return build_ack(p, f, ceiling, tx); /* nothing to refuse, or RNR retries are used up */
-		f->rnr_said_ns = p->now_ns;
+		f->rnr_sent_ns = p->now_ns;
 		f->notes.n.rnr_sent++;
 		return build_nak(p, f, ceiling, rnr_syndrome(p, f), tx);
 	default:

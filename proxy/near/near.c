@@ -147,8 +147,8 @@ static void drain_before(struct proxy *p, struct near_flow *old, struct near_flo
  * near_refused() has done so already. */
 static void fail_replaced(struct proxy *p, struct near_flow *f)
 {
-	if (!near_kept_its_word(f) && !f->failing)
-		near_lose(p, f, FAILURE_REPLACED, f->pos_reported, near_held(f));
+	if (!near_acked_is_delivered(f) && !f->failing)
+		near_loss_raise(p, f, FAILURE_REPLACED, f->pos_reported, near_held(f));
 }
 
 static struct near_flow *succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
@@ -178,7 +178,7 @@ static struct near_flow *succeed(struct proxy *p, struct near_flow *old, uint32_
 /* Closes the older incarnation if all that was ACKed of it is delivered: no host waits for the rest. */
 static void close_older_if_kept(struct proxy *p, struct near_flow *f)
 {
-	if (f->older && near_kept_its_word(f->older))
+	if (f->older && near_acked_is_delivered(f->older))
 		near_close(p, f->older);
 }
 

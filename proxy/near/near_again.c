@@ -24,7 +24,7 @@
 /* The end of the responses that may be read again. */
 static uint64_t given_end(const struct rd_op *op)
 {
-	return op->resumed ? op->pos + op->psns : op->given;
+	return op->resumed ? op->pos + op->psns : op->seen_upto;
 }
 
 /* True if the part of the READ that each position stands for is known: by the PMTU, or because one response was all. */

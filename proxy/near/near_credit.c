@@ -45,7 +45,7 @@ static const struct rd_op *windowed(const struct proxy *p, const struct near_flo
 
 static uint64_t said(const struct near_flow *f)
 {
-	return f->resp_credit_round ? f->resp_credit_said : RESP_CREDIT_ALL;
+	return f->resp_credit_round ? f->resp_credit_sent : RESP_CREDIT_ALL;
 }
 
 static void say(struct proxy *p, struct near_flow *f)
@@ -77,7 +77,7 @@ void near_credit_moved(struct proxy *p, struct near_flow *f, const struct rd_op 
 		near_credit_look(p, f);
 }
 
-void near_credit_passed(struct proxy *p, struct near_flow *f, uint64_t pos)
+void near_credit_exceeded(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
 	if (pos < said(f) || p->now_ns < f->resp_credit_ns + 2 * proxy_rtt_ns(p) || FAULT(FAULT_CREDIT_UNTOLD))
 		near_credit_look(p, f);
@@ -93,9 +93,9 @@ void near_credit_frame(struct proxy *p, struct near_flow *f, struct wan_resp_cre
 	c->credit = credit_of(p, f, op);
 }
 
-void near_credit_told(struct proxy *p, struct near_flow *f, const struct wan_resp_credit *c)
+void near_credit_sent(struct proxy *p, struct near_flow *f, const struct wan_resp_credit *c)
 {
-	f->resp_credit_said = c->credit;
+	f->resp_credit_sent = c->credit;
 	f->resp_credit_round = c->round;
 	f->resp_credit_ns = p->now_ns;
 	f->resp_credit_due = false;

@@ -88,7 +88,7 @@ static bool qpn_answers(struct proxy *p, const struct near_flow *f)
 
 static void error_delivered(struct proxy *p, struct near_flow *f)
 {
-	p->telling -= f->tell == TELL_ASKED;
+	p->telling -= f->tell == TELL_TRYING;
 	f->tell = TELL_NOTHING;
 	f->error_due = false;
 	timer_cancel(&p->timers, &f->fail_timer);
@@ -123,7 +123,7 @@ static bool may_ask(struct proxy *p, struct near_flow *f)
 
 	if (f->newer || f->pos_max > f->fail_pos || owner == REQUESTER_YOUNGER || qpn_answers(p, f))
 		error_delivered(p, f);
-	else if (owner == REQUESTER_ELSEWHERE || (f->tell == TELL_ASKED && p->now_ns > f->asked_ns + TRIES_NS))
+	else if (owner == REQUESTER_ELSEWHERE || (f->tell == TELL_TRYING && p->now_ns > f->tell_since_ns + TRIES_NS))
 		give_up_telling(p, f);
 	else if (near_unpaired_younger(p, f))
 		wait_for_pair(p, f);
@@ -191,8 +191,8 @@ void near_error_on_timer(struct proxy *p, struct near_flow *f)
 		return;
 	}
 	if (f->tell == TELL_LATER) {
-		f->tell = TELL_ASKED;
-		f->asked_ns = p->now_ns;
+		f->tell = TELL_TRYING;
+		f->tell_since_ns = p->now_ns;
 		f->error_hint = NONE;
 		f->error_psn = r ? pos_psn(r->pos_acked) : (uint32_t)hash_mix(f->born) & ROCE_PSN_MASK;
 		p->telling++;
@@ -218,7 +218,7 @@ bool near_error_answered(struct proxy *p, const struct roce_pkt *pkt, uint16_t v
 {
 	struct near_flow *f = near_find(p, &pkt->src, &pkt->dst, pkt->dest_qpn, vlan_tci);
 
-	if (!f || f->tell != TELL_ASKED || pkt->opcode != RC_ACK)
+	if (!f || f->tell != TELL_TRYING || pkt->opcode != RC_ACK)
 		return false;
 	if ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_NAK && pkt->aeth_syndrome != AETH_NAK_PSN_SEQ) {
 		count(p, CTR_REQUESTER_QPS_FAILED, 1);
@@ -298,7 +298,7 @@ static void fail_now(struct proxy *p, struct near_flow *f)
 
 /* Events are in memory only, so the descriptor names the failure until the daemon has surely fetched the event
  * (near_store()). */
-void near_lose(struct proxy *p, struct near_flow *f, enum proxy_failure why, uint64_t pos, uint64_t bytes)
+void near_loss_raise(struct proxy *p, struct near_flow *f, enum proxy_failure why, uint64_t pos, uint64_t bytes)
 {
 	count(p, CTR_BYTES_FAILED, bytes);
 	proxy_failure_push(p, why, f, NULL, pos, bytes);
@@ -318,7 +318,7 @@ static void refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t 
 	f->fail_pos = pos;
 	f->nak_syndrome = syndrome;
 	if (f->pos_acked > pos || why == FAILURE_BUFFER_LOST || why == FAILURE_DAMAGED)
-		near_lose(p, f, why, pos, near_held(f));
+		near_loss_raise(p, f, why, pos, near_held(f));
 	timer_set(&p->timers, &f->fail_timer, p->now_ns + ANSWERS_NS);
 	near_fail_if_answered(p, f);
 }

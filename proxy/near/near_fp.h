@@ -7,10 +7,10 @@
 #include "proxy/wan/wan.h"
 
 enum fp_verdict {
-	FP_SAME,    /* a repetition */
-	FP_STRANGE, /* another packet than the one at that position: perhaps the QP was reset */
-	FP_OPEN,    /* inside the message that is not over yet: most likely a repetition */
-	FP_STALE,   /* inside a message that is over or forgotten: a repetition or of another incarnation, unknown */
+	FP_SAME,      /* a repetition */
+	FP_DIFFERENT, /* another packet than the one at that position: perhaps the QP was reset */
+	FP_OPEN,      /* inside the message that is not over yet: most likely a repetition */
+	FP_STALE,     /* inside a message that is over or forgotten: a repetition or of another incarnation, unknown */
 };
 
 /* The fingerprint of a packet: the same in every repetition, whatever its AckReq. Never 0. */

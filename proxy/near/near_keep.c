@@ -111,9 +111,9 @@ void near_resp_drop(struct proxy *p, struct near_flow *f, uint32_t slot)
 		slot_given_release(p, slot);
 }
 
-void near_resp_lose(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t slot)
+void near_resp_drop_reread(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t slot)
 {
-	op->given = op->pos + op->psns;
+	op->seen_upto = op->pos + op->psns;
 	op->reread = true;
 	near_resp_drop(p, f, slot);
 }
@@ -170,7 +170,7 @@ bool near_resp_evict(struct proxy *p, struct near_flow *f, uint64_t pos)
 
 	if (slot == SLOT_NONE)
 		return false;
-	near_resp_lose(p, f, near_op_at(f, arena_hdr(p->arena, slot)->pos), slot);
+	near_resp_drop_reread(p, f, near_op_at(f, arena_hdr(p->arena, slot)->pos), slot);
 	count(p, CTR_EVICTED, 1);
 	return true;
 }
@@ -193,7 +193,7 @@ static void sweep(struct proxy *p, struct near_flow *f)
 			continue;
 		}
 		if (read)
-			near_resp_lose(p, f, op, slot);
+			near_resp_drop_reread(p, f, op, slot);
 		else
 			near_resp_drop(p, f, slot);
 	}
@@ -209,7 +209,7 @@ static void disown(struct proxy *p, struct near_flow *f)
 	p->given_bytes += f->resp_bytes;
 	f->resp_bytes = 0;
 	timer_set_earlier(&p->timers, &p->given_timer, p->now_ns);
-	dlist_move_all(&p->given, &f->resps);
+	dlist_move_all(&p->given_resps, &f->resps);
 }
 
 /* --- operations --- */
@@ -322,7 +322,7 @@ void near_ops_adopt(struct proxy *p, struct near_flow *f, uint32_t slot)
 	}
 	op->due = false;
 	op->resumed = true;
-	op->given = op->pos + op->psns;
+	op->seen_upto = op->pos + op->psns;
 	op->done_ns = p->now_ns;
 	f->ops_done++;
 	near_op_insert(f, op);

@@ -87,7 +87,7 @@ static inline void near_link_lives(const struct proxy *p, struct near_flow *olde
 	f->replaced_inc = older->inc;
 }
 /* True if the responder has all that was ACKed to the host, or the flow has failed. */
-static inline bool near_kept_its_word(const struct near_flow *f)
+static inline bool near_acked_is_delivered(const struct near_flow *f)
 {
 	return f->failed || f->pos_acked <= f->pos_reported;
 }
@@ -112,10 +112,10 @@ static inline bool near_in_sequence(const struct near_flow *f, uint8_t opcode)
 
 /* --- another life? near_reset.c --- */
 
-enum near_life {
-	LIFE_SAME,   /* the packet belongs to the known incarnation */
-	LIFE_NEW,    /* the host has reset its QP */
-	LIFE_UNSURE, /* the packet is neither taken nor answered until more is known */
+enum reset_verdict {
+	RESET_NO,        /* the packet belongs to the known incarnation */
+	RESET_YES,       /* the host has reset its QP */
+	RESET_SUSPECTED, /* the packet is neither taken nor answered until more is known */
 };
 /* The packet at pos, below pos_next, has the fingerprint of the packet that was there. True if it can only be a
  * repetition and may be answered from memory. False: a new incarnation may begin with the same bytes, and the responder
@@ -131,10 +131,10 @@ static inline void near_alive(const struct proxy *p, struct near_flow *f, uint64
 /* Suspects a reset of the QP: no packet is taken and no answer sent until the suspicion is decided. */
 void near_reset_wait(const struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp);
 /* Judges a packet at pos, below pos_next, that differs from the packet that was there. */
-enum near_life near_reset_below(struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp);
+enum reset_verdict near_reset_below(struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp);
 /* Judges a packet beyond pos_next, or further from pos_next than FLOW_SPAN_MAX on either side. */
-enum near_life near_reset_ahead(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
-                                uint32_t fp);
+enum reset_verdict near_reset_ahead(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
+                                    uint32_t fp);
 /* Counts a packet at pos_next whose opcode cannot follow op_last. True if the host has sent the packet in several
  * rounds: the host is not wrong for a moment only, and needs an answer. */
 bool near_reset_wrong_opcode(struct proxy *p, struct near_flow *f, uint32_t fp);
@@ -151,12 +151,12 @@ bool near_reset_goes_back(const struct proxy *p, const struct near_flow *f);
  * Then the responder's answer that came just now may be of the next incarnation. */
 bool near_reset_is_possible(const struct proxy *p, const struct near_flow *f);
 /* Called when a packet of an unpaired flow came: notes whether silent_ns was long enough for a reset of the QP. */
-void near_reset_note_rest(struct near_flow *f);
+void near_reset_note_silence(struct near_flow *f);
 /* Called when the host has come back to pos_next or below: the known incarnation is alive. */
 void near_reset_came_back(struct near_flow *f);
-/* Judges any packet that comes while f->reset.waits. */
-enum near_life near_reset_judge(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
-                                uint32_t fp);
+/* Judges any packet that comes while f->reset.suspected. */
+enum reset_verdict near_reset_judge(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
+                                    uint32_t fp);
 
 /* --- taking: near_take.c --- */
 
@@ -256,7 +256,7 @@ void near_resp_tells(struct proxy *p, struct near_flow *f, uint32_t slot);
 /* Frees the slot of a response; the host need not have been given it. */
 void near_resp_drop(struct proxy *p, struct near_flow *f, uint32_t slot);
 /* Like near_resp_drop(), for a response of the READ op, which can be read again. */
-void near_resp_lose(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t slot);
+void near_resp_drop_reread(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t slot);
 /* Called when the host was given the response of a READ: the slot counts as free, and stays while no packet needs
  * it. */
 void near_resp_given(struct proxy *p, struct near_flow *f, uint32_t slot);
@@ -312,10 +312,10 @@ void near_credit_look(struct proxy *p, struct near_flow *f);
 void near_credit_moved(struct proxy *p, struct near_flow *f, const struct rd_op *op);
 /* Called when the response at pos lies beyond the window: schedules RESP_CREDIT again if the far edge should know the
  * credit by now. */
-void near_credit_passed(struct proxy *p, struct near_flow *f, uint64_t pos);
+void near_credit_exceeded(struct proxy *p, struct near_flow *f, uint64_t pos);
 /* Fills in the fields of RESP_CREDIT, and notes that the frame was put into a datagram. */
 void near_credit_frame(struct proxy *p, struct near_flow *f, struct wan_resp_credit *c);
-void near_credit_told(struct proxy *p, struct near_flow *f, const struct wan_resp_credit *c);
+void near_credit_sent(struct proxy *p, struct near_flow *f, const struct wan_resp_credit *c);
 /* A new session begins: the far edge knows no credit of the flow. */
 void near_credit_session_start(struct proxy *p, struct near_flow *f);
 
@@ -365,7 +365,7 @@ void near_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t sy
 void near_buffer_lost(struct proxy *p, struct near_flow *f, uint64_t pos);
 /* Called when requests that were ACKed, or may have been, will not be delivered: raises a failure. A rebuild raises the
  * failure again while it is fresh. */
-void near_lose(struct proxy *p, struct near_flow *f, enum proxy_failure why, uint64_t pos, uint64_t bytes);
+void near_loss_raise(struct proxy *p, struct near_flow *f, enum proxy_failure why, uint64_t pos, uint64_t bytes);
 /* True if the daemon may not have fetched the failure's event yet. */
 bool near_loss_is_fresh(const struct proxy *p, const struct near_flow *f);
 /* Called when the flow has failed: its descriptor names the failure until the event was fetched. If the host is to be

@@ -72,7 +72,7 @@ struct rd_op *near_op_new(struct proxy *p, struct near_flow *f, const struct roc
 	if (!op)
 		return NULL;
 	*op = (struct rd_op){.node = op->node};
-	op->pos = op->next = op->from = op->given = pos;
+	op->pos = op->next = op->from = op->seen_upto = pos;
 	op->psns = psns;
 	op->msn = msn;
 	op->len = pkt->opcode == RC_READ_REQUEST ? pkt->reth_len : 0;
@@ -241,7 +241,7 @@ static void start_over_behind(struct near_flow *f, const struct rd_op *op)
  * repetition, or were given before a restart of this edge. */
 static bool has_had_before(struct proxy *p, const struct near_flow *f, const struct rd_op *op, uint64_t pos)
 {
-	return pos <= op->given || op->resumed || near_resp_at_hand(p, f, pos - 1);
+	return pos <= op->seen_upto || op->resumed || near_resp_at_hand(p, f, pos - 1);
 }
 
 /* True if the request at pos is of the row of repetitions that the host is sending, or a copy out of that row. At or

@@ -74,7 +74,7 @@ static void recover_failure(struct proxy *p, struct near_flow *f, const struct n
 	f->fail_pos = d->pos_settled;
 	f->fail_msn = d->msn_settled;
 	if (d->loss_why)
-		near_lose(p, f, d->loss_why - 1, d->loss_pos, d->loss_bytes);
+		near_loss_raise(p, f, d->loss_why - 1, d->loss_pos, d->loss_bytes);
 	if (d->failed & FAILED_UNTOLD) {
 		f->alive_ns = 0; /* the descriptor has another time there */
 		near_error_resume(p, f, d->alive_ns);
@@ -235,7 +235,7 @@ static void rebuild_ended(struct proxy *p, uint32_t idx, const struct near_desc 
 	f->dest_qpn = d->dest_qpn;
 	f->requester_qpn = d->requester_qpn;
 	f->nak_syndrome = syndrome_of(d);
-	near_lose(p, f, d->loss_why - 1, d->loss_pos, d->loss_bytes);
+	near_loss_raise(p, f, d->loss_why - 1, d->loss_pos, d->loss_bytes);
 	timer_set(&p->timers, &f->drain, p->now_ns + LOSS_FETCHED_NS);
 }
 

@@ -154,7 +154,8 @@ bool near_reserve_take(struct proxy *p, struct near_flow *f, uint64_t pos)
 	struct rd_op *op = near_op_at(f, pos);
 	uint32_t each, n;
 
-	if (!op || op->done_ns || op->room || !(roce_op(op->opcode)->flags & ROP_VALID) || FAULT(FAULT_ROOM_NOT_RESERVED))
+	if (!op || op->done_ns || op->room || !(roce_op(op->opcode)->flags & ROP_VALID) ||
+	    FAULT(FAULT_ROOM_NOT_RESERVED))
 		return true;
 	n = responses(f, op, &each);
 	if (!f->stalled && !may_go(p, f, (uint64_t)n * each, each)) {

@@ -82,7 +82,11 @@ bool near_surely_again(const struct proxy *p, const struct near_flow *f, uint64_
 
 void near_reset_wait(const struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)
 {
-	f->reset = (struct near_reset){.waits = true, .pos = pos, .fp = fp, .pos_last = pos, .round_ns = p->now_ns,
+	f->reset = (struct near_reset){.suspected = true,
+	                               .pos = pos,
+	                               .fp = fp,
+	                               .pos_last = pos,
+	                               .round_ns = p->now_ns,
 	                               .lost_count_ns = f->reset.lost_count_ns};
 }
 
@@ -101,13 +105,13 @@ bool near_reset_lost_count(const struct proxy *p, const struct near_flow *f)
 	return seen_ns && p->now_ns < seen_ns + RETRY_MAX_NS;
 }
 
-enum near_life near_reset_below(struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)
+enum reset_verdict near_reset_below(struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)
 {
 	look_for_lost_count(p, f, pos, fp);
 	if (f->silent_ns >= SILENCE_NS || pos + WINDOW_REACH < f->pos_acked || FAULT(FAULT_RESET_BY_ONE_PACKET))
-		return LIFE_NEW;
+		return RESET_YES;
 	near_reset_wait(p, f, pos, fp);
-	return LIFE_UNSURE;
+	return RESET_SUSPECTED;
 }
 
 /* True if the round that began ahead of pos_next may still go on. False after ROUND_MAX_NS, when the host may have
@@ -146,24 +150,24 @@ static bool count_round(struct near_rounds *r, uint64_t pos, uint32_t fp, uint64
 	return true;
 }
 
-enum near_life near_reset_ahead(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
-                                uint32_t fp)
+enum reset_verdict near_reset_ahead(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
+                                    uint32_t fp)
 {
 	struct near_rounds *r = &f->reset.ahead;
 	bool possible = pos <= f->pos_next + FLOW_SPAN_MAX && pos + FLOW_SPAN_MAX >= f->pos_next;
 
 	if (!near_starts_message(pkt) || behind_unknown_read(p, f, pos))
-		return LIFE_SAME;
+		return RESET_NO;
 	if (r->n && pos > r->pos && ahead_stands(p, f))
-		return LIFE_SAME; /* part of the round that began at r->pos */
+		return RESET_NO; /* part of the round that began at r->pos */
 	if (!count_round(r, pos, fp, p->now_ns))
-		return LIFE_SAME;
+		return RESET_NO;
 	if (!possible)
-		return r->n >= 2 ? LIFE_NEW : LIFE_SAME;
+		return r->n >= 2 ? RESET_YES : RESET_NO;
 	/* After an RNR NAK the packets behind the refused one make the first round, and no NAK is sent for a gap there.
 	 * Where the LAN loses one packet in twenty, the refused packet was lost twice in a row. With AHEAD_ROUNDS that
 	 * counted as a reset; the new flow waited unanswered for the older one to drain, and its host gave up. */
-	return r->n >= (f->rnr_back_pressure ? AHEAD_ROUNDS_AWAY : AHEAD_ROUNDS) ? LIFE_NEW : LIFE_SAME;
+	return r->n >= (f->rnr_back_pressure ? AHEAD_ROUNDS_AWAY : AHEAD_ROUNDS) ? RESET_YES : RESET_NO;
 }
 
 bool near_reset_wrong_opcode(struct proxy *p, struct near_flow *f, uint32_t fp)
@@ -171,7 +175,8 @@ bool near_reset_wrong_opcode(struct proxy *p, struct near_flow *f, uint32_t fp)
 	struct near_rounds *r = &f->reset.wrong;
 
 	look_for_lost_count(p, f, f->pos_next, fp);
-	return count_round(r, f->pos_next, fp, p->now_ns) && r->n >= WRONG_ROUNDS && !FAULT(FAULT_WRONG_OPCODE_UNANSWERED);
+	return count_round(r, f->pos_next, fp, p->now_ns) && r->n >= WRONG_ROUNDS &&
+	       !FAULT(FAULT_WRONG_OPCODE_UNANSWERED);
 }
 
 bool near_reset_too_soon(const struct near_flow *f)
@@ -190,13 +195,13 @@ bool near_reset_is_possible(const struct proxy *p, const struct near_flow *f)
 {
 	uint64_t rtt = proxy_rtt_ns(p);
 
-	return f->rested || f->last_rx_ns <= f->rebuilt_ns ||
+	return f->reset_possible || f->last_rx_ns <= f->rebuilt_ns ||
 	       p->now_ns >= f->last_rx_ns + max_u64(REBIRTH_MIN_NS + rtt / 2, REBIRTH_MIN_NS / 4 + rtt);
 }
 
-void near_reset_note_rest(struct near_flow *f)
+void near_reset_note_silence(struct near_flow *f)
 {
-	f->rested |= f->silent_ns >= REBIRTH_MIN_NS;
+	f->reset_possible |= f->silent_ns >= REBIRTH_MIN_NS;
 }
 
 void near_reset_came_back(struct near_flow *f)
@@ -219,8 +224,8 @@ static bool known(struct proxy *p, struct near_flow *f, const struct roce_pkt *p
 	return near_fp_check(p, f, pos, fp, starts) == FP_SAME;
 }
 
-enum near_life near_reset_judge(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
-                                uint32_t fp)
+enum reset_verdict near_reset_judge(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
+                                    uint32_t fp)
 {
 	struct near_reset *s = &f->reset;
 	bool begins_round = pos <= s->pos_last && p->now_ns >= s->round_ns + ROUND_NS;
@@ -232,13 +237,13 @@ enum near_life near_reset_judge(struct proxy *p, struct near_flow *f, const stru
 		s->round_ns = p->now_ns;
 	}
 	if (!s->rounds)
-		return LIFE_UNSURE;
+		return RESET_SUSPECTED;
 	if (pos == s->pos && fp == s->fp)
-		return LIFE_NEW;
+		return RESET_YES;
 	if (s->rounds < SUSPECT_ROUNDS && !known(p, f, pkt, pos, fp, begins_round))
-		return LIFE_UNSURE;
-	s->waits = false;
-	return LIFE_SAME;
+		return RESET_SUSPECTED;
+	s->suspected = false;
+	return RESET_NO;
 }
 
 /* --- fingerprints of requests: they tell a repetition from another packet at its PSN.
@@ -371,14 +376,14 @@ enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64
 	const uint32_t *e;
 
 	if (slot != SLOT_NONE)
-		return arena_hdr(p->arena, slot)->fp == fp ? FP_SAME : FP_STRANGE;
+		return arena_hdr(p->arena, slot)->fp == fp ? FP_SAME : FP_DIFFERENT;
 	e = pos >= f->pos_base || f->fp_before ? message_at(p, f, pos) : NULL;
 	if (FAULT(FAULT_STALE_INCARNATION) || (e && !starts_message && FAULT(FAULT_MIDDLE_IS_REPETITION)))
 		return FP_SAME;
 	if (e && e[0] == (uint32_t)pos && (e[1] & ~FP_COUNTS) == fp)
 		return FP_SAME;
 	if (starts_message)
-		return FP_STRANGE;
+		return FP_DIFFERENT;
 	return e && e[0] != (uint32_t)pos && e == entry(p, f, f->fp_count - 1) && in_message(f) ? FP_OPEN : FP_STALE;
 }
 

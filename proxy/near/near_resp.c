@@ -75,7 +75,7 @@ static uint32_t take_slot(struct proxy *p, struct near_flow *f, struct rd_op *op
 	uint32_t slot;
 
 	if (w->pos >= end && !next) {
-		near_credit_passed(p, f, w->pos);
+		near_credit_exceeded(p, f, w->pos);
 		return SLOT_NONE;
 	}
 	slot = slot_take(p, SLOT_RESP_NEAR, f->idx, f->inc, w->pos, w->total, l->id, urgent);
@@ -273,7 +273,7 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	tx->vlan_tci = f->vlan_tci;
 	tx->dst = f->src;
 	if (!reframe(h, arena_data(p->arena, slot), opcode_for(op), tx)) {
-		near_resp_lose(p, f, op, slot); /* the next call reads it again */
+		near_resp_drop_reread(p, f, op, slot); /* the next call reads it again */
 		return 0;
 	}
 	opcode = tx->hdr[h->bth_off];
@@ -285,7 +285,7 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		ack_tx_response(p, f, tx->hdr + aeth_off, (size_t)tx->hdr_len - aeth_off - 4 + tx->body_len, op->msn,
 		                op->pos, tx->trailer);
 	op->next++;
-	op->given = max_u64(op->given, op->next);
+	op->seen_upto = max_u64(op->seen_upto, op->next);
 	if (op->opcode == RC_READ_REQUEST) {
 		near_resp_given(p, f, slot);
 		near_reserve_renew(p, f, op);

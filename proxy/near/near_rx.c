@@ -138,13 +138,13 @@ static bool may_extend_down(const struct near_flow *f, uint64_t pos)
  * repetitions get no answer: the ACK is on its way, and an RNR NAK would make the host sleep past it. */
 static bool repeats_in_vain(const struct proxy *p, struct near_flow *f, uint64_t ceiling)
 {
-	if (f->waits_at != ceiling) {
-		f->waits_at = ceiling;
-		f->waits = 0;
+	if (f->repeated_ceiling != ceiling) {
+		f->repeated_ceiling = ceiling;
+		f->ceiling_repeats = 0;
 	}
-	if (f->waits < UINT8_MAX)
-		f->waits++;
-	return f->waits >= 3 || !p->wan_up;
+	if (f->ceiling_repeats < UINT8_MAX)
+		f->ceiling_repeats++;
+	return f->ceiling_repeats >= 3 || !p->wan_up;
 }
 
 /* The host repeats a packet that is here. Below the ceiling the packet is ACKed again. At or beyond the ceiling silence
@@ -249,7 +249,7 @@ static enum proxy_drop in_doubt(struct proxy *p, struct near_flow *f, const uint
 {
 	struct near_flow *next;
 
-	if (f->older && !near_kept_its_word(f)) /* a third one would end f: wait until the older one has drained */
+	if (f->older && !near_acked_is_delivered(f)) /* a third one would end f: wait until the older one has drained */
 		return drop(p, DROP_LAN_RESET_SUSPECTED);
 	next = near_succeed_in_doubt(p, f, pkt->psn, vlan_tci, asks_for_rest(p, f, pkt));
 	return next ? near_take_next(p, next, l3, pkt, vlan_tci, fp) : no_place(p);
@@ -310,10 +310,10 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 		return drop(p, DROP_LAN_DUPLICATE);
 	case FP_STALE:
 		return drop(p, DROP_LAN_DUPLICATE);
-	case FP_STRANGE:
+	case FP_DIFFERENT:
 		break;
 	}
-	if (near_reset_below(p, f, pos, fp) == LIFE_UNSURE)
+	if (near_reset_below(p, f, pos, fp) == RESET_SUSPECTED)
 		return drop(p, DROP_LAN_RESET_SUSPECTED);
 	return begin_anew(p, f, l3, pkt, vlan_tci, fp);
 }
@@ -369,13 +369,13 @@ static enum proxy_drop rx_failed(struct proxy *p, struct near_flow *f, const uin
 	uint64_t pos = pos_near(f->pos_next, pkt->psn);
 	enum fp_verdict is = pos < f->pos_next ? near_fp_check(p, f, pos, fp, near_starts_message(pkt)) : FP_STALE;
 
-	if ((is == FP_SAME || (is == FP_STRANGE && rest_of_refused(f, pkt, pos))) && !near_surely_again(p, f, pos))
+	if ((is == FP_SAME || (is == FP_DIFFERENT && rest_of_refused(f, pkt, pos))) && !near_surely_again(p, f, pos))
 		return in_doubt(p, f, l3, pkt, vlan_tci, fp);
 	if (is == FP_SAME) {
 		near_alive(p, f, pos);
 		return refuse_failed(p, f, pos);
 	}
-	if (begins_incarnation(p, f, pos) || (is == FP_STRANGE && !rest_of_refused(f, pkt, pos)))
+	if (begins_incarnation(p, f, pos) || (is == FP_DIFFERENT && !rest_of_refused(f, pkt, pos)))
 		return begin_anew(p, f, l3, pkt, vlan_tci, fp);
 	if (pos >= f->pos_acked)
 		return refuse_failed(p, f, pos);
@@ -402,7 +402,7 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 		return no_place(p);
 	f->silent_ns = p->now_ns - f->last_rx_ns;
 	if (f->pairing == PAIR_LEARNING)
-		near_reset_note_rest(f);
+		near_reset_note_silence(f);
 	f->last_rx_ns = p->now_ns;
 	near_unpaired_seen(p, f);
 	f->migreq = pkt->migreq;
@@ -411,18 +411,18 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 	if ((pkt->tos & ECN_MASK) == ECN_CE)
 		ack_tx_cnp(p, f); /* the responder's part, IBTA A17.9: the mark itself stays on this LAN */
 	pos = pos_near(f->pos_next, pkt->psn);
-	if (f->reset.waits) {
-		enum near_life life = near_reset_judge(p, f, pkt, pos, fp);
+	if (f->reset.suspected) {
+		enum reset_verdict verdict = near_reset_judge(p, f, pkt, pos, fp);
 
-		if (life == LIFE_NEW)
+		if (verdict == RESET_YES)
 			return begin_anew(p, f, l3, pkt, vlan_tci, fp);
-		if (life == LIFE_UNSURE)
+		if (verdict == RESET_SUSPECTED)
 			return drop(p, DROP_LAN_RESET_SUSPECTED);
 	}
 	possible = pos <= f->pos_next + FLOW_SPAN_MAX && pos + FLOW_SPAN_MAX >= f->pos_next;
 	if (pos <= f->pos_next && possible)
 		near_reset_came_back(f);
-	else if (near_reset_ahead(p, f, pkt, pos, fp) == LIFE_NEW)
+	else if (near_reset_ahead(p, f, pkt, pos, fp) == RESET_YES)
 		return begin_anew(p, f, l3, pkt, vlan_tci, fp);
 	if (!possible)
 		return drop(p, DROP_LAN_WINDOW);

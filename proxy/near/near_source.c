@@ -100,7 +100,7 @@ static bool put_credit(struct proxy *p, struct wan_build *b, struct near_flow *f
 	if (!n)
 		return false;
 	wan_build_frame(b, n, WF_RESP_CREDIT, f->idx, (uint16_t)f->inc);
-	near_credit_told(p, f, &c);
+	near_credit_sent(p, f, &c);
 	return true;
 }
 
@@ -182,10 +182,10 @@ static void put_new(struct proxy *p, struct lane *l, struct wan_build *b)
 		struct near_flow *f = dlist_entry(n, struct near_flow, wan_node);
 
 		if (!put_flow(p, b, f)) {
-			if (f->begins && f->open_due)
+			if (f->goes_first && f->open_due)
 				return; /* it did not fit */
-			l->nfirst -= f->begins;
-			f->begins = false;
+			l->nfirst -= f->goes_first;
+			f->goes_first = false;
 			dlist_rotate(flows);
 			return;
 		}

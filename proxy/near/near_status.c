@@ -126,7 +126,7 @@ void near_note_end(struct proxy *p, const struct near_flow *f)
 void near_note_repeat(const struct proxy *p, struct near_flow *f, uint64_t pos)
 {
 	uint64_t before_ns = p->now_ns - f->silent_ns, waited_ns;
-	bool asked = f->rnr_said_ns > before_ns || f->naked_ns > before_ns;
+	bool asked = f->rnr_sent_ns > before_ns || f->naked_ns > before_ns;
 
 	f->notes.n.repeats++;
 	f->notes.n.repeats_acked += pos < f->pos_acked;

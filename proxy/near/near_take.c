@@ -266,7 +266,7 @@ static enum proxy_drop back_pressure(struct proxy *p, struct near_flow *f, enum 
 	if (!f->rnr_back_pressure)
 		proxy_event_push(p, EV_FLOW_RNR_BACK_PRESSURE, f, NULL, f->pos_next, near_held(f));
 	f->rnr_back_pressure = true;
-	if (why == DROP_LAN_NO_ROOM && !f->cnp_said_ns && !FAULT(FAULT_NO_SOFT_CNP))
+	if (why == DROP_LAN_NO_ROOM && !f->cnp_sent_ns && !FAULT(FAULT_NO_SOFT_CNP))
 		ack_tx_cnp(p, f); /* other flows took the room before slow_down() sent this host a CNP */
 	f->pos_lacking = 0; /* after the RNR NAK the host sends everything from pos_next on */
 	f->pos_max = max_u64(f->pos_max, f->pos_next + 1); /* the host has sent pos_next */
@@ -306,7 +306,7 @@ static enum proxy_drop refuse_read(struct proxy *p, struct near_flow *f)
 /* True for a host that a CNP has slowed down: its packet with AckReq may come after its ACK timer has run out. */
 static bool sends_slowly(const struct proxy *p, const struct near_flow *f)
 {
-	return f->cnp_said_ns && p->now_ns < f->cnp_said_ns + CNP_LASTS_NS && p->now_ns >= f->acked_ns + ACK_SLOW_NS;
+	return f->cnp_sent_ns && p->now_ns < f->cnp_sent_ns + CNP_LASTS_NS && p->now_ns >= f->acked_ns + ACK_SLOW_NS;
 }
 
 static void ack_after_rx(struct proxy *p, struct near_flow *f, bool ack_req)

@@ -198,7 +198,7 @@ static void after_progress(struct proxy *p, struct near_flow *f)
 		dlist_append_once(&p->resp_list, &f->resp_node);
 	near_settle(p, f);
 	barrier_mark(p, f);
-	if (f->newer && near_kept_its_word(f)) {
+	if (f->newer && near_acked_is_delivered(f)) {
 		near_close(p, f);
 		return;
 	}
@@ -382,7 +382,8 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 	if (lower && !FAULT(FAULT_BASE_NOT_LOWERED) && !FAULT(FAULT_UNCONFIRMED_ACKED))
 		begin_lower(p, f, r->pos_base);
 	if (lower)
-		f->reset.waits = false; /* the host comes to the lower base, of which nothing is known that may differ */
+		f->reset.suspected =
+		    false; /* the host comes to the lower base, of which nothing is known that may differ */
 	if ((r->at_pos > f->pos_max && !f->doubted) || (r->at_pos < f->pos_base && !FAULT(FAULT_UNCONFIRMED_ACKED)))
 		return false;
 	f->pair_wanted = !msn_offset_of(p, f, r, &offset, &late);
@@ -473,10 +474,11 @@ static void wait_for_lane(struct lane *l, struct near_flow *f, bool begins)
 {
 	struct dnode *at = &l->ready[SOURCE_NEAR];
 
-	f->begins = begins;
+	f->goes_first = begins;
 	if (begins) {
 		l->nfirst++;
-		for (at = at->next; at != &l->ready[SOURCE_NEAR] && dlist_entry(at, struct near_flow, wan_node)->begins;)
+		for (at = at->next;
+		     at != &l->ready[SOURCE_NEAR] && dlist_entry(at, struct near_flow, wan_node)->goes_first;)
 			at = at->next;
 	}
 	dlist_insert_before(at, &f->wan_node);
@@ -491,8 +493,8 @@ void near_wan_leave(struct proxy *p, struct near_flow *f)
 		return;
 	dlist_remove(&f->wan_node);
 	l->nwaiting[SOURCE_NEAR]--;
-	l->nfirst -= f->begins;
-	f->begins = false;
+	l->nfirst -= f->goes_first;
+	f->goes_first = false;
 }
 
 /* A flow's first packet goes in front of others: until a responder answers, the host cannot be sent an RNR NAK, and its
@@ -612,7 +614,7 @@ void near_session_start(struct proxy *p, struct near_flow *f)
 		f->again_round = 0;
 	f->open_due = true;
 	f->open_sent = false;
-	f->stalled = f->begins = false;
+	f->stalled = f->goes_first = false;
 	near_early_look(p, f); /* the edges may disagree from here on */
 	near_credit_session_start(p, f);
 	near_wan_schedule(p, f);

@@ -57,7 +57,7 @@ struct rd_op {
 	uint64_t again_ns; /* near: when the host last asked again. far: when it was last sent again */
 	uint64_t next;     /* near: next response for the host, while `due` */
 	uint64_t from;     /* near: where the host's latest request for it began: FIRST is there, LAST at the end */
-	uint64_t given;    /* near, READ: responses before were here once; those not here any more are read again */
+	uint64_t seen_upto; /* near, READ: responses before were here once; those not here any more are read again */
 	uint64_t again_from, again_upto; /* near, READ: the range of the last READ_AGAIN */
 	uint64_t again_heard_ns;         /* near: when that READ_AGAIN was due, or its last response came. far: last
 	                                    progress */
@@ -69,8 +69,8 @@ struct rd_op {
 	uint16_t room_each; /* near: slot bytes of each of these responses */
 	uint8_t opcode;
 	bool due; /* near: the host is owed responses from `next` on; true while done_ns is 0. far: is to be sent */
-	bool reread;    /* near, READ: missing responses below `given` may be read again: the host has asked for them,
-	                   or they were given up here */
+	bool reread; /* near, READ: missing responses below `seen_upto` may be read again: the host has asked for them,
+	                or they were given up here */
 	bool again_due; /* near, READ: a READ_AGAIN frame for [again_from, again_upto) is to go */
 	bool again_lost;     /* far, read again: a response came that found no room */
 	uint8_t again_tries; /* far, read again: times it was sent again since it last progressed */
@@ -96,7 +96,7 @@ struct cnp_rate {
 };
 
 /* Tells whether the host must still be told that ACKed work has failed. near_error.c. */
-enum near_error { TELL_NOTHING, TELL_LATER, TELL_ASKED };
+enum near_error { TELL_NOTHING, TELL_LATER, TELL_TRYING };
 
 enum near_due { DUE_NONE, DUE_ACK, DUE_NAK, DUE_RNR };
 
@@ -110,8 +110,8 @@ struct near_rounds {
 
 /* Signs that the QP of a near flow was reset. near_reset.c. */
 struct near_reset {
-	bool waits;         /* the QP was perhaps reset: all packets are dropped until that is known */
-	uint8_t rounds;     /* rounds of the host since `waits` was set */
+	bool suspected;     /* the QP was perhaps reset: all packets are dropped until that is known */
+	uint8_t rounds;     /* rounds of the host since `suspected` was set */
 	uint64_t pos;       /* position of the suspicious packet */
 	uint32_t fp;        /* fingerprint of the suspicious packet */
 	uint64_t pos_last;  /* of the packet before: a packet at or below it begins a round */
@@ -194,7 +194,7 @@ struct near_flow {
 	uint8_t op_last;
 	struct near_reset reset;
 	uint64_t silent_ns; /* how long the host was silent before its last packet */
-	bool rested;        /* without a pair: the host was once silent for so long that its QP may have been reset */
+	bool reset_possible; /* without a pair: the host was once silent for so long that its QP may have been reset */
 	uint64_t alive_ns;  /* when the last packet came that can only belong to this incarnation */
 	uint64_t stored_ns;  /* when the descriptor was stored last */
 	uint64_t rebuilt_ns; /* when the flow was rebuilt from the arena; 0: it began since this edge's start */
@@ -223,7 +223,7 @@ struct near_flow {
 	struct dnode ack_tx_node; /* in proxy.ack_tx */
 	enum near_due due;
 	bool cnp_due;                     /* a CNP is due, too */
-	uint64_t cnp_said_ns;             /* when the last CNP went out */
+	uint64_t cnp_sent_ns;             /* when the last CNP went out */
 	enum near_error tell;             /* failed: whether the idle host is to be told. near_error.c */
 	bool error_due;                   /* the next invalid request is due */
 	uint8_t error_tries;              /* invalid requests that have been due */
@@ -231,19 +231,19 @@ struct near_flow {
 	uint32_t error_hint;              /* the PSN that the host expects by its last ACK; NONE: not known yet */
 	uint64_t error_ns;                /* since when `tell` is set, in this life of the edge */
 	uint64_t failed_ns;               /* when the flow failed, in this life of the edge or an earlier one */
-	uint64_t asked_ns;                /* TELL_ASKED: since when */
+	uint64_t tell_since_ns;           /* TELL_TRYING: since when */
 	uint64_t elsewhere_ns;            /* when the requester's QPN last answered another host than dst; 0: never */
 	uint64_t slow_look_ns, slow_held; /* slow_down(): when to look next, and near_held() at the last look */
 	uint8_t nak_syndrome;             /* failed: the responder's syndrome; 0: it is silent */
 	bool ack_owed;                    /* an ACK waits for repeated responses, or for the exact MSN */
 	bool ack_asked;                   /* an AckReq beyond pos_acked */
 	uint64_t pos_ack_asked;           /* behind the packet with that AckReq */
-	uint64_t rnr_said_ns;             /* when the last RNR NAK went out */
+	uint64_t rnr_sent_ns;             /* when the last RNR NAK went out */
 	uint64_t rnr_at; /* ceiling of the last RNR NAK, relative MSN there, and RNR NAKs in a row */
 	uint32_t rnr_msn;
 	uint8_t rnr_row;
-	uint64_t waits_at; /* ceiling to which the host keeps coming back */
-	uint8_t waits;     /* times that the host came back to waits_at */
+	uint64_t repeated_ceiling; /* ceiling to which the host keeps coming back */
+	uint8_t ceiling_repeats;   /* times that the host came back to repeated_ceiling */
 
 	/* READ and ATOMIC */
 	struct dnode ops;                     /* struct rd_op: answered ones that are kept, then open ones */
@@ -258,7 +258,7 @@ struct near_flow {
 	struct dnode resps;                   /* slots of responses not given to the host yet, and results of ATOMICs */
 	uint64_t resp_bytes;                  /* their slot bytes */
 	uint64_t reserved_bytes;              /* of POOL_WAN, reserved for responses */
-	uint64_t resp_credit_said;            /* the credit of the last RESP_CREDIT of this session */
+	uint64_t resp_credit_sent;            /* the credit of the last RESP_CREDIT of this session */
 	uint64_t resp_credit_ns;              /* when that RESP_CREDIT went */
 	uint32_t resp_credit_round;           /* number of that RESP_CREDIT; 0: none went */
 	bool resp_credit_due;                 /* a RESP_CREDIT is to go */
@@ -280,7 +280,7 @@ struct near_flow {
 
 	/* WAN */
 	struct dnode wan_node; /* in lane.ready[SOURCE_NEAR] */
-	bool begins;           /* in front of others in ready[]: no request of the flow was sent yet */
+	bool goes_first;       /* in front of others in ready[]: no request of the flow was sent yet */
 	bool open_due;         /* a FLOW_OPEN is to go */
 	bool open_sent;        /* one went out in this session */
 	uint64_t held_bytes;   /* slot bytes in use by requests */
@@ -324,7 +324,7 @@ struct near_unpaired {
 };
 
 /* Header fields of a requester's packets, for packets that the far edge makes in its name. */
-struct asks_like {
+struct requester_hdr {
 	uint16_t sport, pkey;
 	uint8_t tos;
 	bool migreq, known;
@@ -333,7 +333,7 @@ struct asks_like {
 /* One direction of an RC connection, seen beside its responder. base <= acked <= tx <= rx <= rx_max. */
 struct far_flow {
 	bool used;
-	bool named;              /* src, dst and dest_qpn are known: from FLOW_OPEN or from the first packet */
+	bool key_known;          /* src, dst and dest_qpn are known: from FLOW_OPEN or from the first packet */
 	bool open;               /* FLOW_OPEN arrived: base and addresses are known */
 	uint32_t idx;            /* place in the table */
 	uint32_t peer_flow, inc; /* the near edge's wire id (shard and place) and incarnation */
@@ -404,13 +404,13 @@ struct far_flow {
 	bool probing;           /* has its turn */
 	uint8_t probe_repeats;  /* in this turn, since its last answer that could be another flow's */
 	uint16_t probes;        /* packets sent in this turn */
-	uint16_t asked[2];      /* sent while it had no pair: since asked_since_ns, and in the PAIR_LATE_NS before */
-	uint64_t asked_since_ns;
+	uint16_t probes_sent[2]; /* while it had no pair: since probes_sent_since_ns, and in the PAIR_LATE_NS before */
+	uint64_t probes_sent_since_ns;
 	bool probe_more;             /* the next packet may be sent beyond the window of a probe */
 	uint64_t tx_max_before;      /* pos_tx_max before the packet that was sent last */
 	uint64_t progress_before_ns; /* last_progress_ns when the turn began */
-	bool unsent;                 /* its last turn was taken back, as there was no next hop to the host */
-	bool bound;                  /* has or had a pair: requester_qpn is the last one */
+	bool probe_unsent;           /* its last turn was taken back, as there was no next hop to the host */
+	bool was_paired;             /* has or had a pair: requester_qpn is the last one */
 	uint16_t repeated;           /* packets sent again lately while paired: late answers to them may come */
 	uint64_t retried_ns;    /* when a packet was last sent to the host again */
 	bool pair_due;          /* FLOW_PAIR to be sent */
@@ -421,7 +421,7 @@ struct far_flow {
 	bool pair_msn_late;     /* pair_by_response, and no ACK has come yet */
 
 	/* READ and ATOMIC */
-	bool gone;                /* about to be forgotten */
+	bool closing;             /* about to be forgotten */
 	struct dnode start_node;  /* in barrier.starts: its next message waits for other flows */
 	struct dnode stale_node;  /* in proxy.stale_flows */
 	uint64_t start_since_ns;  /* since when it is in barrier.starts */
@@ -439,15 +439,15 @@ struct far_flow {
 	uint64_t resp_next;                 /* next response expected, within the first operation */
 	uint64_t resp_got[RESP_AHEAD / 64]; /* responses that overtook it: bit pos % RESP_AHEAD */
 
-	struct asks_like asks;
+	struct requester_hdr requester_hdr;
 	struct dnode cnp_node; /* in proxy.far_cnps */
-	uint64_t cnp_said_ns;
+	uint64_t cnp_sent_ns;
 
 	/* reports */
 	struct dnode report_node; /* in far_lane.reports */
 	uint64_t report_at_ns;    /* when it is due; 0: at once */
-	struct timer ask;         /* asks the near edge whether it knows the flow */
-	struct timer again;       /* asks the responder again for what is read again */
+	struct timer ask_near;    /* asks the near edge whether it knows the flow */
+	struct timer read_again;  /* asks the responder again for what is read again */
 
 	struct dnode free_node; /* in proxy.far_free: the place has neither flow nor slots */
 	struct dnode work_node; /* in proxy.far_work: the next tick goes on with the flow */
@@ -483,11 +483,11 @@ struct lan_host {
 	struct timer overdue;     /* while pairs wait: bytes that are out for too long are written off */
 };
 
-#define PAIR_ASKED_MAX 8
+#define PAIR_OUTSTANDING_MAX 8
 #define PAIR_HEARD_MAX 4
 
 /* Packets of a flow that were sent and whose answers may still come. pair.c. */
-struct pair_asked {
+struct pair_outstanding {
 	uint64_t until_ns;  /* no answer comes from then on */
 	uint32_t flow;      /* index; NONE: of flows that are gone, or of several */
 	uint32_t qpn;       /* the QPN that answers go to; NONE: it is not known */
@@ -509,14 +509,14 @@ struct hostpair {
 	uint64_t refused_until_ns; /* turns are put off until then; 0: no refusal since the last turn */
 	uint32_t interrupted;    /* flow whose turn was taken back, and which has the next one; NONE */
 	uint32_t doubted_owner;  /* silent flow whose answers could be another's: asked before the next turn; NONE */
-	bool asked;              /* one of its flows has had a turn */
+	bool had_turn;           /* one of its flows has had a turn */
 	bool doubted;            /* an answer in this turn may be the prober's, or an old one of another flow */
 	struct dnode waiting;    /* far flows that wait for their turn to be probed */
 	struct timer quarantine; /* until it ends no flow is probed: a late answer would be taken for its */
 	uint8_t unsent_row;      /* probes in a row that could not be sent */
-	uint32_t asked_in_doubt; /* packets of this turn sent after an answer that may be another flow's */
-	uint32_t nasked, nheard;
-	struct pair_asked asked_of[PAIR_ASKED_MAX];
+	uint32_t probes_in_doubt; /* packets of this turn sent after an answer that may be another flow's */
+	uint32_t noutstanding, nheard;
+	struct pair_outstanding outstanding[PAIR_OUTSTANDING_MAX];
 	struct {
 		uint32_t qpn, n; /* n answers to that QPN in this turn that could be the prober's, or another flow's */
 	} heard[PAIR_HEARD_MAX];
@@ -627,8 +627,8 @@ enum timer_kind {
 	TK_TURN,
 	TK_RTO,
 	TK_PACE,
-	TK_ASK,
-	TK_AGAIN,
+	TK_ASK_NEAR,
+	TK_READ_AGAIN,
 	TK_QUARANTINE,
 	TK_LAN_HOST,
 	TK_LANE,
@@ -741,7 +741,7 @@ struct proxy {
 	uint64_t released_then[POOL_COUNT]; /* `released` at the last look */
 	uint64_t full_ns[POOL_COUNT]; /* since when the pool is full and no slot of it was freed; 0: it is not */
 	bool stuck[POOL_COUNT];       /* full for so long that an event was raised */
-	struct dnode given;        /* READ responses that hosts were given, oldest first: kept while there is room */
+	struct dnode given_resps;     /* READ responses that hosts were given, oldest first: kept while there is room */
 	uint64_t given_bytes;      /* their slot bytes: they count as free */
 	struct timer given_timer;  /* frees the oldest */
 	uint64_t room_exceeded_ns; /* when a READ last crossed without room although its host can be held off */
@@ -758,7 +758,7 @@ struct proxy {
 	struct end_to_end end_to_end;
 	uint64_t near_full_until_ns; /* the near table was full of busy flows: not searched again before */
 	uint32_t near_used, far_used;
-	uint32_t telling;      /* near flows in TELL_ASKED */
+	uint32_t telling;      /* near flows in TELL_TRYING */
 	uint32_t far_evict_at; /* index of the far flow that far_evict_for() looks at next */
 	uint64_t far_evict_ns; /* far_evict_for() looks at no flow before then */
 	struct dnode near_free, far_free;       /* free places, the one freed first in front */
@@ -790,8 +790,8 @@ struct proxy {
 	struct dnode far_cnps;  /* far flows whose responder is to be sent a CNP */
 	struct dnode lan_ready; /* struct hostpair with far flows that may send to their host */
 	uint64_t begins_ns;     /* pacing clock of flows' first packets, which go in front. near_wan.c */
-	struct lost_life *lost; /* nlost of them, a power of two */
-	uint32_t nlost;
+	struct lost_life *lost_lives; /* nlost_lives of them, a power of two */
+	uint32_t nlost_lives;
 	struct dnode stale_flows; /* far flows of arenas that the peer has lost */
 
 	struct proxy_event events[EVENT_RING];

@@ -52,7 +52,7 @@ void slot_given(struct proxy *p, uint32_t slot)
 	struct slot_meta *m = arena_meta(p->arena, slot);
 
 	dlist_remove(&m->node);
-	dlist_append(&p->given, &m->node);
+	dlist_append(&p->given_resps, &m->node);
 	m->queued = SQ_GIVEN;
 	m->due_ns = p->now_ns + GIVEN_NS;
 	if (!timer_armed(&p->given_timer))
@@ -68,11 +68,11 @@ void slot_given_release(struct proxy *p, uint32_t slot)
 
 bool slot_given_free(struct proxy *p, unsigned n)
 {
-	bool any = !dlist_empty(&p->given);
+	bool any = !dlist_empty(&p->given_resps);
 
-	for (; n > 0 && !dlist_empty(&p->given); n--)
-		slot_given_release(
-		    p, slot_of_meta(p, dlist_entry(dlist_first(&p->given), struct slot_meta, node)));
+	for (; n > 0 && !dlist_empty(&p->given_resps); n--)
+		slot_given_release(p,
+		                   slot_of_meta(p, dlist_entry(dlist_first(&p->given_resps), struct slot_meta, node)));
 	return any;
 }
 
@@ -103,7 +103,7 @@ void slot_given_on_timer(struct proxy *p)
 {
 	struct dnode *n;
 
-	for (unsigned i = 0; i < GIVEN_PORTION && (n = dlist_first(&p->given)); i++) {
+	for (unsigned i = 0; i < GIVEN_PORTION && (n = dlist_first(&p->given_resps)); i++) {
 		struct slot_meta *m = dlist_entry(n, struct slot_meta, node);
 
 		if (p->now_ns < m->due_ns) {
@@ -112,7 +112,7 @@ void slot_given_on_timer(struct proxy *p)
 		}
 		slot_given_release(p, slot_of_meta(p, m));
 	}
-	if (!dlist_empty(&p->given))
+	if (!dlist_empty(&p->given_resps))
 		timer_set(&p->timers, &p->given_timer, p->now_ns + GIVEN_PORTION_NS);
 }
 

@@ -49,7 +49,7 @@ struct wan {
 	struct dnode lane_list; /* lanes with something to send, by their turn */
 	uint64_t lane_turn;     /* turn that the lane that sent last had before it sent */
 	bool pacer_blocked;     /* the lanes on lane_list wait for the pacer */
-	bool waits;             /* rate_waits() has told the paths' controllers that lanes wait */
+	bool rate_waits_told;   /* rate_waits() has told the paths' controllers that lanes wait */
 	uint64_t refused_next_ns;  /* when the next refused slot goes */
 	uint64_t refused_look_ns;  /* when the pace of refused slots was last changed: at most once in a round trip */
 	uint8_t refused_slow;      /* that pace is the line's rate divided by 2 to the power of this */

@@ -117,7 +117,7 @@ static void put_ping(struct wan_build *b)
  * under way at a time. */
 static bool size_probe_goes(const struct wan_build *b, enum wan_contents what)
 {
-	if (!wan_path_asker(b->p, b->l) || b->s->report_due)
+	if (!wan_path_probe_lane(b->p, b->l) || b->s->report_due)
 		return false;
 	return what == WAN_ALL || (what == WAN_CONTROL && b->path->pmtu.doubt);
 }

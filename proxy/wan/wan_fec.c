@@ -197,7 +197,7 @@ static void look_at_load(struct proxy *p, struct wan_path *path)
 	          LOOK_SLACK / datagrams);
 	full = path->fec.load * with >= fec_load_full(path->fec.slack) || (!look->idle && look->datagrams >= BUSY_LEAST);
 	path->fec.full = full ? path->fec.full + 1 : 0;
-	look->idle = !p->wan->waits;
+	look->idle = !p->wan->rate_waits_told;
 	look->repairs = look->datagrams = 0;
 	look->packed /= 2;
 	look->packed_data /= 2;

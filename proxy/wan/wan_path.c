@@ -194,7 +194,7 @@ static uint64_t supposed_rtt_ns(const struct proxy *p, const struct wan_path *pa
 uint64_t wan_path_patience_ns(const struct proxy *p, const struct wan_path *path)
 {
 	uint64_t rtt = supposed_rtt_ns(p, path);
-	uint64_t floor = max_u64(DEAD_FLOOR_NS << path->hasty, 4 * path->rtt.var_ns);
+	uint64_t floor = max_u64(DEAD_FLOOR_NS << path->wrong_deaths, 4 * path->rtt.var_ns);
 
 	return (path->waiting >= DEAD_BUSY ? rtt : 2 * rtt) + floor;
 }
@@ -212,7 +212,7 @@ void wan_paths_session_start(struct proxy *p)
 	for (uint32_t i = 0; i < p->wan->npaths; i++) {
 		struct wan_path *path = &p->wan->path[i];
 
-		path->waiting_ns = path->waiting = path->answers = path->flaps = path->hasty = 0;
+		path->waiting_ns = path->waiting = path->answers = path->flaps = path->wrong_deaths = 0;
 		path->probe_ns = PROBE_MIN_NS;
 		path->asked_ns = p->now_ns;
 		path->state = PATH_NEW;
@@ -243,7 +243,7 @@ static void die(struct proxy *p, struct wan_path *path)
 {
 	if (path->state == PATH_UP && p->now_ns >= path->since_ns + STEADY_NS) {
 		path->flaps = 0;
-		path->hasty /= 2;
+		path->wrong_deaths /= 2;
 	}
 	path->flaps++;
 	path->answers = 0;
@@ -276,7 +276,7 @@ static void live(struct proxy *p, struct wan_path *path)
 void wan_path_was_slow(struct proxy *p, struct wan_path *path)
 {
 	p->counters.ctr[CTR_WAN_PATH_SLOW]++;
-	path->hasty = path->hasty < HASTY_MAX ? path->hasty + 1 : HASTY_MAX;
+	path->wrong_deaths = path->wrong_deaths < HASTY_MAX ? path->wrong_deaths + 1 : HASTY_MAX;
 	path->flaps -= path->flaps > 0;
 	live(p, path);
 }
@@ -323,8 +323,8 @@ void wan_path_on_timer(struct proxy *p, struct wan_path *path)
 	if (path->state != PATH_DEAD && path->waiting_ns) {
 		uint64_t until = path->waiting_ns + wan_path_patience_ns(p, path);
 
-		if (p->now_ns > until + LATE_NS && (!path->held_up || FAULT(FAULT_PATH_SILENCE_EXCUSED))) {
-			path->held_up = true;
+		if (p->now_ns > until + LATE_NS && (!path->late_excused || FAULT(FAULT_PATH_SILENCE_EXCUSED))) {
+			path->late_excused = true;
 			path->waiting_ns += p->now_ns - until + LATE_NS; /* the worker was late, the path was not
 			                                                  * silent */
 			until = p->now_ns + LATE_NS;
@@ -354,7 +354,7 @@ uint64_t wan_path_sent(struct proxy *p, struct wan_path *path, size_t bytes, boo
 		if (!path->waiting_ns) {
 			path->waiting_ns = p->now_ns;
 			path->waiting = 1;
-			path->held_up = false;
+			path->late_excused = false;
 			if (p->wan->npaths > 1)
 				timer_set_earlier(&p->timers, &path->look, p->now_ns + wan_path_patience_ns(p, path));
 		} else if (path->waiting == DEAD_BUSY && p->wan->npaths > 1) {
@@ -411,7 +411,7 @@ void wan_path_round_trip(struct proxy *p, struct wan_path *path, uint64_t rtt_ns
 			timer_set_earlier(&p->timers, &p->wan->path[i].look, p->now_ns + 1);
 }
 
-bool wan_path_asker(const struct proxy *p, const struct lane *l)
+bool wan_path_probe_lane(const struct proxy *p, const struct lane *l)
 {
 	return l == &p->wan->lanes[p->cfg.shard];
 }

@@ -65,10 +65,10 @@ struct wan_path {
 	uint64_t since_ns;    /* of that state */
 	uint64_t waiting_ns;  /* since when a sent datagram is without an answer; 0: none is */
 	uint32_t waiting;     /* datagrams sent since waiting_ns that want an answer */
-	bool held_up;         /* this worker was late in this silence: forgiven once */
+	bool late_excused;    /* this worker was late in this silence: forgiven once */
 	uint32_t answers;     /* dead: probes answered in a row */
 	uint32_t flaps;       /* deaths soon after coming back: the path needs more answers to be used again */
-	uint32_t hasty;       /* doublings of the floor, for deaths that were wrong */
+	uint32_t wrong_deaths; /* doublings of the floor, for deaths that were wrong */
 	uint64_t probe_ns;    /* dead: time between probes */
 	uint64_t asked_ns;    /* when a datagram that wants an answer was last sent */
 	uint64_t answered_ns; /* when a datagram of any lane was last found to have arrived */
@@ -150,7 +150,7 @@ void wan_path_lost(struct wan_path *path, uint64_t place);
 void wan_path_size_came(struct proxy *p, struct wan_path *path, uint32_t bytes, bool probe);
 void wan_path_size_lost(struct proxy *p, struct wan_path *path, uint32_t bytes, bool probe);
 /* True for the lane that probes the path's size and life. */
-bool wan_path_asker(const struct proxy *p, const struct lane *l);
+bool wan_path_probe_lane(const struct proxy *p, const struct lane *l);
 void wan_path_on_timer(struct proxy *p, struct wan_path *path);
 /* The time that a path may be silent before it counts as dead, ns: a round trip if much was sent, else two, and a
  * floor. */

@@ -47,7 +47,7 @@ static uint32_t with_time(const struct proxy *p, uint32_t set)
 
 static bool size_probe_due(const struct proxy *p, const struct lane *l, uint32_t path)
 {
-	return wan_path_asker(p, l) && wan_pmtu_due(&p->wan->path[path].pmtu);
+	return wan_path_probe_lane(p, l) && wan_pmtu_due(&p->wan->path[path].pmtu);
 }
 
 /* True if packets of the lane wait for sending time. */

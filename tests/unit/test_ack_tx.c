@@ -489,7 +489,7 @@ static void ack_tx__rnr_nak_that_is_not_sent_costs_no_ack(void **state)
 
 	c->now_ns += CORE_MS;
 	core_in(&c->a, core_req(RC_WRITE_ONLY, 1), CORE_PMTU, 0);
-	core_near(c)->rnr_said_ns = c->now_ns;
+	core_near(c)->rnr_sent_ns = c->now_ns;
 	near_ack_schedule(c->a.p, core_near(c), DUE_RNR);
 	core_pump(c);
 	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);

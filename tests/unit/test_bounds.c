@@ -289,7 +289,7 @@ static void bounds__lost_requests_to_read_again(void **state)
 		assert_non_null(op);
 		near_op_insert(f, op);
 		op->reread = true;
-		op->given = op->again_upto = op->pos + 1;
+		op->seen_upto = op->again_upto = op->pos + 1;
 		op->again_from = op->pos;
 	}
 	c->a.p->work_left = CALL_WORK;

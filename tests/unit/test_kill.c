@@ -122,7 +122,7 @@ static void kill__a_failure_that_was_fetched_is_not_raised_again(void **state)
 	hear_of_failure(c);
 	assert_true(core_event(&c->a, EV_FLOW_FAILED));
 	core_wait(c, 200 * CORE_MS);
-	assert_int_equal(core_near(c)->tell, TELL_ASKED);
+	assert_int_equal(core_near(c)->tell, TELL_TRYING);
 	core_rebuild(&c->a);
 	assert_int_equal(core_near(c)->tell, TELL_LATER);
 	assert_false(core_event(&c->a, EV_FLOW_FAILED));

@@ -252,7 +252,7 @@ static void open_end(struct end *e)
 	assert_int_equal(arena_format(&e->p.arena, e->region, &g, 1, e->arena_heap), 0);
 	timer_heap_init(&e->p.timers, e->heap, 64);
 	timer_init(&e->p.given_timer, TK_GIVEN, 0);
-	dlist_init(&e->p.given);
+	dlist_init(&e->p.given_resps);
 	dlist_init(&e->wan.lane_list);
 	e->wan.lanes = &e->lane;
 	e->wan.npaths = 1;

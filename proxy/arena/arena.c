@@ -220,7 +220,7 @@ static void fetch_next(struct arena *a, uint32_t slot, const struct slot_hdr *h)
 	arena_fetch(a);
 }
 
-static void lend(struct arena *a, enum arena_pool pool, int64_t bytes)
+static void count_lent(struct arena *a, enum arena_pool pool, int64_t bytes)
 {
 	a->lent_bytes[pool] += (uint64_t)bytes;
 	a->capacity_bytes[pool] = arena_chunks_capacity(a, pool);
@@ -230,7 +230,7 @@ void arena_slot_reclaim(struct arena *a, uint32_t slot)
 {
 	struct arena_chunk *c = &a->chunks[slot >> a->lay.shift];
 
-	lend(a, (enum arena_pool)c->pool, -(int64_t)a->lay.class[c->class].stride);
+	count_lent(a, (enum arena_pool)c->pool, -(int64_t)a->lay.class[c->class].stride);
 	a->meta[slot].next = c->free_head;
 	c->free_head = slot;
 	c->used--;
@@ -253,7 +253,7 @@ uint32_t arena_slot_drop(struct arena *a, uint32_t slot)
 	if (a->meta[slot].pins && FAULT(FAULT_PIN_IGNORED))
 		a->meta[slot].pins = 0;
 	if (a->meta[slot].pins) {
-		lend(a, (enum arena_pool)c->pool, a->lay.class[c->class].stride);
+		count_lent(a, (enum arena_pool)c->pool, a->lay.class[c->class].stride);
 		return looks;
 	}
 	a->meta[slot].next = c->free_head;
@@ -381,7 +381,7 @@ uint32_t arena_blank(struct arena *a, enum arena_pool pool)
 	slot = slot_take(a, chunk);
 	become_blank(a, slot);
 	a->blanks[pool]++;
-	lend(a, pool, ARENA_BLANK_BYTES);
+	count_lent(a, pool, ARENA_BLANK_BYTES);
 	return slot;
 }
 
@@ -423,7 +423,7 @@ bool arena_adopt(struct arena *a, uint32_t slot, uint32_t blank, uint16_t data_o
 }
 
 /* Puts a slot that was in use in some way among the free slots of its chunk. */
-static void reclaim(struct arena *a, uint32_t slot)
+static void slot_reclaim(struct arena *a, uint32_t slot)
 {
 	uint32_t chunk = slot >> a->lay.shift;
 	struct arena_chunk *c = &a->chunks[chunk];
@@ -443,7 +443,7 @@ void arena_blank_return(struct arena *a, uint32_t slot)
 	}
 	a->blanks[a->chunks[slot >> a->lay.shift].pool]--;
 	arena_set_state(arena_slot_hdr(a, slot), SLOT_FREE);
-	reclaim(a, slot);
+	slot_reclaim(a, slot);
 }
 
 bool arena_pin(struct arena *a, uint32_t slot)
@@ -462,7 +462,7 @@ void arena_unpin(struct arena *a, uint32_t slot)
 		return;
 	}
 	if (--a->meta[slot].pins == 0 && arena_slot_hdr(a, slot)->state == SLOT_FREE)
-		reclaim(a, slot);
+		slot_reclaim(a, slot);
 }
 
 uint32_t arena_next_committed(struct arena *a, uint32_t *cursor)

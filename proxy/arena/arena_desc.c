@@ -8,7 +8,7 @@
  * The lowest bit of a sequence number is the number of its copy, so the newest number says where it is. */
 #include "arena_priv.h"
 
-static struct arena_desc_copy *copies(const struct arena *a, uint32_t entry)
+static struct arena_desc_copy *desc_copies(const struct arena *a, uint32_t entry)
 {
 	return &a->desc[2 * (size_t)entry];
 }
@@ -28,9 +28,9 @@ static bool copy_valid(const struct arena_desc_copy *c, uint32_t entry, unsigned
 }
 
 /* The newest valid copy. NULL: neither is valid. */
-static const struct arena_desc_copy *newest(const struct arena *a, uint32_t entry)
+static const struct arena_desc_copy *desc_newest(const struct arena *a, uint32_t entry)
 {
-	const struct arena_desc_copy *c = copies(a, entry);
+	const struct arena_desc_copy *c = desc_copies(a, entry);
 	bool valid0 = copy_valid(&c[0], entry, 0), valid1 = copy_valid(&c[1], entry, 1);
 
 	if (valid0 && valid1)
@@ -64,7 +64,7 @@ void arena_desc_store(struct arena *a, enum desc_table t, uint32_t idx, const vo
 		return;
 	}
 	head.seq = seq_after(a->desc_seq[entry]);
-	c = &copies(a, entry)[head.seq & 1];
+	c = &desc_copies(a, entry)[head.seq & 1];
 	__atomic_store_n(&c->word, 0, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	c->len = (uint16_t)len;
@@ -83,7 +83,7 @@ bool arena_desc_load(const struct arena *a, enum desc_table t, uint32_t idx, voi
 
 	if (!entry_of(a, t, idx, &entry))
 		return false;
-	c = newest(a, entry);
+	c = desc_newest(a, entry);
 	if (!c)
 		return false;
 	n = c->len < len ? c->len : len;
@@ -110,7 +110,7 @@ void arena_desc_attach_all(struct arena *a)
 	uint32_t n = arena_desc_entries(a->max_flows);
 
 	for (uint32_t entry = 0; entry < n; entry++) {
-		struct arena_desc_copy *c = copies(a, entry);
+		struct arena_desc_copy *c = desc_copies(a, entry);
 		const struct arena_desc_copy *best;
 
 		for (unsigned which = 0; which < 2; which++) {
@@ -119,7 +119,7 @@ void arena_desc_attach_all(struct arena *a)
 			a->damaged++;
 			c[which].word = 0;
 		}
-		best = newest(a, entry);
+		best = desc_newest(a, entry);
 		a->desc_seq[entry] = best ? best->seq : 0;
 	}
 }

@@ -27,7 +27,7 @@ uint64_t arena_min_len(uint32_t chunk_size, uint32_t max_flows)
 	return chunks_offset(max_flows, ARENA_CHUNKS_MIN + 1, chunk_size) + (uint64_t)ARENA_CHUNKS_MIN * chunk_size;
 }
 
-static bool sane(const struct arena_geometry *g)
+static bool geometry_is_sane(const struct arena_geometry *g)
 {
 	uint32_t size = g->chunk_size;
 
@@ -92,7 +92,7 @@ static void place_heap(struct arena_layout *l, uint32_t max_flows)
 bool arena_layout_of(const struct arena_geometry *g, struct arena_layout *l)
 {
 	memset(l, 0, sizeof(*l));
-	if (!sane(g))
+	if (!geometry_is_sane(g))
 		return false;
 	l->chunk_log2 = (uint8_t)__builtin_ctz(g->chunk_size);
 	place_classes(l, g->chunk_size);

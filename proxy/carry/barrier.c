@@ -90,7 +90,7 @@ static struct barrier_pair *new_pair(struct proxy *p, const struct ip_addr *src,
 	return &b->pairs[idx];
 }
 
-static bool lags(const struct near_flow *f)
+static bool flow_lags(const struct near_flow *f)
 {
 	return f->used && !f->failed && f->pos_acked > f->pos_reported;
 }
@@ -99,7 +99,7 @@ void barrier_mark(struct proxy *p, struct near_flow *f)
 {
 	struct barrier_pair *bp;
 
-	if (lags(f) == dnode_on(&f->lag_node))
+	if (flow_lags(f) == dnode_on(&f->lag_node))
 		return;
 	bp = find_pair(p, &f->src, &f->dst);
 	if (!dnode_on(&f->lag_node)) {
@@ -184,9 +184,9 @@ int barrier_audit(struct proxy *p)
 		return -136;
 
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
-		if (lags(&p->near[i]) != dnode_on(&p->near[i].lag_node))
+		if (flow_lags(&p->near[i]) != dnode_on(&p->near[i].lag_node))
 			return -131;
-		lagging += lags(&p->near[i]);
+		lagging += flow_lags(&p->near[i]);
 		if (!p->barrier.pairs[i].used)
 			continue;
 		if (p->barrier.pairs[i].nlagging != list_length(&p->barrier.pairs[i].lagging))

@@ -94,7 +94,7 @@ static bool is_gone(const struct proxy *p, uint32_t peer_flow, uint32_t inc, uin
 
 /* The verdict while the responder of f lacks the position. pc: the packet that waits; NULL: a message of another queue
  * pair. */
-static enum verdict while_it_lacks(const struct far_flow *f, const struct held_packet *pc)
+static enum verdict verdict_while_lacking(const struct far_flow *f, const struct held_packet *pc)
 {
 	bool patient = pc && pc->patient && (pc->ends_qpn == NONE || pc->ends_qpn == f->dest_qpn);
 
@@ -104,7 +104,7 @@ static enum verdict while_it_lacks(const struct far_flow *f, const struct held_p
 }
 
 /* epoch: of the near edge's arena when the entry was written. */
-static enum verdict look(struct proxy *p, const uint8_t *entry, uint64_t epoch, const struct held_packet *pc)
+static enum verdict entry_verdict(struct proxy *p, const uint8_t *entry, uint64_t epoch, const struct held_packet *pc)
 {
 	const struct far_flow *f = far_by_peer_of(p, get_be32(entry), epoch);
 	uint32_t inc = get_be32(entry + 4);
@@ -117,11 +117,11 @@ static enum verdict look(struct proxy *p, const uint8_t *entry, uint64_t epoch, 
 	}
 	if (f->inc != inc || (f->open && f->pos_acked >= pos))
 		return DONE;
-	return while_it_lacks(f, pc);
+	return verdict_while_lacking(f, pc);
 }
 
-static bool between(const struct proxy *p, const struct far_flow *f, const struct ip_addr *src,
-                    const struct ip_addr *dst)
+static bool flow_is_between(const struct proxy *p, const struct far_flow *f, const struct ip_addr *src,
+                            const struct ip_addr *dst)
 {
 	return ip_addr_eq(barrier_host(p, &f->src), barrier_host(p, src)) &&
 	       ip_addr_eq(barrier_host(p, &f->dst), barrier_host(p, dst));
@@ -135,10 +135,10 @@ static const struct far_flow *stale_epoch_in_front(struct proxy *p, const struct
 	for (const struct dnode *n = p->stale_flows.next; n != &p->stale_flows; n = n->next) {
 		const struct far_flow *o = dlist_entry(n, struct far_flow, stale_node);
 
-		if (o->closing || o->pos_acked >= o->pos_rx || o->stale_since > session || !between(p, o, src, dst) ||
-		    FAULT(FAULT_STALE_FLOW_OVERTAKEN))
+		if (o->closing || o->pos_acked >= o->pos_rx || o->stale_since > session ||
+		    !flow_is_between(p, o, src, dst) || FAULT(FAULT_STALE_FLOW_OVERTAKEN))
 			continue;
-		if (while_it_lacks(o, pc) == WAITS)
+		if (verdict_while_lacking(o, pc) == WAITS)
 			return o;
 		*waived = true;
 	}
@@ -146,7 +146,7 @@ static const struct far_flow *stale_epoch_in_front(struct proxy *p, const struct
 }
 
 /* Moves pc->at to the first entry that must be waited for. False: there is one, or a stale flow. */
-static bool passes(struct proxy *p, struct held_packet *pc, const struct ip_addr *src, const struct ip_addr *dst)
+static bool packet_passes(struct proxy *p, struct held_packet *pc, const struct ip_addr *src, const struct ip_addr *dst)
 {
 	const uint8_t *entries = held_packet_entries(p, pc);
 	uint64_t epoch = far_epoch(p, pc->peer_epoch);
@@ -154,7 +154,9 @@ static bool passes(struct proxy *p, struct held_packet *pc, const struct ip_addr
 	if (FAULT(FAULT_BARRIER_OFF))
 		return true;
 	for (; pc->at < pc->n; pc->at++) {
-		enum verdict v = work_take(p) ? look(p, entries + (size_t)pc->at * BARRIER_ENTRY_LEN, epoch, pc) : WAITS;
+		enum verdict v = work_take(p)
+		                     ? entry_verdict(p, entries + (size_t)pc->at * BARRIER_ENTRY_LEN, epoch, pc)
+		                     : WAITS;
 
 		if (v == WAITS)
 			return false;
@@ -165,7 +167,7 @@ static bool passes(struct proxy *p, struct held_packet *pc, const struct ip_addr
 
 /* --- queues --- */
 
-static void release(struct proxy *p, struct held_packet *pc)
+static void release_packet(struct proxy *p, struct held_packet *pc)
 {
 	dlist_remove(&pc->node);
 	if (pc->waived)
@@ -182,7 +184,7 @@ static void say_expired(struct proxy *p, const struct far_flow *f)
 	proxy_event_push(p, EV_BARRIER_EXPIRED, NULL, f, f ? f->pos_acked : 0, p->cfg.barrier_max_ns);
 }
 
-static void expire(struct proxy *p, const struct barrier_queue *q, const struct held_packet *pc)
+static void expire_packet(struct proxy *p, const struct barrier_queue *q, const struct held_packet *pc)
 {
 	const uint8_t *entry = held_packet_entries(p, pc) + (size_t)pc->at * BARRIER_ENTRY_LEN;
 	bool waived;
@@ -205,7 +207,7 @@ static void run_queue(struct proxy *p, struct barrier_queue *q)
 			timer_set(&p->timers, &q->limit, p->now_ns);
 			return;
 		}
-		if (!passes(p, pc, &q->src, &q->dst)) {
+		if (!packet_passes(p, pc, &q->src, &q->dst)) {
 			if (!p->work_left) {
 				timer_set(&p->timers, &q->limit, p->now_ns);
 				return;
@@ -214,10 +216,10 @@ static void run_queue(struct proxy *p, struct barrier_queue *q)
 				timer_set(&p->timers, &q->limit, pc->until_ns);
 				return;
 			}
-			expire(p, q, pc);
+			expire_packet(p, q, pc);
 		}
 		p->barrier.waiting--;
-		release(p, pc);
+		release_packet(p, pc);
 	}
 	free_queue(p, q);
 }
@@ -257,7 +259,7 @@ bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot)
 		return true;
 	}
 	for (uint32_t i = 0; i < h->waits; i++, e += BARRIER_ENTRY_LEN) {
-		enum verdict v = look(p, e, far_epoch(p, f->peer_epoch), NULL);
+		enum verdict v = entry_verdict(p, e, far_epoch(p, f->peer_epoch), NULL);
 
 		if (v == WAITS) {
 			start_stays(p, f);
@@ -282,7 +284,7 @@ static void wake_starts(struct proxy *p, const struct far_flow *moved)
 		next = n->next;
 		if (f->failed)
 			dlist_remove(n);
-		else if (between(p, f, &moved->src, &moved->dst))
+		else if (flow_is_between(p, f, &moved->src, &moved->dst))
 			p->roles->far_schedule(p, f);
 	}
 }
@@ -329,8 +331,8 @@ bool barrier_admit(struct proxy *p, const struct held_packet *what, const struct
 	pc->peer_epoch = p->session.peer_arena_epoch;
 	pc->session = p->sessions;
 	q = pc->n || pc->in_order || (pc->held && !dlist_empty(&p->stale_flows)) ? find_queue(p, src, dst) : NULL;
-	if (!q && passes(p, pc, src, dst)) {
-		release(p, pc);
+	if (!q && packet_passes(p, pc, src, dst)) {
+		release_packet(p, pc);
 		return true;
 	}
 	if (!q)

@@ -23,7 +23,7 @@
 
 /* --- from hosts --- */
 
-static bool skips(const struct proxy *p, const struct ip_pkt *pkt)
+static bool skips_barrier(const struct proxy *p, const struct ip_pkt *pkt)
 {
 	for (uint32_t i = 0; i < p->cfg.nbarrier_skip && pkt->has_ports; i++)
 		if (pkt->sport == p->cfg.barrier_skip[i] || pkt->dport == p->cfg.barrier_skip[i])
@@ -34,7 +34,7 @@ static bool skips(const struct proxy *p, const struct ip_pkt *pkt)
 /* True if no program can take the packet for a message, or BarrierSkip= exempts it. Both edges call this. */
 static bool is_exempt(const struct proxy *p, const struct ip_pkt *pkt)
 {
-	return pkt->bare_ack || skips(p, pkt);
+	return pkt->bare_ack || skips_barrier(p, pkt);
 }
 
 enum proxy_drop ip_carry(struct proxy *p, const uint8_t *l3, const struct ip_pkt *pkt, uint16_t vlan_tci, bool exempt)
@@ -89,7 +89,7 @@ enum proxy_drop ip_rx(struct proxy *p, const uint8_t *l3, size_t len, uint16_t v
 
 /* --- to the other edge --- */
 
-static struct ip_buf *first(struct dnode *list)
+static struct ip_buf *first_partial(struct dnode *list)
 {
 	struct dnode *n = dlist_first(list);
 
@@ -105,7 +105,7 @@ static size_t put_piece(struct proxy *p, struct lane *l, uint8_t *buf, size_t ro
 	struct wan_ip w;
 	size_t put, left;
 
-	while ((b = first(&l->ready[SOURCE_IP])) && p->now_ns > b->taken_ns + IP_STALE_NS) {
+	while ((b = first_partial(&l->ready[SOURCE_IP])) && p->now_ns > b->taken_ns + IP_STALE_NS) {
 		drop(p, DROP_IP_STALE);
 		ip_pool_give(&p->barrier.ip_near, b);
 	}
@@ -157,12 +157,12 @@ static void drop_partial(struct proxy *p, struct ip_lane *ip, struct ip_buf *b, 
 	drop(p, why);
 }
 
-static struct ip_buf *begin(struct proxy *p, struct ip_lane *ip, const struct wan_ip *w)
+static struct ip_buf *begin_partial(struct proxy *p, struct ip_lane *ip, const struct wan_ip *w)
 {
 	struct ip_buf *b;
 
 	if (ip->npartial == IP_PARTIAL_MAX)
-		drop_partial(p, ip, first(&ip->partial), DROP_IP_PIECES);
+		drop_partial(p, ip, first_partial(&ip->partial), DROP_IP_PIECES);
 	b = ip_pool_take(&p->barrier.ip_far, w->total);
 	if (!b) {
 		drop(p, DROP_BARRIER_FULL);
@@ -179,7 +179,7 @@ static struct ip_buf *begin(struct proxy *p, struct ip_lane *ip, const struct wa
 	return b;
 }
 
-static struct ip_buf *find(struct ip_lane *ip, const struct wan_ip *w)
+static struct ip_buf *find_partial(struct ip_lane *ip, const struct wan_ip *w)
 {
 	for (struct dnode *n = ip->partial.next; n != &ip->partial; n = n->next) {
 		struct ip_buf *b = dlist_entry(n, struct ip_buf, node);
@@ -191,7 +191,7 @@ static struct ip_buf *find(struct ip_lane *ip, const struct wan_ip *w)
 }
 
 /* True if all pieces are here now. */
-static bool take(struct ip_buf *b, const struct wan_ip *w)
+static bool take_piece(struct ip_buf *b, const struct wan_ip *w)
 {
 	unsigned end = units_of((uint16_t)(w->offset + w->len));
 
@@ -207,7 +207,7 @@ static bool take(struct ip_buf *b, const struct wan_ip *w)
 
 /* True for a whole packet that the other edge may send to this one: between the link's prefixes, of this lane, and not
  * RC, which has a way of its own. */
-static bool deliverable(const struct proxy *p, const struct lane *l, const struct ip_buf *b, struct ip_pkt *pkt)
+static bool ip_is_deliverable(const struct proxy *p, const struct lane *l, const struct ip_buf *b, struct ip_pkt *pkt)
 {
 	size_t before = (size_t)b->entries * BARRIER_ENTRY_LEN;
 	struct roce_pkt roce;
@@ -233,16 +233,16 @@ static bool on_frame(struct proxy *p, struct lane *l, const struct wan_frame *f)
 
 	if (!wan_ip_get(f, &w))
 		return false;
-	b = find(ip, &w);
-	if (!b && !(b = begin(p, ip, &w)))
+	b = find_partial(ip, &w);
+	if (!b && !(b = begin_partial(p, ip, &w)))
 		return true;
-	if (!take(b, &w))
+	if (!take_piece(b, &w))
 		return true;
 	ip->npartial--;
 	dlist_remove(&b->node);
 	what.id = (uint32_t)(b - p->barrier.ip_far.bufs);
 	what.n = b->entries;
-	if (!deliverable(p, l, b, &pkt)) {
+	if (!ip_is_deliverable(p, l, b, &pkt)) {
 		ip_pool_give(&p->barrier.ip_far, b);
 		return false;
 	}
@@ -260,11 +260,11 @@ static void session_start(struct proxy *p, struct lane *l)
 	struct ip_lane *ip = &p->ip_lanes[l->id];
 	struct ip_buf *b;
 
-	while ((b = first(&l->ready[SOURCE_IP]))) {
+	while ((b = first_partial(&l->ready[SOURCE_IP]))) {
 		drop(p, DROP_IP_STALE);
 		ip_pool_give(&p->barrier.ip_near, b);
 	}
-	while ((b = first(&ip->partial)))
+	while ((b = first_partial(&ip->partial)))
 		drop_partial(p, ip, b, DROP_IP_PIECES);
 }
 

@@ -42,7 +42,7 @@ static bool is_local(const struct proxy *p, const struct ip_addr *a)
 }
 
 /* A near flow is known by the VLAN id of its requester's LAN, so by that host's own tag. */
-static struct near_cm_info direction(const struct cm_conn *c, bool from_a)
+static struct near_cm_info cm_direction(const struct cm_conn *c, bool from_a)
 {
 	return (struct near_cm_info){
 	    .tag = cm_tag(c),
@@ -62,11 +62,11 @@ static struct near_cm_info direction(const struct cm_conn *c, bool from_a)
 enum cm_end { REQUESTERS, RESPONDERS };
 
 /* Calls `tell` for each direction of the connection whose requester or responder (end) is local. */
-static void for_both(struct proxy *p, const struct cm_conn *c, enum cm_end end,
-                     void (*tell)(struct proxy *p, const struct near_cm_info *ci))
+static void for_local_directions(struct proxy *p, const struct cm_conn *c, enum cm_end end,
+                                 void (*tell)(struct proxy *p, const struct near_cm_info *ci))
 {
 	for (int from_a = 1; from_a >= 0; from_a--) {
-		struct near_cm_info ci = direction(c, from_a);
+		struct near_cm_info ci = cm_direction(c, from_a);
 
 		if (is_local(p, end == REQUESTERS ? &ci.src : &ci.dst))
 			tell(p, &ci);
@@ -99,12 +99,12 @@ static struct cm_news observe_cm(struct proxy *p, const uint8_t *l3, const struc
 	if (c && msg.type == CM_REP)
 		c->traits_b = (struct cm_traits){pkt->tos, pkt->migreq, vlan_tci};
 	if (change == CM_OPENED) {
-		for_both(p, c, REQUESTERS, p->roles->cm_open);
+		for_local_directions(p, c, REQUESTERS, p->roles->cm_open);
 		/* Nothing of this connection has come yet: neither host sends before it has the other one's REP or RTU. */
-		for_both(p, c, RESPONDERS, p->roles->far_cm_open);
+		for_local_directions(p, c, RESPONDERS, p->roles->far_cm_open);
 	}
 	if (c && msg.type == CM_DREP)
-		for_both(p, c, REQUESTERS, p->roles->cm_over);
+		for_local_directions(p, c, REQUESTERS, p->roles->cm_over);
 	if (msg.type != CM_DREQ && msg.type != CM_DREP)
 		return news;
 	news.ends = true;
@@ -131,8 +131,8 @@ static void host_leaves(struct proxy *p, const struct roce_pkt *pkt, const struc
 }
 
 /* The snapshot of a DREQ or DREP while the barrier is off: its own flow; of all flows if that is not known. */
-static uint32_t snapshot_of_end(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci,
-                                const struct cm_news *news, uint8_t *out, uint32_t max)
+static uint32_t dreq_snapshot(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci,
+                              const struct cm_news *news, uint8_t *out, uint32_t max)
 {
 	const struct near_flow *f = near_find(p, &pkt->src, &pkt->dst, news->dest_qpn, vlan_tci);
 
@@ -144,9 +144,9 @@ static uint32_t snapshot_of_end(struct proxy *p, const struct roce_pkt *pkt, uin
 	return 1;
 }
 
-/* True if the packet waits at the barrier. Both edges call waits(). An RC request without a flow waits like one with a
- * flow: with Barrier=causal, for other queue pairs. The answer to such a request never waits. */
-static bool waits(const struct proxy *p, const struct roce_pkt *pkt, const struct cm_news *news)
+/* True if the packet waits at the barrier. Both edges call waits_at_barrier(). An RC request without a flow waits like
+ * one with a flow: with Barrier=causal, for other queue pairs. The answer to such a request never waits. */
+static bool waits_at_barrier(const struct proxy *p, const struct roce_pkt *pkt, const struct cm_news *news)
 {
 	if (news->ends)
 		return true;
@@ -156,13 +156,13 @@ static bool waits(const struct proxy *p, const struct roce_pkt *pkt, const struc
 }
 
 /* Writes the snapshot that the packet takes along. Returns its entries. */
-static uint32_t snapshot(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci, const struct cm_news *news,
-                         uint8_t *out, uint32_t max)
+static uint32_t raw_snapshot(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci, const struct cm_news *news,
+                             uint8_t *out, uint32_t max)
 {
-	if (!waits(p, pkt, news))
+	if (!waits_at_barrier(p, pkt, news))
 		return 0;
 	if (p->cfg.barrier == BARRIER_OFF)
-		return snapshot_of_end(p, pkt, vlan_tci, news, out, max);
+		return dreq_snapshot(p, pkt, vlan_tci, news, out, max);
 	return barrier_snapshot(p, &pkt->src, &pkt->dst, out, max);
 }
 
@@ -183,7 +183,8 @@ enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 		host_leaves(p, pkt, &news);
 	if (!p->session_on)
 		return drop(p, DROP_LAN_RAW_NO_ROOM);
-	if (p->cfg.barrier != BARRIER_OFF && waits(p, pkt, &news) && barrier_lagging(p, &pkt->src, &pkt->dst) > room) {
+	if (p->cfg.barrier != BARRIER_OFF && waits_at_barrier(p, pkt, &news) &&
+	    barrier_lagging(p, &pkt->src, &pkt->dst) > room) {
 		struct ip_pkt ip;
 
 		if (is_rc(pkt)) /* the other edge must see that the packet is RC */
@@ -191,7 +192,7 @@ enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 		if (ip_parse(l3, pkt->len, &ip) == DROP_NONE)
 			return ip_carry(p, l3, &ip, vlan_tci, false);
 	}
-	n = snapshot(p, pkt, vlan_tci, &news, entries, room);
+	n = raw_snapshot(p, pkt, vlan_tci, &news, entries, room);
 	bytes = is_rc(pkt) ? arena_class_bytes((uint16_t)(pkt->len + n * BARRIER_ENTRY_LEN)) : 0;
 	if (bytes && !end_to_end_may_hold(p, bytes))
 		return drop(p, DROP_LAN_RAW_NO_ROOM);
@@ -240,7 +241,7 @@ static void raw_mark(struct raw_lane *r, uint64_t seq)
 }
 
 /* True for a whole packet that the other edge may send to this one, with whole entries behind it. */
-static bool deliverable(struct proxy *p, uint32_t slot, struct roce_pkt *pkt)
+static bool raw_is_deliverable(struct proxy *p, uint32_t slot, struct roce_pkt *pkt)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 
@@ -272,7 +273,7 @@ static uint32_t begin_partial(struct proxy *p, struct lane *l, const struct wan_
 }
 
 /* A whole packet goes to its host, or to the barrier. */
-static void deliver(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt)
+static void raw_deliver(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	struct held_packet what = {.id = slot, .n = (uint16_t)((h->len - pkt->len) / BARRIER_ENTRY_LEN)};
@@ -287,7 +288,7 @@ static void deliver(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt)
 		news = observe_cm(p, arena_data(p->arena, slot), pkt, h->vlan_tci);
 	what.patient = news.ends;
 	what.ends_qpn = news.known ? news.dest_qpn : NONE;
-	what.held = waits(p, pkt, &news);
+	what.held = waits_at_barrier(p, pkt, &news);
 	what.in_order = is_rc(pkt) && what.held;
 	if (!barrier_admit(p, &what, &pkt->src, &pkt->dst)) {
 		drop(p, DROP_BARRIER_FULL);
@@ -300,7 +301,7 @@ static uint64_t seq_of(struct proxy *p, const struct dnode *n)
 	return arena_hdr(p->arena, slot_of_meta(p, dlist_entry(n, struct slot_meta, node)))->pos;
 }
 
-static void hold(struct proxy *p, struct raw_lane *r, uint32_t slot)
+static void hold_overtaking(struct proxy *p, struct raw_lane *r, uint32_t slot)
 {
 	struct slot_meta *m = arena_meta(p->arena, slot);
 	struct dnode *n = r->held.prev;
@@ -314,7 +315,7 @@ static void hold(struct proxy *p, struct raw_lane *r, uint32_t slot)
 
 /* Delivers held packets that need not wait any more: all packets before them have come, or they have waited for long
  * enough. Packets beyond the work of one call are delivered in the next. */
-static void let_go(struct proxy *p, struct raw_lane *r)
+static void deliver_held(struct proxy *p, struct raw_lane *r)
 {
 	uint64_t more_ns = 0;
 	struct dnode *n;
@@ -338,7 +339,7 @@ static void let_go(struct proxy *p, struct raw_lane *r)
 		dlist_remove(n);
 		r->nheld--;
 		roce_parse(arena_data(p->arena, slot), arena_hdr(p->arena, slot)->len, &pkt); /* it was sound */
-		deliver(p, slot, &pkt);
+		raw_deliver(p, slot, &pkt);
 	}
 	if (n)
 		timer_set_earlier(&p->timers, &p->end_to_end.hold,
@@ -349,7 +350,7 @@ void raw_on_timer(struct proxy *p)
 {
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
 		if (proxy_owns_lane(p, i))
-			let_go(p, &p->raw_lanes[i]);
+			deliver_held(p, &p->raw_lanes[i]);
 }
 
 /* Gives up the packets that lack pieces: all of their pieces come again. The numbers go on with those of the session
@@ -367,7 +368,7 @@ static void session_start(struct proxy *p, struct lane *l)
 		return;
 	r->peer_boot_id = p->session.peer_boot_id;
 	r->next = UINT64_MAX;
-	let_go(p, r);
+	deliver_held(p, r);
 	r->seq_rx = 0;
 	memset(r->seen, 0, sizeof(r->seen));
 	r->next = 0;
@@ -400,7 +401,7 @@ static bool on_packet(struct proxy *p, struct lane *l, const struct wan_packet *
 	raw_mark(r, w->pos);
 	dlist_remove(&arena_meta(p->arena, slot)->node);
 	r->npartial--;
-	if (!deliverable(p, slot, &pkt)) {
+	if (!raw_is_deliverable(p, slot, &pkt)) {
 		drop(p, DROP_WAN_BAD_FRAME);
 		slot_release(p, slot);
 		return true;
@@ -408,10 +409,10 @@ static bool on_packet(struct proxy *p, struct lane *l, const struct wan_packet *
 	arena_hdr(p->arena, slot)->vlan_tci = w->vlan_tci;
 	arena_meta(p->arena, slot)->queued = SQ_RAW_RX;
 	if (is_rc(&pkt))
-		hold(p, r, slot);
+		hold_overtaking(p, r, slot);
 	else
-		deliver(p, slot, &pkt);
-	let_go(p, r);
+		raw_deliver(p, slot, &pkt);
+	deliver_held(p, r);
 	return true;
 }
 

@@ -65,7 +65,7 @@ void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos)
 
 /* The table is full: closes the flow idle for longest, at least EVICT_IDLE_NS, of those that this call's work allows to
  * look at. If the host of that flow sends again, the flow is opened again. */
-static void evict(struct proxy *p)
+static void evict_idle(struct proxy *p)
 {
 	struct far_flow *victim = NULL;
 
@@ -87,7 +87,7 @@ static struct far_flow *far_new(struct proxy *p, struct lane *l, uint32_t peer_f
 	struct far_flow *f;
 
 	if (dlist_empty(&p->far_free))
-		evict(p);
+		evict_idle(p);
 	if (dlist_empty(&p->far_free))
 		return NULL;
 	f = dlist_entry(dlist_first(&p->far_free), struct far_flow, free_node);
@@ -138,7 +138,7 @@ void far_close(struct proxy *p, struct far_flow *f)
 }
 
 /* Closes an earlier incarnation of the flow, with an event if the responder lacks bytes of it. */
-static void supersede(struct proxy *p, struct far_flow *f, enum proxy_failure why)
+static void supersede_flow(struct proxy *p, struct far_flow *f, enum proxy_failure why)
 {
 	if (f->open && f->pos_acked < f->pos_rx)
 		proxy_failure_push(p, why, NULL, f, f->pos_acked, f->held_bytes);
@@ -172,7 +172,7 @@ struct far_flow *far_flow_for(struct proxy *p, struct lane *l, uint32_t peer_flo
 		}
 		if (FAULT(FAULT_STALE_INCARNATION))
 			return f;
-		supersede(p, f, FAILURE_REPLACED);
+		supersede_flow(p, f, FAILURE_REPLACED);
 		f = NULL;
 	}
 	if (!f)
@@ -214,7 +214,7 @@ void far_session_start(struct proxy *p, struct far_flow *f)
 			far_lost_note(p, f);
 		if (!FAULT(FAULT_STALE_FLOW_DROPPED) && far_stale(p, f))
 			return;
-		supersede(p, f, FAILURE_BUFFER_LOST); /* the peer has lost the arena in which f was numbered */
+		supersede_flow(p, f, FAILURE_BUFFER_LOST); /* the peer has lost the arena in which f was numbered */
 		return;
 	}
 	if (!f->peer_epoch)

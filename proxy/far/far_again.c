@@ -28,12 +28,12 @@
 #define AGAIN_AHEAD    64 /* bits of rd_op.again_got */
 #define AGAIN_TRIES    3
 
-static struct rd_op *first(const struct far_flow *f)
+static struct rd_op *first_again(const struct far_flow *f)
 {
 	return dlist_empty(&f->agains) ? NULL : dlist_entry(dlist_first(&f->agains), struct rd_op, node);
 }
 
-static void end(struct proxy *p, struct far_flow *f, struct rd_op *op)
+static void again_end(struct proxy *p, struct far_flow *f, struct rd_op *op)
 {
 	f->nagains--;
 	rd_op_give(p, op);
@@ -41,17 +41,17 @@ static void end(struct proxy *p, struct far_flow *f, struct rd_op *op)
 
 void far_again_free(struct proxy *p, struct far_flow *f)
 {
-	while (first(f))
-		end(p, f, first(f));
+	while (first_again(f))
+		again_end(p, f, first_again(f));
 }
 
 void far_again_expire(struct proxy *p, struct far_flow *f)
 {
-	while (first(f) && p->now_ns > first(f)->again_heard_ns + AGAIN_NS)
-		end(p, f, first(f));
+	while (first_again(f) && p->now_ns > first_again(f)->again_heard_ns + AGAIN_NS)
+		again_end(p, f, first_again(f));
 }
 
-static struct rd_op *at(const struct far_flow *f, uint64_t pos)
+static struct rd_op *again_at(const struct far_flow *f, uint64_t pos)
 {
 	for (struct dnode *n = f->agains.next; n != &f->agains; n = n->next) {
 		struct rd_op *op = dlist_entry(n, struct rd_op, node);
@@ -64,12 +64,12 @@ static struct rd_op *at(const struct far_flow *f, uint64_t pos)
 
 /* Takes a record for one more READ_AGAIN; frees the oldest record if it made no progress for AGAIN_NS, or if there are
  * AGAINS_MAX. */
-static struct rd_op *take(struct proxy *p, struct far_flow *f)
+static struct rd_op *again_take(struct proxy *p, struct far_flow *f)
 {
-	struct rd_op *op = first(f);
+	struct rd_op *op = first_again(f);
 
 	if (op && (f->nagains >= AGAINS_MAX || p->now_ns > op->again_heard_ns + AGAIN_NS))
-		end(p, f, op);
+		again_end(p, f, op);
 	op = rd_op_take(p, OP_FOR_FAR);
 	if (!op)
 		return NULL;
@@ -80,7 +80,7 @@ static struct rd_op *take(struct proxy *p, struct far_flow *f)
 }
 
 /* True if the request in the frame is a READ of the flow for the frame's positions. */
-static bool fits(const struct far_flow *f, const struct wan_read_again *r, struct roce_pkt *pkt)
+static bool read_again_fits(const struct far_flow *f, const struct wan_read_again *r, struct roce_pkt *pkt)
 {
 	return roce_parse(r->packet, r->packet_len, pkt) == DROP_NONE && pkt->len == r->packet_len &&
 	       pkt->opcode == RC_READ_REQUEST && pkt->psn == pos_psn(r->pos) && pkt->dest_qpn == f->dest_qpn &&
@@ -89,7 +89,7 @@ static bool fits(const struct far_flow *f, const struct wan_read_again *r, struc
 }
 
 /* True if the responder has executed the READ at pos and the flow itself does not wait for that response. */
-static bool answered(const struct far_flow *f, uint64_t pos)
+static bool responder_answered(const struct far_flow *f, uint64_t pos)
 {
 	return pos < (far_first_op(f) ? f->resp_next : f->pos_acked);
 }
@@ -120,17 +120,17 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 		return; /* the host asks again */
 	if (f->lane == l->id && !f->pmtu && r->psns > 1)
 		return; /* FLOW_OPEN brings it */
-	if (f->lane != l->id || r->pos + FLOW_SPAN_MAX < f->pos_acked || !fits(f, r, &pkt)) {
+	if (f->lane != l->id || r->pos + FLOW_SPAN_MAX < f->pos_acked || !read_again_fits(f, r, &pkt)) {
 		drop(p, DROP_WAN_BAD_FRAME);
 		return;
 	}
-	if (send_refused(p, l, f, r) || !answered(f, r->pos))
+	if (send_refused(p, l, f, r) || !responder_answered(f, r->pos))
 		return; /* the responses come anyway */
-	op = at(f, r->pos);
+	op = again_at(f, r->pos);
 	if (op && op->pos + op->psns == r->pos + r->psns && p->now_ns < op->again_heard_ns + AGAIN_QUIET_NS)
 		return; /* a copy */
 	if (!op)
-		op = take(p, f);
+		op = again_take(p, f);
 	if (!op)
 		return;
 	op->pos = op->next = r->pos;
@@ -147,7 +147,7 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 	lan_drr_ready(p, f);
 }
 
-static struct rd_op *due(const struct far_flow *f)
+static struct rd_op *first_again_due(const struct far_flow *f)
 {
 	for (struct dnode *n = f->agains.next; n != &f->agains; n = n->next)
 		if (dlist_entry(n, struct rd_op, node)->due)
@@ -156,7 +156,7 @@ static struct rd_op *due(const struct far_flow *f)
 }
 
 /* The time at which the responder is asked for the rest of op once more. */
-static uint64_t until_again(const struct proxy *p, const struct rd_op *op)
+static uint64_t again_at_ns(const struct proxy *p, const struct rd_op *op)
 {
 	bool hole = op->again_got || op->again_lost;
 
@@ -172,8 +172,8 @@ void far_again_on_timer(struct proxy *p, struct far_flow *f)
 
 		if (op->due || op->again_tries >= AGAIN_TRIES)
 			continue;
-		if (p->now_ns < until_again(p, op)) {
-			next_ns = min_u64(next_ns, until_again(p, op));
+		if (p->now_ns < again_at_ns(p, op)) {
+			next_ns = min_u64(next_ns, again_at_ns(p, op));
 			continue;
 		}
 		op->again_tries++;
@@ -187,24 +187,24 @@ void far_again_on_timer(struct proxy *p, struct far_flow *f)
 
 bool far_again_due(const struct far_flow *f)
 {
-	return f->nagains && due(f);
+	return f->nagains && first_again_due(f);
 }
 
 size_t far_again_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 {
-	struct rd_op *op = due(f);
+	struct rd_op *op = first_again_due(f);
 	uint64_t skip = (op->next - op->pos) * f->pmtu;
 
 	op->due = op->again_lost = false;
 	op->again_ns = p->now_ns;
 	f->retried_ns = p->now_ns;
-	timer_set_earlier(&p->timers, &f->read_again, until_again(p, op));
+	timer_set_earlier(&p->timers, &f->read_again, again_at_ns(p, op));
 	count(p, CTR_LAN_RETRIES, 1);
 	return far_build_read(f, op->next, op->end_va - op->len + skip, op->rkey, op->len - (uint32_t)skip, tx);
 }
 
-static bool keep(struct proxy *p, struct far_flow *f, const struct rd_op *op, const uint8_t *l3,
-                 const struct roce_pkt *pkt, uint64_t pos, uint16_t vlan_tci)
+static bool keep_again_response(struct proxy *p, struct far_flow *f, const struct rd_op *op, const uint8_t *l3,
+                                const struct roce_pkt *pkt, uint64_t pos, uint16_t vlan_tci)
 {
 	bool urgent = pos == op->pos || pool_free(p, POOL_LAN) > pool_reserve(p, POOL_LAN) / 2;
 
@@ -214,7 +214,7 @@ static bool keep(struct proxy *p, struct far_flow *f, const struct rd_op *op, co
 bool far_again_rx(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
                   uint16_t vlan_tci)
 {
-	struct rd_op *op = pkt->opcode == RC_ATOMIC_ACK ? NULL : at(f, pos);
+	struct rd_op *op = pkt->opcode == RC_ATOMIC_ACK ? NULL : again_at(f, pos);
 	uint64_t ahead;
 
 	if (!op || !op->again_ns || pos < op->next)
@@ -222,7 +222,7 @@ bool far_again_rx(struct proxy *p, struct far_flow *f, const uint8_t *l3, const 
 	ahead = pos - op->next;
 	if (ahead < AGAIN_AHEAD && op->again_got >> ahead & 1)
 		return false;
-	if (ahead < AGAIN_AHEAD && keep(p, f, op, l3, pkt, pos, vlan_tci)) {
+	if (ahead < AGAIN_AHEAD && keep_again_response(p, f, op, l3, pkt, pos, vlan_tci)) {
 		op->again_got |= 1ull << ahead;
 		for (; op->again_got & 1; op->again_got >>= 1)
 			op->next++;
@@ -232,8 +232,8 @@ bool far_again_rx(struct proxy *p, struct far_flow *f, const uint8_t *l3, const 
 		op->again_lost = true;
 	}
 	if (op->next == op->pos + op->psns)
-		end(p, f, op);
+		again_end(p, f, op);
 	else
-		timer_set_earlier(&p->timers, &f->read_again, until_again(p, op));
+		timer_set_earlier(&p->timers, &f->read_again, again_at_ns(p, op));
 	return true;
 }

@@ -68,7 +68,7 @@ static void free_some(struct proxy *p, struct far_flow *f)
 }
 
 /* The responder has acknowledged that many bytes in flight: it is alive, and its window grows by an eighth of them. */
-static void progress(struct proxy *p, struct far_flow *f, uint32_t acked_bytes)
+static void note_progress(struct proxy *p, struct far_flow *f, uint32_t acked_bytes)
 {
 	far_rtt_end(p, f);
 	f->retries = 0;
@@ -117,7 +117,7 @@ void far_settle(struct proxy *p, struct far_flow *f, uint64_t upto)
 	if (!FAULT(FAULT_FAR_FREES_FIRST))
 		far_store(p, f);
 	free_some(p, f);
-	progress(p, f, out - f->bytes_out);
+	note_progress(p, f, out - f->bytes_out);
 	lan_host_less(p, f);
 	lan_host_acked(p, f, out - f->bytes_out);
 	if (f->stale_epoch && f->pos_acked >= f->pos_rx)
@@ -158,8 +158,8 @@ void far_work(struct proxy *p, struct far_flow *f)
 	far_schedule(p, f);
 }
 
-static void fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome, enum proxy_failure why,
-                 uint64_t bytes)
+static void fail_flow(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome, enum proxy_failure why,
+                      uint64_t bytes)
 {
 	f->failed = true;
 	f->syndrome = syndrome;
@@ -179,14 +179,14 @@ static void fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t synd
 
 void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome)
 {
-	fail(p, f, pos, syndrome, syndrome ? FAILURE_REFUSED : FAILURE_SILENT, f->held_bytes);
+	fail_flow(p, f, pos, syndrome, syndrome ? FAILURE_REFUSED : FAILURE_SILENT, f->held_bytes);
 }
 
 void far_fail_lost(struct proxy *p, struct far_flow *f, uint64_t bytes)
 {
 	f->lost = true;
 	count(p, CTR_BYTES_FAILED, bytes);
-	fail(p, f, f->lost_pos, 0, FAILURE_BUFFER_LOST, bytes);
+	fail_flow(p, f, f->lost_pos, 0, FAILURE_BUFFER_LOST, bytes);
 }
 
 bool far_is_replaced(const struct far_flow *f)
@@ -200,14 +200,14 @@ bool far_look_replaced(struct proxy *p, struct far_flow *f, bool comes)
 		return false;
 	if (!comes && f->pos_acked >= f->pos_rx_max)
 		return false;
-	fail(p, f, f->pos_acked, 0, FAILURE_REPLACED, f->held_bytes);
+	fail_flow(p, f, f->pos_acked, 0, FAILURE_REPLACED, f->held_bytes);
 	return true;
 }
 
 void far_mispaired(struct proxy *p, struct far_flow *f, uint32_t requester_qpn)
 {
 	proxy_event_push(p, EV_PAIR_WRONG, NULL, f, f->pos_acked, requester_qpn);
-	fail(p, f, f->pos_acked, 0, FAILURE_MISPAIRED, f->held_bytes);
+	fail_flow(p, f, f->pos_acked, 0, FAILURE_MISPAIRED, f->held_bytes);
 }
 
 /* --- ACK and NAK --- */

@@ -14,7 +14,7 @@
  * FLOW_REPORT tells the near edge so by a new again_round and again_from. No round may be missed: if two rounds pass
  * before the near edge hears of one, the later one carries the lower again_from. The credit now ends where the flow's
  * packets end. Packets beyond it that were sent before are dropped as they arrive, and the near edge ignores
- * acknowledgements of them (take_back() in near_wan.c).
+ * acknowledgements of them (mark_unsent_from() in near_wan.c).
  *
  * The packet that a flow needs next is always admitted: if there is no room, the flow's highest packet beyond the gap
  * is given up. */

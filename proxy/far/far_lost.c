@@ -35,7 +35,7 @@ static struct lost_life *place_of(struct proxy *p, const struct far_flow *f, uin
 	return &p->lost_lives[(far_dest_hash(&f->src, &f->dst, f->dest_qpn) + i) & (p->nlost_lives - 1)];
 }
 
-static struct lost_life *find(struct proxy *p, const struct far_flow *f)
+static struct lost_life *find_lost(struct proxy *p, const struct far_flow *f)
 {
 	for (uint32_t i = 0; i < PLACES; i++) {
 		struct lost_life *l = place_of(p, f, i);
@@ -50,7 +50,7 @@ static struct lost_life *find(struct proxy *p, const struct far_flow *f)
 /* The place of an earlier incarnation of the queue pair; else a free one; else the oldest. */
 static struct lost_life *take_place(struct proxy *p, const struct far_flow *f)
 {
-	struct lost_life *l = find(p, f);
+	struct lost_life *l = find_lost(p, f);
 
 	for (uint32_t i = 0; !l && i < PLACES; i++)
 		if (!place_of(p, f, i)->session)
@@ -93,7 +93,7 @@ void far_lost_note(struct proxy *p, const struct far_flow *f)
 /* Sets asked_ns: the time since which the host has been asked for the missing packet while the line could have brought
  * it. The time goes on if the near edge begins another incarnation meanwhile, as the host repeats from its PSN
  * ahead. */
-static void ask(const struct proxy *p, struct lost_life *l)
+static void note_host_asked(const struct proxy *p, struct lost_life *l)
 {
 	if (!l->asked_ns || p->now_ns > l->looked_ns + LOST_WAIT_NS || !p->wan_up ||
 	    p->wan_heard_since_ns > l->asked_ns)
@@ -101,7 +101,7 @@ static void ask(const struct proxy *p, struct lost_life *l)
 	l->looked_ns = p->now_ns;
 }
 
-static void wait_for(struct proxy *p, struct far_flow *f, uint64_t pos)
+static void wait_for_lost(struct proxy *p, struct far_flow *f, uint64_t pos)
 {
 	f->lost_pos = pos;
 	f->lost_to = f->pos_base;
@@ -109,7 +109,7 @@ static void wait_for(struct proxy *p, struct far_flow *f, uint64_t pos)
 }
 
 /* True if a responder that waits for that PSN (24 bits) waits for a packet that this edge lacked of the lost flow. */
-static bool ended_at(const struct lost_life *l, uint32_t psn)
+static bool lost_awaits_psn(const struct lost_life *l, uint32_t psn)
 {
 	uint64_t pos = pos_near(l->to, psn);
 
@@ -118,37 +118,37 @@ static bool ended_at(const struct lost_life *l, uint32_t psn)
 
 bool far_lost_awaited(struct proxy *p, const struct far_flow *f, uint32_t psn)
 {
-	const struct lost_life *l = find(p, f);
+	const struct lost_life *l = find_lost(p, f);
 
-	return l && ended_at(l, psn);
+	return l && lost_awaits_psn(l, psn);
 }
 
 void far_lost_look(struct proxy *p, struct far_flow *f, uint64_t pos)
 {
-	struct lost_life *l = find(p, f);
+	struct lost_life *l = find_lost(p, f);
 
-	if (!l || f->lost_pos || !ended_at(l, pos_psn(pos)))
+	if (!l || f->lost_pos || !lost_awaits_psn(l, pos_psn(pos)))
 		return;
 	l->asked_psn = pos_psn(pos);
-	ask(p, l);
-	wait_for(p, f, pos);
+	note_host_asked(p, l);
+	wait_for_lost(p, f, pos);
 }
 
 void far_lost_successor(struct proxy *p, struct far_flow *f)
 {
-	struct lost_life *l = find(p, f);
+	struct lost_life *l = find_lost(p, f);
 	uint64_t pos;
 
 	if (!l || !l->asked_ns || p->now_ns > l->looked_ns + LOST_WAIT_NS)
 		return;
 	pos = pos_near(f->pos_base, l->asked_psn);
 	if (pos < f->pos_base && f->pos_base - pos < FLOW_SPAN_MAX)
-		wait_for(p, f, pos);
+		wait_for_lost(p, f, pos);
 }
 
 void far_lost_over(struct proxy *p, struct far_flow *f)
 {
-	struct lost_life *l = find(p, f);
+	struct lost_life *l = find_lost(p, f);
 
 	f->lost_pos = 0;
 	if (l)
@@ -165,12 +165,12 @@ bool far_lost_failed(struct proxy *p, struct far_flow *f)
 		far_lost_over(p, f); /* its host had it */
 		return false;
 	}
-	l = find(p, f);
+	l = find_lost(p, f);
 	if (!l) {
 		f->lost_pos = 0;
 		return false;
 	}
-	ask(p, l);
+	note_host_asked(p, l);
 	timer_set(&p->timers, &f->ask_near, p->now_ns + LOOK_NS);
 	if (p->now_ns < l->asked_ns + LOST_WAIT_NS)
 		return false;

@@ -361,7 +361,7 @@ bool far_keep_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, c
 }
 
 /* There was no room for the response at pos: the READ is to be sent again from there. */
-static void no_room(struct proxy *p, struct far_flow *f, uint64_t pos)
+static void response_found_no_room(struct proxy *p, struct far_flow *f, uint64_t pos)
 {
 	f->resp_lost = max_u64(f->resp_lost, pos + 1);
 	f->last_progress_ns = p->now_ns; /* the responder is alive */
@@ -401,7 +401,7 @@ enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8
 	if (d != DROP_NONE)
 		return drop(p, d);
 	if (pos >= f->resp_credit && op->opcode == RC_READ_REQUEST) {
-		no_room(p, f, pos);
+		response_found_no_room(p, f, pos);
 		return drop(p, DROP_LAN_RESP_CREDIT);
 	}
 	if (!resp_note(f, pos))
@@ -411,7 +411,7 @@ enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8
 	far_settle(p, f, op->pos);
 	if (!far_keep_response(p, f, l3, pkt, pos, vlan_tci, pkt->opcode == RC_ATOMIC_ACK)) {
 		f->resp_got[pos % RESP_AHEAD / 64] &= ~(1ull << (pos % 64));
-		no_room(p, f, pos);
+		response_found_no_room(p, f, pos);
 		return drop(p, DROP_LAN_NO_ROOM); /* the READ is repeated later */
 	}
 	f->last_progress_ns = p->now_ns;

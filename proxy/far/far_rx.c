@@ -118,7 +118,8 @@ void far_drop_below_base(struct proxy *p, struct far_flow *f)
 }
 
 /* True if hosts and DestQP are the flow's. The first frame or packet of the flow fixes them. */
-static bool same_name(struct proxy *p, struct far_flow *f, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn)
+static bool key_matches(struct proxy *p, struct far_flow *f, const struct ip_addr *src, const struct ip_addr *dst,
+                        uint32_t dest_qpn)
 {
 	if (f->key_known)
 		return f->dest_qpn == dest_qpn && ip_addr_eq(&f->src, src) && ip_addr_eq(&f->dst, dst);
@@ -190,7 +191,7 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 	}
 	f->mode = o->flags & WOF_HOST_MODE ? ACK_MODE_HOST : o->flags & WOF_FAR_MODE ? ACK_MODE_FAR : ACK_MODE_NEAR;
 	f->keeps_all |= (o->flags & WOF_FAR_MODE) != 0;
-	if (!same_name(p, f, &o->src, &o->dst, o->dest_qpn)) {
+	if (!key_matches(p, f, &o->src, &o->dst, o->dest_qpn)) {
 		drop(p, DROP_WAN_BAD_FRAME);
 		return;
 	}
@@ -230,7 +231,7 @@ static bool entries_behind(const struct slot_hdr *h, const struct roce_pkt *pkt,
 }
 
 /* All pieces are here: checks the packet and commits it; else drops it. */
-static bool complete(struct proxy *p, struct far_flow *f, uint32_t slot, uint16_t vlan_tci)
+static bool complete_request(struct proxy *p, struct far_flow *f, uint32_t slot, uint16_t vlan_tci)
 {
 	struct slot_hdr *h = arena_hdr(p->arena, slot);
 	uint32_t waits;
@@ -238,7 +239,7 @@ static bool complete(struct proxy *p, struct far_flow *f, uint32_t slot, uint16_
 
 	if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE || !entries_behind(h, &pkt, &waits) ||
 	    (pkt.class != ROCE_RC_REQUEST && pkt.class != ROCE_RC_UNKNOWN) || pkt.psn != pos_psn(h->pos) ||
-	    !same_name(p, f, &pkt.src, &pkt.dst, pkt.dest_qpn)) {
+	    !key_matches(p, f, &pkt.src, &pkt.dst, pkt.dest_qpn)) {
 		slot_release(p, slot);
 		drop(p, DROP_WAN_BAD_FRAME);
 		return false;
@@ -257,7 +258,7 @@ static bool complete(struct proxy *p, struct far_flow *f, uint32_t slot, uint16_
 	return true;
 }
 
-static uint32_t place(struct proxy *p, struct lane *l, struct far_flow *f, const struct wan_packet *w)
+static uint32_t slot_for_piece(struct proxy *p, struct lane *l, struct far_flow *f, const struct wan_packet *w)
 {
 	uint32_t slot = w->pos < f->pos_rx_max ? arena_find(p->arena, SLOT_REQ_FAR, f->idx, w->pos) : SLOT_NONE;
 	bool next = !f->open || w->pos == f->pos_rx;
@@ -309,7 +310,7 @@ bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		drop(p, DROP_WAN_BEYOND_CREDIT);
 		return true;
 	}
-	slot = place(p, l, f, w);
+	slot = slot_for_piece(p, l, f, w);
 	if (slot == SLOT_NONE)
 		return false;
 	if (arena_hdr(p->arena, slot)->state == SLOT_COMMITTED || arena_hdr(p->arena, slot)->len != w->total) {
@@ -318,7 +319,7 @@ bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 	}
 	f->pos_rx_max = max_u64(f->pos_rx_max, w->pos + 1);
 	f->pos_low = min_u64(f->pos_low, w->pos);
-	if (!wan_piece_take(p, slot, w) || !complete(p, f, slot, w->vlan_tci))
+	if (!wan_piece_take(p, slot, w) || !complete_request(p, f, slot, w->vlan_tci))
 		return true;
 	if (f->open && w->pos == f->pos_rx) {
 		far_advance_rx(p, f);

@@ -57,7 +57,8 @@ static bool next_may_wait(const struct proxy *p, const struct far_flow *f, const
 }
 
 /* The window in bytes. One packet for a responder that has not answered two retries, and for a repeated probe, unless
- * the responder is ahead (send_all() in pair.c). After an RNR NAK one packet, and more with each that is ACKed. */
+ * the responder is ahead (send_whole_window() in pair.c). After an RNR NAK one packet, and more with each that is
+ * ACKed. */
 static uint32_t window_of(const struct far_flow *f)
 {
 	bool learning = f->pairing == PAIR_LEARNING;

@@ -123,7 +123,7 @@ void lan_host_less(struct proxy *p, struct far_flow *f)
 }
 
 /* The flow heard longest ago is first in h->out: a flow that is heard goes to the end. */
-static void heard(struct proxy *p, struct lan_host *h, struct far_flow *f)
+static void note_flow_heard(struct proxy *p, struct lan_host *h, struct far_flow *f)
 {
 	f->out_ns = p->now_ns;
 	if (!dnode_on(&f->out_node))
@@ -161,7 +161,7 @@ bool lan_host_shared(const struct proxy *p, const struct far_flow *f)
 
 /* --- the window --- */
 
-static void cut(const struct proxy *p, struct lan_host *h, uint64_t by_bytes)
+static void cut_window(const struct proxy *p, struct lan_host *h, uint64_t by_bytes)
 {
 	h->window_bytes = max_u64(h->window_bytes - by_bytes, HOST_WINDOW_MIN);
 	h->threshold_bytes = h->window_bytes;
@@ -175,7 +175,7 @@ void lan_host_acked(struct proxy *p, struct far_flow *f, uint32_t bytes)
 
 	if (!h)
 		return;
-	heard(p, h, f);
+	note_flow_heard(p, h, f);
 	if (h->bytes_out + bytes < h->window_bytes / 2)
 		return; /* the window is not the limit */
 	if (h->window_bytes < h->threshold_bytes) {
@@ -197,7 +197,7 @@ void lan_host_lost(struct proxy *p, struct far_flow *f, uint64_t sent_ns)
 	struct lan_host *h = host_of(p, f);
 
 	if (h && sent_ns > h->cut_ns)
-		cut(p, h, h->window_bytes / 2);
+		cut_window(p, h, h->window_bytes / 2);
 }
 
 void lan_host_cnp(struct proxy *p, struct far_flow *f)
@@ -205,5 +205,5 @@ void lan_host_cnp(struct proxy *p, struct far_flow *f)
 	struct lan_host *h = host_of(p, f);
 
 	if (h && p->now_ns >= h->cut_ns + max_u64(CNP_GAP_NS, f->lan_srtt_ns))
-		cut(p, h, h->window_bytes / 8);
+		cut_window(p, h, h->window_bytes / 8);
 }

@@ -52,8 +52,8 @@
 #define REPEATED_MAX     16             /* repeated packets of a flow count as so many at most */
 #define OWNER_ASKED_MAX  256            /* repeated packets of a silent owner count as so many at most */
 #define SILENT_RETRIES   2              /* retries in vain until a responder may be gone */
-#define ASKED_AFTER_LIFE 16             /* probes that a flow without a pair counts as sent before a restart */
-#define ASKED_MAX        256 /* probes of a flow count as so many at most: forged answers make an edge send more */
+#define PROBES_BEFORE_RESTART 16             /* probes that a flow without a pair counts as sent before a restart */
+#define PROBES_MAX            256 /* probes of a flow count as so many at most: forged answers make an edge send more */
 #define IN_DOUBT_MAX     64  /* packets sent in doubt in a turn, beyond those that could decide */
 #define UNSENT_WAIT_NS   1000000ull /* until a probe is tried again that had no next hop; doubles */
 #define UNSENT_DOUBLINGS 5          /* UNSENT_WAIT_NS doubles at most so often */
@@ -188,14 +188,14 @@ bool pair_join(struct proxy *p, struct far_flow *f)
 
 /* --- packets whose answers may still come --- */
 
-static uint32_t asked_lately(const struct proxy *p, const struct far_flow *f)
+static uint32_t probes_sent_lately(const struct proxy *p, const struct far_flow *f)
 {
 	if (p->now_ns > f->probes_sent_since_ns + 2 * PAIR_LATE_NS)
 		return 0;
 	return f->probes_sent[0] + (p->now_ns > f->probes_sent_since_ns + PAIR_LATE_NS ? 0u : f->probes_sent[1]);
 }
 
-static void count_asked(const struct proxy *p, struct far_flow *f)
+static void count_probe(const struct proxy *p, struct far_flow *f)
 {
 	if (p->now_ns > f->probes_sent_since_ns + PAIR_LATE_NS) {
 		f->probes_sent[1] = p->now_ns > f->probes_sent_since_ns + 2 * PAIR_LATE_NS ? 0 : f->probes_sent[0];
@@ -212,7 +212,7 @@ void pair_sent(struct proxy *p, struct far_flow *f)
 {
 	if (f->pairing == PAIR_LEARNING) {
 		f->tx_max_before = f->pos_tx_max;
-		count_asked(p, f);
+		count_probe(p, f);
 		return;
 	}
 	if (f->pos_tx == f->pos_tx_max)
@@ -229,27 +229,27 @@ static uint32_t repeated_lately(const struct proxy *p, const struct far_flow *f,
 	return p->now_ns > f->retried_ns + PAIR_LATE_NS ? 0 : (uint32_t)min_u64(f->repeated, most);
 }
 
-static void asked_drop(struct hostpair *hp, struct pair_outstanding *a)
+static void outstanding_drop(struct hostpair *hp, struct pair_outstanding *a)
 {
 	*a = hp->outstanding[--hp->noutstanding];
 }
 
 /* Forgets the packets by which f was asked: f has a pair. */
-static void asked_forget(struct hostpair *hp, const struct far_flow *f)
+static void outstanding_forget(struct hostpair *hp, const struct far_flow *f)
 {
 	for (uint32_t i = hp->noutstanding; i-- > 0;)
 		if (hp->outstanding[i].flow == f->idx)
-			asked_drop(hp, &hp->outstanding[i]);
+			outstanding_drop(hp, &hp->outstanding[i]);
 }
 
-static void asked_expire(const struct proxy *p, struct hostpair *hp)
+static void outstanding_expire(const struct proxy *p, struct hostpair *hp)
 {
 	for (uint32_t i = hp->noutstanding; i-- > 0;)
 		if (p->now_ns >= hp->outstanding[i].until_ns)
-			asked_drop(hp, &hp->outstanding[i]);
+			outstanding_drop(hp, &hp->outstanding[i]);
 }
 
-static void asked_widen(struct pair_outstanding *a, const struct pair_outstanding *more)
+static void outstanding_widen(struct pair_outstanding *a, const struct pair_outstanding *more)
 {
 	bool same = a->flow == more->flow && a->psn == more->psn;
 
@@ -265,26 +265,26 @@ static void asked_widen(struct pair_outstanding *a, const struct pair_outstandin
 /* Adds a to hp->outstanding. No entry of a flow without a pair is left out: if there are too many, the last place
  * stands for several. Entries with a QPN may be dropped: their answers have an owner, and confuse only if the QPN is
  * used again. */
-static void asked_add(const struct proxy *p, struct hostpair *hp, const struct pair_outstanding *a)
+static void outstanding_add(const struct proxy *p, struct hostpair *hp, const struct pair_outstanding *a)
 {
-	asked_expire(p, hp);
+	outstanding_expire(p, hp);
 	for (uint32_t i = 0; i < hp->noutstanding; i++)
 		if (a->flow != NONE && hp->outstanding[i].flow == a->flow) {
-			asked_widen(&hp->outstanding[i], a);
+			outstanding_widen(&hp->outstanding[i], a);
 			return;
 		}
 	for (uint32_t i = 0; hp->noutstanding == PAIR_OUTSTANDING_MAX && i < PAIR_OUTSTANDING_MAX; i++)
 		if (hp->outstanding[i].qpn != NONE)
-			asked_drop(hp, &hp->outstanding[i]);
+			outstanding_drop(hp, &hp->outstanding[i]);
 	if (hp->noutstanding < PAIR_OUTSTANDING_MAX)
 		hp->outstanding[hp->noutstanding++] = *a;
 	else if (a->qpn == NONE)
-		asked_widen(&hp->outstanding[PAIR_OUTSTANDING_MAX - 1], a);
+		outstanding_widen(&hp->outstanding[PAIR_OUTSTANDING_MAX - 1], a);
 }
 
 /* The end of all PSNs that an answer to the flow may be about. A READ of unknown length in PSNs is the last packet
  * sent, and owns at most as many as with the smallest PMTU. */
-static uint64_t asked_end(struct proxy *p, const struct far_flow *f)
+static uint64_t outstanding_end(struct proxy *p, const struct far_flow *f)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_tx_max - 1);
 	struct roce_pkt pkt;
@@ -296,55 +296,56 @@ static uint64_t asked_end(struct proxy *p, const struct far_flow *f)
 }
 
 /* Adds the packets of the flow's turn, which ends without a pair, to outstanding. */
-static void asked_in_vain(struct proxy *p, struct hostpair *hp, const struct far_flow *f)
+static void outstanding_add_turn(struct proxy *p, struct hostpair *hp, const struct far_flow *f)
 {
 	struct pair_outstanding a = {.flow = f->idx,
 	                             .qpn = NONE,
 	                             .psn = pos_psn(f->pos_acked),
-	                             .span = (uint32_t)min_u64(asked_end(p, f) - f->pos_acked, PSN_HALF),
-	                             .n = (uint32_t)min_u64(asked_lately(p, f), ASKED_MAX),
+	                             .span = (uint32_t)min_u64(outstanding_end(p, f) - f->pos_acked, PSN_HALF),
+	                             .n = (uint32_t)min_u64(probes_sent_lately(p, f), PROBES_MAX),
 	                             .until_ns = p->now_ns + PAIR_LATE_NS,
 	                             .ahead = f->resumed};
 
 	if (a.n)
-		asked_add(p, hp, &a);
+		outstanding_add(p, hp, &a);
 }
 
 /* True if the responder refused: its queue pair is in the error state and answers no packet (IBTA 9.9.3). Only answers
  * that the NAK has overtaken may still be on their way. */
-static bool is_refused(const struct far_flow *f)
+static bool flow_is_refused(const struct far_flow *f)
 {
 	return f->failed && f->syndrome;
 }
 
-static uint64_t late_ns(const struct far_flow *f)
+static uint64_t late_answer_ns(const struct far_flow *f)
 {
-	return is_refused(f) ? OVERTAKEN_NS : PAIR_LATE_NS;
+	return flow_is_refused(f) ? OVERTAKEN_NS : PAIR_LATE_NS;
 }
 
 /* Called when a flow ends: its probes belong to no flow any more. Packets that were repeated, or under way while it had
  * a pair, may be answered to a QPN that has another owner by then. */
-static void asked_leave(const struct proxy *p, struct hostpair *hp, const struct far_flow *f)
+static void outstanding_leave(const struct proxy *p, struct hostpair *hp, const struct far_flow *f)
 {
 	struct pair_outstanding a = {.flow = NONE,
 	                             .qpn = f->requester_qpn,
 	                             .psn = pos_psn(f->pos_base),
 	                             .span = (uint32_t)min_u64(f->pos_tx_max - f->pos_base, ROCE_PSN_MASK),
 	                             .n = repeated_lately(p, f, REPEATED_MAX),
-	                             .until_ns = p->now_ns + late_ns(f)};
+	                             .until_ns = p->now_ns + late_answer_ns(f)};
 
 	for (uint32_t i = 0; i < hp->noutstanding; i++)
 		if (hp->outstanding[i].flow == f->idx)
 			hp->outstanding[i].flow = NONE;
 	a.n += (uint32_t)min_u64(f->pos_tx_max - f->pos_acked, REPEATED_MAX);
 	if (f->was_paired && a.n)
-		asked_add(p, hp, &a);
+		outstanding_add(p, hp, &a);
 }
 
-static bool in_flight(const struct far_flow *f, const struct roce_pkt *pkt);
+static bool answers_in_flight(const struct far_flow *f, const struct roce_pkt *pkt);
 
 /* True if pkt may answer a packet of `a`, and `a` is not f's. */
-static bool asked_answered(const struct pair_outstanding *a, const struct far_flow *f, const struct roce_pkt *pkt)
+static bool outstanding_may_answer(const struct pair_outstanding *a, const struct far_flow *f,
+                                   const struct roce_pkt *pkt)
 {
 	uint32_t d = (pkt->psn - a->psn) & ROCE_PSN_MASK;
 	uint8_t type = pkt->aeth_syndrome & AETH_TYPE_MASK;
@@ -357,19 +358,19 @@ static bool asked_answered(const struct pair_outstanding *a, const struct far_fl
 		return false;
 	if (pkt->aeth_syndrome == AETH_NAK_PSN_SEQ && d >= 0x1000000u - BELOW_BASE_REACH)
 		return true;
-	return type == AETH_ACK && d < PSN_HALF && (a->ahead || !in_flight(f, pkt));
+	return type == AETH_ACK && d < PSN_HALF && (a->ahead || !answers_in_flight(f, pkt));
 }
 
 /* The largest number of packets of another flow that pkt may answer; 0: pkt can only be an answer to f. */
-static uint32_t asked_of_others(struct proxy *p, struct hostpair *hp, const struct far_flow *f,
-                                const struct roce_pkt *pkt)
+static uint32_t outstanding_of_others(struct proxy *p, struct hostpair *hp, const struct far_flow *f,
+                                      const struct roce_pkt *pkt)
 {
 	uint32_t most = 0;
 
 	if (hp->noutstanding)
-		asked_expire(p, hp);
+		outstanding_expire(p, hp);
 	for (uint32_t i = 0; i < hp->noutstanding; i++)
-		if (asked_answered(&hp->outstanding[i], f, pkt))
+		if (outstanding_may_answer(&hp->outstanding[i], f, pkt))
 			most = (uint32_t)max_u64(most, hp->outstanding[i].n);
 	return FAULT(FAULT_LATE_ANSWER_PAIRS) ? 0 : most;
 }
@@ -418,7 +419,7 @@ static void put_off_turns(struct proxy *p, struct hostpair *hp, uint64_t until_n
 static void end_turn(struct proxy *p, struct hostpair *hp, struct far_flow *f)
 {
 	if (f->probes && f->pairing == PAIR_LEARNING)
-		asked_in_vain(p, hp, f);
+		outstanding_add_turn(p, hp, f);
 	hp->prober = NONE;
 	f->probing = false;
 	f->probe_more = f->probe_unsent = false;
@@ -437,7 +438,7 @@ static void take_turn_back(struct proxy *p, struct hostpair *hp, struct far_flow
 
 /* True if packets of the flow are out and its responder has not answered SILENT_RETRIES retries: the responder may be
  * gone, and the requester's QPN may have another owner. */
-static bool is_silent(const struct far_flow *f)
+static bool owner_is_silent(const struct far_flow *f)
 {
 	return f->pairing != PAIR_LEARNING && (f->pos_tx_max > f->pos_acked || f->nops) &&
 	       (f->retries >= SILENT_RETRIES || f->stalled);
@@ -450,7 +451,7 @@ static bool ask_owner_alone(struct proxy *p, struct hostpair *hp)
 	struct far_flow *f = hp->doubted_owner == NONE ? NULL : &p->far[hp->doubted_owner];
 
 	hp->doubted_owner = NONE;
-	if (!f || !is_silent(f))
+	if (!f || !owner_is_silent(f))
 		return false;
 	hp->probes_in_doubt = 0;
 	timer_set(&p->timers, &hp->quarantine, p->now_ns + p->cfg.lan_timeout_ns);
@@ -471,7 +472,7 @@ static void next_turn(struct proxy *p, struct hostpair *hp)
 	far_schedule(p, f);
 }
 
-static void turn_over(struct proxy *p, struct far_flow *f)
+static void turn_end_and_next(struct proxy *p, struct far_flow *f)
 {
 	struct hostpair *hp = &p->pairs[f->hostpair];
 
@@ -513,12 +514,12 @@ void pair_leave(struct proxy *p, struct far_flow *f)
 		hp->doubted_owner = NONE;
 	if (asked && !FAULT(FAULT_NO_QUARANTINE)) /* its answer may be on its way */
 		put_off_turns(p, hp, p->now_ns + p->cfg.quarantine_ns);
-	else if (is_refused(f) && !FAULT(FAULT_NO_QUARANTINE))
+	else if (flow_is_refused(f) && !FAULT(FAULT_NO_QUARANTINE))
 		wait_for_overtaken(p, hp);
 	if (hp->interrupted == f->idx)
 		hp->interrupted = NONE;
-	turn_over(p, f);
-	asked_leave(p, hp, f);
+	turn_end_and_next(p, f);
+	outstanding_leave(p, hp, f);
 	if (f->pairing != PAIR_LEARNING)
 		idx_hash_del(&p->far_by_qpn, qpn_hash(f), f->idx);
 	dlist_remove(&f->lan_node);
@@ -629,8 +630,8 @@ void pair_after_restart(struct proxy *p, struct far_flow *f)
 	                             .qpn = NONE,
 	                             .psn = pos_psn(f->pos_acked),
 	                             .span = PSN_HALF,
-	                             .n = ASKED_AFTER_LIFE,
-	                             .until_ns = p->now_ns + late_ns(f),
+	                             .n = PROBES_BEFORE_RESTART,
+	                             .until_ns = p->now_ns + late_answer_ns(f),
 	                             .ahead = true};
 
 	if (f->hostpair == NONE)
@@ -640,13 +641,13 @@ void pair_after_restart(struct proxy *p, struct far_flow *f)
 		a.qpn = f->requester_qpn;
 		a.psn = pos_psn(f->pos_base);
 		a.ahead = false;
-		asked_add(p, &p->pairs[f->hostpair], &a);
+		outstanding_add(p, &p->pairs[f->hostpair], &a);
 		return;
 	}
 	if (f->pairing == PAIR_LEARNING) {
-		f->probes_sent[0] = ASKED_AFTER_LIFE;
+		f->probes_sent[0] = PROBES_BEFORE_RESTART;
 		f->probes_sent_since_ns = p->now_ns;
-		asked_add(p, &p->pairs[f->hostpair], &a);
+		outstanding_add(p, &p->pairs[f->hostpair], &a);
 	}
 	if (f->pairing == PAIR_LEARNING && !FAULT(FAULT_NO_RESTART_QUARANTINE))
 		timer_set(&p->timers, &p->pairs[f->hostpair].quarantine, p->now_ns + p->cfg.quarantine_ns);
@@ -670,7 +671,7 @@ void pair_on_timer(struct proxy *p, struct hostpair *hp)
 /* --- the flow that an answer is for --- */
 
 /* True if pkt answers a packet of f that was sent and not acked yet. */
-static bool in_flight(const struct far_flow *f, const struct roce_pkt *pkt)
+static bool answers_in_flight(const struct far_flow *f, const struct roce_pkt *pkt)
 {
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
 	bool inside = pkt->opcode != RC_ACK && pos == f->pos_tx_max; /* of a READ whose length is not known */
@@ -680,21 +681,21 @@ static bool in_flight(const struct far_flow *f, const struct roce_pkt *pkt)
 
 /* True if the responder is ahead of f: it had the requests from an edge that lost its arena, or before there was an
  * edge, and answers a repeated packet with an ACK of its last PSN. */
-static bool is_ahead(const struct far_flow *f, const struct roce_pkt *pkt)
+static bool responder_is_ahead(const struct far_flow *f, const struct roce_pkt *pkt)
 {
 	return (f->retries || f->probe_repeats) && pkt->opcode == RC_ACK &&
 	       (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK && pos_near(f->pos_acked, pkt->psn) >= f->pos_tx_max;
 }
 
-/* is_ahead(), and everything before that PSN is here: the near edge has it, too, and can compare the MSN. */
-static bool is_ahead_within(const struct far_flow *f, const struct roce_pkt *pkt)
+/* responder_is_ahead(), and everything before that PSN is here: the near edge has it, too, and can compare the MSN. */
+static bool responder_is_ahead_within(const struct far_flow *f, const struct roce_pkt *pkt)
 {
-	return is_ahead(f, pkt) && pos_near(f->pos_acked, pkt->psn) < f->pos_rx;
+	return responder_is_ahead(f, pkt) && pos_near(f->pos_acked, pkt->psn) < f->pos_rx;
 }
 
 /* The responder is ahead of everything that is here. The answer cannot pair the flow yet, but the whole window may be
  * sent at once: a READ in it gets responses of its own. */
-static void send_all(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
+static void send_whole_window(struct proxy *p, struct far_flow *f, const struct roce_pkt *pkt)
 {
 	f->pos_ahead = pos_near(f->pos_acked, pkt->psn);
 	far_schedule(p, f);
@@ -720,7 +721,7 @@ static bool awaits_what_is_lost(struct proxy *p, const struct far_flow *f, const
 
 /* True if pkt is about a PSN a little below everything that the flow has sent: it answers another sender's packet, and
  * the next such answer may look like the flow's. */
-static bool is_behind(const struct far_flow *f, const struct roce_pkt *pkt)
+static bool answer_is_behind(const struct far_flow *f, const struct roce_pkt *pkt)
 {
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
 
@@ -742,7 +743,7 @@ static void ask_in_doubt(struct proxy *p, struct far_flow *f, uint32_t others)
 
 /* The flow that an answer to an unowned QPN can be for: the one that has its turn, or, in quarantine, the one that had
  * the last: no other flow was probed since. */
-static struct far_flow *candidate(struct proxy *p, struct hostpair *hp)
+static struct far_flow *answer_candidate(struct proxy *p, struct hostpair *hp)
 {
 	if (hp->prober != NONE) {
 		struct far_flow *f = &p->far[hp->prober];
@@ -755,12 +756,12 @@ static struct far_flow *candidate(struct proxy *p, struct hostpair *hp)
 /* True if pkt may be an answer to `probed`, the flow that has its turn or had the last. */
 static bool may_be_probed(struct proxy *p, const struct far_flow *probed, const struct roce_pkt *pkt)
 {
-	return probed && (in_flight(probed, pkt) || is_ahead(probed, pkt) || expects_earlier(probed, pkt) ||
-	                  awaits_what_is_lost(p, probed, pkt));
+	return probed && (answers_in_flight(probed, pkt) || responder_is_ahead(probed, pkt) ||
+	                  expects_earlier(probed, pkt) || awaits_what_is_lost(p, probed, pkt));
 }
 
 /* The largest number of packets of f, the silent owner of the QPN, that pkt may answer. */
-static uint32_t asked_of_owner(const struct proxy *p, const struct far_flow *f, const struct roce_pkt *pkt)
+static uint32_t outstanding_of_owner(const struct proxy *p, const struct far_flow *f, const struct roce_pkt *pkt)
 {
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn), out = f->pos_tx_max - f->pos_acked + f->nops;
 	bool ack = pkt->opcode == RC_ACK && (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK;
@@ -769,25 +770,25 @@ static uint32_t asked_of_owner(const struct proxy *p, const struct far_flow *f, 
 	    (pos > f->pos_tx_max && !ack))
 		return 0;
 	return repeated_lately(p, f, OWNER_ASKED_MAX) + (uint32_t)min_u64(out, OWNER_ASKED_MAX) +
-	       (f->resumed ? ASKED_AFTER_LIFE : 0);
+	       (f->resumed ? PROBES_BEFORE_RESTART : 0);
 }
 
 /* The owner of the QPN has packets in flight. The answer is for the owner, unless its responder is silent or would be
  * ahead. Then the answer is the owner's only if it can be for no other flow, or if too many came for that. */
-static enum pair_answer_to whose_while_busy(struct proxy *p, struct hostpair *hp, struct far_flow *f,
-                                            const struct roce_pkt *pkt)
+static enum pair_answer_to answer_to_busy_owner(struct proxy *p, struct hostpair *hp, struct far_flow *f,
+                                                const struct roce_pkt *pkt)
 {
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
-	bool silent = is_silent(f);
+	bool silent = owner_is_silent(f);
 	uint32_t others;
 
 	if (!silent && !(f->resumed && pos >= f->pos_tx_max))
 		return PAIR_ANSWER_TO_OWNER;
-	if (may_be_probed(p, candidate(p, hp), pkt)) {
+	if (may_be_probed(p, answer_candidate(p, hp), pkt)) {
 		hp->doubted_owner = f->idx;
 		return PAIR_ANSWER_TO_PROBED; /* pair_claim() counts the owner's packets, too */
 	}
-	others = silent && pos >= f->pos_acked ? asked_of_others(p, hp, f, pkt) : 0;
+	others = silent && pos >= f->pos_acked ? outstanding_of_others(p, hp, f, pkt) : 0;
 	if (!others || answers_heard(hp, pkt) > 2 * others)
 		return PAIR_ANSWER_TO_OWNER;
 	count(p, CTR_PAIR_DOUBTS, 1);
@@ -810,7 +811,7 @@ enum pair_answer_to pair_answer_to(struct proxy *p, struct far_flow *f, const st
 	if (FAULT(FAULT_PAIR_FOR_EVER))
 		return PAIR_ANSWER_TO_OWNER;
 	if (f->pos_tx_max > f->pos_acked || f->nops)
-		return whose_while_busy(p, hp, f, pkt);
+		return answer_to_busy_owner(p, hp, f, pkt);
 	if (hp->prober == NONE)
 		return PAIR_ANSWER_TO_OWNER;
 	if (pos >= f->pos_base && pos < f->pos_tx_max &&
@@ -825,7 +826,7 @@ enum pair_answer_to pair_answer_to(struct proxy *p, struct far_flow *f, const st
 	probed = &p->far[hp->prober];
 	if (!may_be_probed(p, probed, pkt))
 		return PAIR_ANSWER_TO_OWNER;
-	if (is_ahead(probed, pkt) && pos >= f->pos_base && pos < f->pos_tx_max)
+	if (responder_is_ahead(probed, pkt) && pos >= f->pos_base && pos < f->pos_tx_max)
 		return PAIR_ANSWER_TO_OWNER; /* an ACK of what the owner has sent does not say that probed is behind */
 	/* The answer may be the second to a packet of the owner sent twice: their number decides. */
 	if (pos >= f->pos_base && pos < f->pos_tx_max && p->now_ns < f->retried_ns + PAIR_LATE_NS && repeated &&
@@ -839,7 +840,7 @@ enum pair_answer_to pair_answer_to(struct proxy *p, struct far_flow *f, const st
 }
 
 /* Takes the current turn back: its flow has the next turn, and no flow is paired by a late answer. */
-static void interrupt(struct proxy *p, struct hostpair *hp)
+static void interrupt_turn(struct proxy *p, struct hostpair *hp)
 {
 	struct far_flow *f = hp->prober == NONE ? NULL : &p->far[hp->prober];
 
@@ -853,7 +854,7 @@ static void interrupt(struct proxy *p, struct hostpair *hp)
 }
 
 /* Puts off turns, after an answer for which no flow between these hosts can have asked. */
-static void unasked(struct proxy *p, struct hostpair *hp, const struct roce_pkt *pkt)
+static void put_off_unasked(struct proxy *p, struct hostpair *hp, const struct roce_pkt *pkt)
 {
 	uint64_t until;
 
@@ -869,7 +870,7 @@ static void unasked(struct proxy *p, struct hostpair *hp, const struct roce_pkt 
 		return;
 	if (!timer_armed(&hp->quarantine) || hp->quarantine.when_ns < until)
 		timer_set(&p->timers, &hp->quarantine, until);
-	interrupt(p, hp);
+	interrupt_turn(p, hp);
 }
 
 /* True if no flow between these hosts can have asked for this answer: the hosts talk past the edges. */
@@ -880,34 +881,34 @@ static bool nobody_asked(struct proxy *p, struct hostpair *hp, const struct far_
 	if (!hp || !hp->had_turn)
 		return true;
 	if (asked)
-		return is_behind(asked, pkt) && !asked_of_others(p, hp, asked, pkt);
+		return answer_is_behind(asked, pkt) && !outstanding_of_others(p, hp, asked, pkt);
 	next = hp->interrupted == NONE ? NULL : &p->far[hp->interrupted];
-	return next && (is_behind(next, pkt) || in_flight(next, pkt));
+	return next && (answer_is_behind(next, pkt) || answers_in_flight(next, pkt));
 }
 
 struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 {
 	struct hostpair *hp = hostpair_find(p, &pkt->dst, &pkt->src);
-	struct far_flow *f = hp ? candidate(p, hp) : NULL;
+	struct far_flow *f = hp ? answer_candidate(p, hp) : NULL;
 	const struct far_flow *owner; /* of that QPN: silent, as pair_answer_to() has said */
 	uint32_t others;
 
 	if (nobody_asked(p, hp, f, pkt)) {
-		unasked(p, hp, pkt);
+		put_off_unasked(p, hp, pkt);
 		return NULL;
 	}
 	if (!f || !(roce_op(pkt->opcode)->flags & ROP_AETH))
 		return NULL; /* a packet without AETH does not tell the MSN */
-	if (!in_flight(f, pkt) && !expects_earlier(f, pkt) && !awaits_what_is_lost(p, f, pkt) && !is_ahead_within(f, pkt) &&
-	    !(f->doubted && is_ahead(f, pkt))) {
-		if (is_ahead(f, pkt))
-			send_all(p, f, pkt);
+	if (!answers_in_flight(f, pkt) && !expects_earlier(f, pkt) && !awaits_what_is_lost(p, f, pkt) &&
+	    !responder_is_ahead_within(f, pkt) && !(f->doubted && responder_is_ahead(f, pkt))) {
+		if (responder_is_ahead(f, pkt))
+			send_whole_window(p, f, pkt);
 		return NULL;
 	}
 	owner = pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
-	others = asked_of_others(p, hp, f, pkt);
+	others = outstanding_of_others(p, hp, f, pkt);
 	if (owner)
-		others = (uint32_t)max_u64(others, asked_of_owner(p, owner, pkt));
+		others = (uint32_t)max_u64(others, outstanding_of_owner(p, owner, pkt));
 	if (others && answers_heard(hp, pkt) <= 2 * others) {
 		ask_in_doubt(p, f, others);
 		return NULL;
@@ -920,11 +921,11 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 		far_mispaired(p, f, pkt->dest_qpn); /* answers to the old QPN have counted, and were another flow's */
 		return NULL;
 	}
-	f->resumed |= is_ahead_within(f, pkt);
+	f->resumed |= responder_is_ahead_within(f, pkt);
 	f->pairing = FAULT(FAULT_FIRST_ANSWER_CONFIRMS) ? PAIR_CONFIRMED : PAIR_PROVISIONAL;
 	pair_enter(p, f, pkt->dest_qpn);
 	near_requester_answered(p, &f->dst, f->dest_qpn, &f->src);
-	asked_forget(hp, f);
+	outstanding_forget(hp, f);
 	f->probes_sent[0] = f->probes_sent[1] = 0;
 	hp->unsent_row = 0;
 	dlist_remove(&f->pair_node);
@@ -934,7 +935,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 		if (p->now_ns < hp->refused_until_ns)
 			put_off_turns(p, hp, hp->refused_until_ns);
 	}
-	turn_over(p, f);
+	turn_end_and_next(p, f);
 	next_turn(p, hp);
 	return f;
 }

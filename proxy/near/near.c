@@ -42,8 +42,8 @@ void near_set_base(struct near_flow *f, uint64_t pos)
 }
 
 /* Sets the rest of the key of a new flow, and the position where the flow begins. */
-static void begin(struct proxy *p, struct near_flow *f, const struct ip_addr *dst, uint32_t dest_qpn, uint16_t vlan_tci,
-                  uint32_t psn)
+static void begin_flow(struct proxy *p, struct near_flow *f, const struct ip_addr *dst, uint32_t dest_qpn,
+                       uint16_t vlan_tci, uint32_t psn)
 {
 	f->dst = *dst;
 	f->dest_qpn = dest_qpn;
@@ -60,7 +60,7 @@ struct near_flow *near_open(struct proxy *p, const struct roce_pkt *pkt, uint16_
 
 	if (!f)
 		return NULL;
-	begin(p, f, &pkt->dst, pkt->dest_qpn, vlan_tci, pkt->psn);
+	begin_flow(p, f, &pkt->dst, pkt->dest_qpn, vlan_tci, pkt->psn);
 	near_unpaired_enter(p, f);
 	f->pos_last_rx = f->pos_base;
 	near_key_put(p, f);
@@ -151,7 +151,7 @@ static void fail_replaced(struct proxy *p, struct near_flow *f)
 		near_loss_raise(p, f, FAILURE_REPLACED, f->pos_reported, near_held(f));
 }
 
-static struct near_flow *succeed(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
+static struct near_flow *succeed_flow(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
 {
 	struct ip_addr src = old->src, dst = old->dst;
 	uint32_t qpn = old->dest_qpn;
@@ -167,7 +167,7 @@ static struct near_flow *succeed(struct proxy *p, struct near_flow *old, uint32_
 	f = near_flow_take(p, &src, drains->lane, false);
 	if (!f)
 		return NULL;
-	begin(p, f, &dst, qpn, vlan_tci, psn);
+	begin_flow(p, f, &dst, qpn, vlan_tci, psn);
 	near_unpaired_enter(p, f);
 	if (drains->used && drains != f)
 		drain_before(p, drains, f);
@@ -185,7 +185,7 @@ static void close_older_if_kept(struct proxy *p, struct near_flow *f)
 /* Opens the next incarnation when a reset of the QP is certain. */
 static struct near_flow *succeed_for_sure(struct proxy *p, struct near_flow *old, uint32_t psn, uint16_t vlan_tci)
 {
-	struct near_flow *f = succeed(p, old, psn, vlan_tci);
+	struct near_flow *f = succeed_flow(p, old, psn, vlan_tci);
 
 	if (!f)
 		return NULL;
@@ -237,7 +237,7 @@ static void note_before(struct proxy *p, const struct near_flow *old, uint32_t p
 
 /* Copies the facts about the incarnation before into f. With the template f's host may be sent RNR NAKs while the
  * responder is asked: an RNR NAK at the flow's first PSN acknowledges nothing, whichever incarnation the host is in. */
-static void take_over(struct proxy *p, struct near_flow *f, const struct before *b)
+static void take_over_before(struct proxy *p, struct near_flow *f, const struct before *b)
 {
 	near_fp_restore(p, f, &b->memory, (uint32_t)(f->pos_base - b->pos));
 	f->psn_origin = b->origin;
@@ -263,12 +263,12 @@ struct near_flow *near_succeed_in_doubt(struct proxy *p, struct near_flow *old, 
 	struct before b;
 
 	note_before(p, old, psn, rest, &b);
-	f = succeed(p, old, psn, vlan_tci);
+	f = succeed_flow(p, old, psn, vlan_tci);
 	if (!f)
 		return NULL;
 	f->doubted = true;
 	f->sent_before = true; /* the responder may be ahead of it */
-	take_over(p, f, &b);
+	take_over_before(p, f, &b);
 	count(p, CTR_DOUBTS, 1);
 	near_store(p, f);
 	proxy_event_push(p, EV_FLOW_DOUBTED, f, NULL, f->pos_base, 0);
@@ -290,7 +290,7 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	} else {
 		f = near_flow_take(p, &ci->src, proxy_lane_between(&p->cfg, &ci->src, &ci->dst), true);
 		if (f) {
-			begin(p, f, &ci->dst, ci->dest_qpn, ci->vlan_tci, ci->start_psn);
+			begin_flow(p, f, &ci->dst, ci->dest_qpn, ci->vlan_tci, ci->start_psn);
 			near_key_put(p, f);
 		}
 	}

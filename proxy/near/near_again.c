@@ -33,19 +33,19 @@ static bool parts_known(const struct near_flow *f, const struct rd_op *op)
 	return f->pmtu || (op->psns == 1 && !(f->psns_unknown && op->pos + 1 == f->pos_next));
 }
 
-static bool missing(struct proxy *p, const struct near_flow *f, const struct rd_op *op)
+static bool response_is_missing(struct proxy *p, const struct near_flow *f, const struct rd_op *op)
 {
 	return op->opcode == RC_READ_REQUEST && parts_known(f, op) && op->due && op->reread &&
 	       op->next < given_end(op) && !near_resp_at_hand(p, f, op->next);
 }
 
-static bool under_way(const struct proxy *p, const struct rd_op *op)
+static bool read_again_under_way(const struct proxy *p, const struct rd_op *op)
 {
 	return op->next >= op->again_from && op->next < op->again_upto &&
 	       p->now_ns < op->again_heard_ns + proxy_rtt_ns(p) / 2 * 3 + AGAIN_MORE_NS;
 }
 
-static void ask(struct near_flow *f, struct rd_op *op)
+static void schedule_read_again(struct near_flow *f, struct rd_op *op)
 {
 	f->agains_due += !op->again_due;
 	op->again_due = true;
@@ -55,7 +55,7 @@ void near_again_look(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
 	uint64_t upto = op->next + 1, end = given_end(op);
 
-	if (!missing(p, f, op) || under_way(p, op) || FAULT(FAULT_NOT_READ_AGAIN))
+	if (!response_is_missing(p, f, op) || read_again_under_way(p, op) || FAULT(FAULT_NOT_READ_AGAIN))
 		return;
 	while (upto < end && upto - op->next < LOOK_AHEAD && !near_resp_at_hand(p, f, upto))
 		upto++;
@@ -64,7 +64,7 @@ void near_again_look(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	op->again_from = op->next;
 	op->again_upto = op->next + near_reserve_again(p, f, op, (uint32_t)(upto - op->next));
 	op->again_heard_ns = p->now_ns;
-	ask(f, op);
+	schedule_read_again(f, op);
 	near_wan_schedule(p, f);
 }
 
@@ -72,7 +72,7 @@ const struct rd_op *near_again_awaited(struct proxy *p, const struct near_flow *
 {
 	const struct rd_op *op = near_op_due(f);
 
-	return op && missing(p, f, op) ? op : NULL;
+	return op && response_is_missing(p, f, op) ? op : NULL;
 }
 
 void near_again_end(struct near_flow *f, struct rd_op *op)
@@ -82,7 +82,7 @@ void near_again_end(struct near_flow *f, struct rd_op *op)
 }
 
 /* Builds the host's request for that part of the READ. The stored ICRC is checked before a new one is made. */
-static size_t request(struct proxy *p, const struct near_flow *f, const struct rd_op *op, uint8_t *buf)
+static size_t build_read_again(struct proxy *p, const struct near_flow *f, const struct rd_op *op, uint8_t *buf)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, op->pos);
 	uint64_t skip = (op->again_from - op->pos) * f->pmtu, most = (op->again_upto - op->again_from) * f->pmtu;
@@ -113,7 +113,7 @@ bool near_again_frame(struct proxy *p, struct near_flow *f, uint8_t *buf, struct
 		                             .inc = f->inc,
 		                             .pos = op->again_from,
 		                             .psns = (uint32_t)(op->again_upto - op->again_from),
-		                             .packet_len = (uint16_t)request(p, f, op, buf),
+		                             .packet_len = (uint16_t)build_read_again(p, f, op, buf),
 		                             .packet = buf};
 		if (r->packet_len)
 			return true;
@@ -131,10 +131,10 @@ void near_again_lost(struct proxy *p, struct near_flow *f)
 	for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next) {
 		struct rd_op *op = dlist_entry(n, struct rd_op, node);
 
-		if (op->next < op->again_from || op->next >= op->again_upto || !missing(p, f, op))
+		if (op->next < op->again_from || op->next >= op->again_upto || !response_is_missing(p, f, op))
 			continue;
 		op->again_heard_ns = p->now_ns;
-		ask(f, op);
+		schedule_read_again(f, op);
 	}
 	near_wan_schedule(p, f);
 }

@@ -155,14 +155,14 @@ static uint64_t patience_ns(const struct proxy *p)
 	return p->cfg.stall_ns + 2 * proxy_rtt_ns(p);
 }
 
-static bool owed(const struct near_flow *f)
+static bool answer_is_owed(const struct near_flow *f)
 {
 	return f->pos_reported < f->pos_next;
 }
 
 bool near_demoted(const struct proxy *p, const struct near_flow *f)
 {
-	return f->stalled || (owed(f) && p->now_ns >= f->heard_ns + patience_ns(p));
+	return f->stalled || (answer_is_owed(f) && p->now_ns >= f->heard_ns + patience_ns(p));
 }
 
 /* False: the line is silent, and another flow has raised the event already. */
@@ -196,16 +196,16 @@ void near_demotion_look(struct proxy *p, struct near_flow *f)
 void near_liveness_seen(struct proxy *p, struct near_flow *f)
 {
 	f->heard_ns = p->now_ns;
-	if (owed(f) && !timer_armed(&f->liveness))
+	if (answer_is_owed(f) && !timer_armed(&f->liveness))
 		timer_set(&p->timers, &f->liveness, f->heard_ns + patience_ns(p));
 }
 
 /* The far edge may have forgotten the flow to make room for another one, and its last reports may be lost. Then neither
  * edge has anything to send. So the oldest packet that the far edge is believed to have is sent once more: a far edge
- * that does not know the flow reports credit 0 (begin_again()), one that does drops the packet. The packet is not sent
- * while the far edge reports the flow as stalled, while the line is silent, or while the flow has no pair: a far flow
- * without a pair waits for its responder's answer and is not forgotten. */
-static void ask(struct proxy *p, struct near_flow *f)
+ * that does not know the flow reports credit 0 (begin_far_flow_again()), one that does drops the packet. The packet is
+ * not sent while the far edge reports the flow as stalled, while the line is silent, or while the flow has no pair: a
+ * far flow without a pair waits for its responder's answer and is not forgotten. */
+static void ask_far_edge(struct proxy *p, struct near_flow *f)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_settled);
 
@@ -219,10 +219,10 @@ void near_liveness_on_timer(struct proxy *p, struct near_flow *f)
 	uint64_t from_ns = f->heard_ns;
 
 	near_demotion_look(p, f);
-	if (!owed(f))
+	if (!answer_is_owed(f))
 		return;
 	if (near_demoted(p, f)) {
-		ask(p, f);
+		ask_far_edge(p, f);
 		from_ns = p->now_ns;
 	}
 	timer_set(&p->timers, &f->liveness, from_ns + patience_ns(p));

@@ -20,35 +20,35 @@
 
 #define CREDIT_STEPS 16
 
-static uint64_t window_of(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
+static uint64_t resp_window(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
 {
 	return max_u64(near_reserve_most(p, f, op), 1);
 }
 
 static uint64_t credit_of(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
 {
-	return op ? op->next + window_of(p, f, op) / 4 * 5 : RESP_CREDIT_ALL;
+	return op ? op->next + resp_window(p, f, op) / 4 * 5 : RESP_CREDIT_ALL;
 }
 
 /* The first READ that is owed to the host and has more responses left than the window. NULL: there is none. */
-static const struct rd_op *windowed(const struct proxy *p, const struct near_flow *f)
+static const struct rd_op *first_windowed_read(const struct proxy *p, const struct near_flow *f)
 {
 	const struct rd_op *op = near_op_due(f);
 
 	for (const struct dnode *n = op ? &op->node : &f->ops; n != &f->ops; n = n->next) {
 		op = dlist_entry(n, struct rd_op, node);
-		if (op->due && op->opcode == RC_READ_REQUEST && op->pos + op->psns - op->next > window_of(p, f, op))
+		if (op->due && op->opcode == RC_READ_REQUEST && op->pos + op->psns - op->next > resp_window(p, f, op))
 			return op;
 	}
 	return NULL;
 }
 
-static uint64_t said(const struct near_flow *f)
+static uint64_t last_credit_sent(const struct near_flow *f)
 {
 	return f->resp_credit_round ? f->resp_credit_sent : RESP_CREDIT_ALL;
 }
 
-static void say(struct proxy *p, struct near_flow *f)
+static void schedule_resp_credit(struct proxy *p, struct near_flow *f)
 {
 	f->resp_credit_due = true;
 	near_wan_schedule(p, f);
@@ -61,33 +61,34 @@ void near_credit_look(struct proxy *p, struct near_flow *f)
 
 	if (f->resp_credit_due || FAULT(FAULT_CREDIT_UNTOLD))
 		return;
-	op = windowed(p, f);
+	op = first_windowed_read(p, f);
 	credit = credit_of(p, f, op);
-	if (credit == said(f))
+	if (credit == last_credit_sent(f))
 		return;
-	if (op && said(f) != RESP_CREDIT_ALL && credit > said(f) &&
-	    credit - said(f) < window_of(p, f, op) / CREDIT_STEPS)
+	if (op && last_credit_sent(f) != RESP_CREDIT_ALL && credit > last_credit_sent(f) &&
+	    credit - last_credit_sent(f) < resp_window(p, f, op) / CREDIT_STEPS)
 		return;
-	say(p, f);
+	schedule_resp_credit(p, f);
 }
 
 void near_credit_moved(struct proxy *p, struct near_flow *f, const struct rd_op *op)
 {
-	if (op->windowed || said(f) != RESP_CREDIT_ALL)
+	if (op->windowed || last_credit_sent(f) != RESP_CREDIT_ALL)
 		near_credit_look(p, f);
 }
 
 void near_credit_exceeded(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
-	if (pos < said(f) || p->now_ns < f->resp_credit_ns + 2 * proxy_rtt_ns(p) || FAULT(FAULT_CREDIT_UNTOLD))
+	if (pos < last_credit_sent(f) || p->now_ns < f->resp_credit_ns + 2 * proxy_rtt_ns(p) ||
+	    FAULT(FAULT_CREDIT_UNTOLD))
 		near_credit_look(p, f);
 	else
-		say(p, f);
+		schedule_resp_credit(p, f);
 }
 
 void near_credit_frame(struct proxy *p, struct near_flow *f, struct wan_resp_credit *c)
 {
-	const struct rd_op *op = windowed(p, f);
+	const struct rd_op *op = first_windowed_read(p, f);
 
 	*c = (struct wan_resp_credit){.flow = near_wire_id(p, f), .inc = f->inc, .round = f->resp_credit_round + 1};
 	c->credit = credit_of(p, f, op);

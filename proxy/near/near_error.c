@@ -117,7 +117,7 @@ static void wait_for_pair(struct proxy *p, struct near_flow *f)
 /* True if an invalid request may be sent now; else ends the telling, or waits. A host that sends requests gets a NAK of
  * them, and a host whose queue pair has begun another connection to the same host knows of the failure: neither need be
  * told. */
-static bool may_ask(struct proxy *p, struct near_flow *f)
+static bool may_send_invalid_request(struct proxy *p, struct near_flow *f)
 {
 	enum requester_owner owner = near_requester_owner(p, f);
 
@@ -132,7 +132,7 @@ static bool may_ask(struct proxy *p, struct near_flow *f)
 	return false;
 }
 
-static void ask(struct proxy *p, struct near_flow *f)
+static void schedule_invalid_request(struct proxy *p, struct near_flow *f)
 {
 	if (f->error_tries == TRIES) {
 		give_up_telling(p, f);
@@ -184,7 +184,7 @@ void near_error_on_timer(struct proxy *p, struct near_flow *f)
 		f->loss.ns = 0;
 		near_store(p, f);
 	}
-	if (!may_ask(p, f))
+	if (!may_send_invalid_request(p, f))
 		return;
 	if (f->tell == TELL_LATER && r && more_comes(p, r)) {
 		timer_set(&p->timers, &f->fail_timer, p->now_ns + wait_ns(p));
@@ -199,7 +199,7 @@ void near_error_on_timer(struct proxy *p, struct near_flow *f)
 	} else if (f->error_tries % 2 == 0) {
 		f->error_psn ^= PSN_HALF;
 	}
-	ask(p, f);
+	schedule_invalid_request(p, f);
 }
 
 /* The PSN to try next, after the host has ACKed `acked`: it took error_psn for a repetition, or accepted it. */
@@ -227,8 +227,8 @@ bool near_error_answered(struct proxy *p, const struct roce_pkt *pkt, uint16_t v
 		return true;
 	}
 	f->error_psn = (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK ? psn_after_ack(f, pkt->psn) : pkt->psn;
-	if (may_ask(p, f))
-		ask(p, f);
+	if (may_send_invalid_request(p, f))
+		schedule_invalid_request(p, f);
 	return true;
 }
 
@@ -310,7 +310,7 @@ bool near_loss_is_fresh(const struct proxy *p, const struct near_flow *f)
 	return f->loss.ns && p->now_ns < f->loss.ns + LOSS_FETCHED_NS;
 }
 
-static void refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome, enum proxy_failure why)
+static void flow_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome, enum proxy_failure why)
 {
 	if (f->failed || f->failing || FAULT(FAULT_REFUSAL_UNTOLD))
 		return;
@@ -325,17 +325,17 @@ static void refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t 
 
 void near_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome)
 {
-	refused(p, f, pos, syndrome, syndrome ? FAILURE_REFUSED : FAILURE_SILENT);
+	flow_refused(p, f, pos, syndrome, syndrome ? FAILURE_REFUSED : FAILURE_SILENT);
 }
 
 void near_buffer_lost(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
-	refused(p, f, pos, 0, FAILURE_BUFFER_LOST);
+	flow_refused(p, f, pos, 0, FAILURE_BUFFER_LOST);
 }
 
 void near_damaged(struct proxy *p, struct near_flow *f)
 {
-	refused(p, f, f->pos_next, 0, FAILURE_DAMAGED);
+	flow_refused(p, f, f->pos_next, 0, FAILURE_DAMAGED);
 }
 
 void near_fail_if_answered(struct proxy *p, struct near_flow *f)

@@ -12,8 +12,8 @@
  *            that asks again within some LAN round trips gets them from here. Others are read again (near_again.c).
  *            If a packet finds no slot, slot.c frees given responses for it.
  *
- * Responses that were not given yet are on their flow's list `resps`. sweep() frees, a few at a time, those that no
- * host will ask for any more: their host has gone on, or was silent for EXPIRE_NS.
+ * Responses that were not given yet are on their flow's list `resps`. sweep_resps() frees, a few at a time, those that
+ * no host will ask for any more: their host has gone on, or was silent for EXPIRE_NS.
  *
  * An operation is kept until one of
  *   - as many newer ones were answered as a host can have outstanding: the host must have had this answer before
@@ -45,17 +45,17 @@ static bool pool_scarce(const struct proxy *p, enum arena_pool pool, uint32_t pa
 	       arena_capacity(p->arena, pool) / part;
 }
 
-static bool scarce(const struct proxy *p)
+static bool records_scarce(const struct proxy *p)
 {
 	return !rd_op_left(p, OP_FOR_KEPT) || pool_scarce(p, POOL_WAN, 2) || pool_scarce(p, POOL_LAN, 4);
 }
 
 static uint64_t keep_ns(const struct proxy *p)
 {
-	return scarce(p) ? KEEP_SCARCE_NS : KEEP_NS;
+	return records_scarce(p) ? KEEP_SCARCE_NS : KEEP_NS;
 }
 
-static bool keep(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
+static bool op_is_kept(const struct proxy *p, const struct near_flow *f, const struct rd_op *op)
 {
 	if (op->due || FAULT(FAULT_ANSWERS_NOT_KEPT))
 		return op->due;
@@ -95,7 +95,7 @@ void near_resp_taken(struct proxy *p, struct near_flow *f, uint32_t slot)
 }
 
 /* Stops counting the slot as the flow's. False: it is on the list of given responses instead. */
-static bool leave(struct proxy *p, struct near_flow *f, uint32_t slot)
+static bool resp_uncount(struct proxy *p, struct near_flow *f, uint32_t slot)
 {
 	if (arena_meta(p->arena, slot)->queued == SQ_GIVEN)
 		return false;
@@ -105,7 +105,7 @@ static bool leave(struct proxy *p, struct near_flow *f, uint32_t slot)
 
 void near_resp_drop(struct proxy *p, struct near_flow *f, uint32_t slot)
 {
-	if (leave(p, f, slot))
+	if (resp_uncount(p, f, slot))
 		slot_release(p, slot);
 	else
 		slot_given_release(p, slot);
@@ -125,15 +125,15 @@ static bool given_is_much(const struct proxy *p)
 
 void near_resp_given(struct proxy *p, struct near_flow *f, uint32_t slot)
 {
-	if (leave(p, f, slot))
+	if (resp_uncount(p, f, slot))
 		slot_given(p, slot);
 	if (given_is_much(p))
 		slot_given_free(p, 2);
 }
 
 /* The slot of the response at n if it is a READ's beyond *pos, and moves *pos there; else `else_slot`. */
-static uint32_t higher(struct proxy *p, const struct near_flow *f, const struct dnode *n, uint64_t *pos,
-                       uint32_t else_slot)
+static uint32_t higher_read_resp(struct proxy *p, const struct near_flow *f, const struct dnode *n, uint64_t *pos,
+                                 uint32_t else_slot)
 {
 	uint32_t slot = slot_of_meta(p, dlist_entry(n, struct slot_meta, node));
 	uint64_t at = arena_hdr(p->arena, slot)->pos;
@@ -151,22 +151,22 @@ static uint32_t higher(struct proxy *p, const struct near_flow *f, const struct 
 
 /* The highest response beyond pos, among the SWEEP / 2 that came last and as many that came first. The highest one
  * mostly came last: then the others need no look at their operations. SLOT_NONE: none. */
-static uint32_t highest_beyond(struct proxy *p, const struct near_flow *f, uint64_t pos)
+static uint32_t highest_resp_beyond(struct proxy *p, const struct near_flow *f, uint64_t pos)
 {
 	const struct dnode *n = f->resps.prev;
 	uint32_t slot = SLOT_NONE;
 
 	for (unsigned i = 0; i < SWEEP / 2 && n != &f->resps; i++, n = n->prev)
-		slot = higher(p, f, n, &pos, slot);
+		slot = higher_read_resp(p, f, n, &pos, slot);
 	n = f->resps.next;
 	for (unsigned i = 0; i < SWEEP / 2 && n != &f->resps; i++, n = n->next)
-		slot = higher(p, f, n, &pos, slot);
+		slot = higher_read_resp(p, f, n, &pos, slot);
 	return slot;
 }
 
 bool near_resp_evict(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
-	uint32_t slot = highest_beyond(p, f, pos);
+	uint32_t slot = highest_resp_beyond(p, f, pos);
 
 	if (slot == SLOT_NONE)
 		return false;
@@ -176,7 +176,7 @@ bool near_resp_evict(struct proxy *p, struct near_flow *f, uint64_t pos)
 }
 
 /* Looks at a few responses of the flow in turn, and frees those that no operation waits for any more. */
-static void sweep(struct proxy *p, struct near_flow *f)
+static void sweep_resps(struct proxy *p, struct near_flow *f)
 {
 	bool silent = p->now_ns >= f->last_rx_ns + EXPIRE_NS;
 
@@ -200,7 +200,7 @@ static void sweep(struct proxy *p, struct near_flow *f)
 }
 
 /* Moves all responses of the flow to the list of given ones: they count as free from here on. */
-static void disown(struct proxy *p, struct near_flow *f)
+static void resps_to_given(struct proxy *p, struct near_flow *f)
 {
 	struct dnode *n = dlist_first(&f->resps);
 
@@ -226,7 +226,7 @@ void near_op_free(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	rd_op_give(p, op);
 }
 
-static void forget(struct proxy *p, struct near_flow *f, struct rd_op *op)
+static void op_forget(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
 	uint32_t slot = op->opcode == RC_READ_REQUEST ? SLOT_NONE : near_resp_find(p, f, op->pos);
 
@@ -240,7 +240,7 @@ static void forget(struct proxy *p, struct near_flow *f, struct rd_op *op)
 		near_resp_drop(p, f, slot);
 }
 
-static void forget_all(struct proxy *p, struct near_flow *f)
+static void ops_forget_all(struct proxy *p, struct near_flow *f)
 {
 	for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next)
 		near_reserve_end(p, f, dlist_entry(n, struct rd_op, node));
@@ -276,24 +276,24 @@ static void end_repeats(struct proxy *p, struct near_flow *f)
 void near_ops_retire(struct proxy *p, struct near_flow *f, bool all)
 {
 	if (all) {
-		forget_all(p, f);
+		ops_forget_all(p, f);
 	} else {
-		sweep(p, f);
+		sweep_resps(p, f);
 		end_repeats(p, f);
 	}
 	while (!dlist_empty(&f->ops)) {
 		struct rd_op *op = dlist_entry(dlist_first(&f->ops), struct rd_op, node);
 
-		if (keep(p, f, op) || op->pos >= f->pos_freed)
+		if (op_is_kept(p, f, op) || op->pos >= f->pos_freed)
 			break; /* a request that near_work() has still to free would outlive its result */
 		if (!work_take(p)) {
 			timer_set(&p->timers, &f->retire, p->now_ns);
 			return;
 		}
-		forget(p, f, op);
+		op_forget(p, f, op);
 	}
 	if (all)
-		disown(p, f);
+		resps_to_given(p, f);
 	if (!dlist_empty(&f->resps))
 		timer_set(&p->timers, &f->retire, p->now_ns + KEEP_LOOK_NS);
 	if (f->ops_done) {

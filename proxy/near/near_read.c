@@ -28,7 +28,7 @@
 #define AGAIN_ROW_NS   1000000ull /* a host's repetitions of consecutive READs follow each other sooner */
 #define AGAIN_QUIET_NS 200000ull /* a LAN round trip: repeated requests within it count as one */
 
-static bool owns(const struct rd_op *op, uint64_t pos)
+static bool op_owns(const struct rd_op *op, uint64_t pos)
 {
 	return pos >= op->pos && pos < op->pos + op->psns;
 }
@@ -37,13 +37,13 @@ static bool owns(const struct rd_op *op, uint64_t pos)
  * in between. */
 struct rd_op *near_op_at(const struct near_flow *f, uint64_t pos)
 {
-	if (f->op_open && owns(f->op_open, pos))
+	if (f->op_open && op_owns(f->op_open, pos))
 		return f->op_open;
 	for (struct dnode *n = f->ops.prev; n != &f->ops; n = n->prev) {
 		struct rd_op *op = dlist_entry(n, struct rd_op, node);
 
 		if (pos >= op->pos)
-			return owns(op, pos) ? op : NULL;
+			return op_owns(op, pos) ? op : NULL;
 	}
 	return NULL;
 }
@@ -239,7 +239,7 @@ static void start_over_behind(struct near_flow *f, const struct rd_op *op)
 
 /* True if the host, which asks from pos beyond op->next, has the responses before pos: they came late after an earlier
  * repetition, or were given before a restart of this edge. */
-static bool has_had_before(struct proxy *p, const struct near_flow *f, const struct rd_op *op, uint64_t pos)
+static bool host_has_resps_before(struct proxy *p, const struct near_flow *f, const struct rd_op *op, uint64_t pos)
 {
 	return pos <= op->seen_upto || op->resumed || near_resp_at_hand(p, f, pos - 1);
 }
@@ -256,7 +256,7 @@ static bool row_goes_on(const struct proxy *p, const struct near_flow *f, uint64
 
 /* A host repeats from the oldest operation that it lacks. So where a row of repetitions begins, the host has all
  * answers before: earlier operations that are owed again count as given, and do not hold back ACKs. */
-static void had_before(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint64_t pos)
+static void earlier_ops_given(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint64_t pos)
 {
 	struct dnode *n = f->ops.next, *next;
 
@@ -289,7 +289,7 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 		near_ack_schedule(p, f, DUE_RNR); /* only if near_may_back_pressure() */
 		return true;
 	}
-	had_before(p, f, op, pos);
+	earlier_ops_given(p, f, op, pos);
 	f->asked_again = pos;
 	f->asked_again_ns = p->now_ns;
 	if (op->due && f->pos_wan > op->pos && FAULT(FAULT_READ_CROSSES_AGAIN)) {
@@ -297,7 +297,7 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 		near_wan_schedule(p, f);
 	}
 	if (op->due && pos >= op->next) { /* the response is on its way */
-		if (pos == op->next || has_had_before(p, f, op, pos))
+		if (pos == op->next || host_has_resps_before(p, f, op, pos))
 			op->next = op->from = pos;
 		op->reread = true;
 		near_credit_moved(p, f, op);

@@ -95,7 +95,7 @@ enum {
 	BEGINS_IN_SEND = 128
 };
 
-static uint8_t last_of(const struct near_flow *f)
+static uint8_t begins_after_last(const struct near_flow *f)
 {
 	uint16_t was = roce_op(f->op_last)->flags;
 
@@ -120,7 +120,7 @@ static uint8_t begins_of(const struct proxy *p, const struct near_flow *f)
 {
 	return (uint8_t)((f->base_fixed ? BEGINS_FIXED : 0) | (f->doubted ? BEGINS_IN_DOUBT : 0) |
 	                 (f->begins_inside ? BEGINS_INSIDE : 0) | (f->msn_late ? BEGINS_MSN_LATE : 0) |
-	                 (near_mode(p, f) == ACK_MODE_NEAR ? BEGINS_EARLY : 0) | last_of(f));
+	                 (near_mode(p, f) == ACK_MODE_NEAR ? BEGINS_EARLY : 0) | begins_after_last(f));
 }
 
 /* Bytes of the descriptor that need be stored: loading fills the rest with 0. */
@@ -298,7 +298,7 @@ static void rebuild_acked(struct proxy *p, struct near_flow *f)
 
 /* A packet that was held beyond a gap may not be what comes next (near_absorb_held()). A kill may have come before it
  * was dropped. was_held: its MSN shows that it was not taken in order. */
-static bool follows(struct proxy *p, const struct near_flow *f, uint32_t slot, bool was_held)
+static bool held_slot_follows(struct proxy *p, const struct near_flow *f, uint32_t slot, bool was_held)
 {
 	return near_in_sequence(f, arena_hdr(p->arena, slot)->opcode) &&
 	       !(was_held && near_held_may_be_rest(p, f, slot));
@@ -319,7 +319,7 @@ static void rebuild_run(struct proxy *p, struct near_flow *f)
 		const struct slot_hdr *h = arena_hdr(p->arena, slot);
 
 		msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
-		if (!follows(p, f, slot, h->msn != msn)) {
+		if (!held_slot_follows(p, f, slot, h->msn != msn)) {
 			near_drop_held(p, f, slot);
 			break;
 		}

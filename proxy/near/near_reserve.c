@@ -31,7 +31,7 @@
 #define HEADERS        84            /* of a response: IPv6, UDP, BTH, AETH or AtomicAckETH, ICRC */
 
 /* The number of responses that op brings, and the slot bytes of each. A PMTU that is not known counts as 1024. */
-static uint32_t responses(const struct near_flow *f, const struct rd_op *op, uint32_t *each)
+static uint32_t responses_of(const struct near_flow *f, const struct rd_op *op, uint32_t *each)
 {
 	uint16_t pmtu = f->pmtu ? f->pmtu : 1024;
 
@@ -40,7 +40,7 @@ static uint32_t responses(const struct near_flow *f, const struct rd_op *op, uin
 }
 
 /* True if the host cannot be held off: it counts RNR NAKs, or its QPN is not known yet. */
-static bool gives_up(const struct near_flow *f)
+static bool cannot_be_held_off(const struct near_flow *f)
 {
 	return f->rnr_retry != RNR_RETRY_INFINITE || f->pairing == PAIR_LEARNING;
 }
@@ -51,7 +51,7 @@ static bool waited_enough(const struct proxy *p, const struct near_flow *f)
 {
 	if (!dnode_on(&f->reserve_node))
 		return false;
-	if (gives_up(f))
+	if (cannot_be_held_off(f))
 		return p->now_ns >= f->reserve_wait_ns + WAIT_UNHELD_NS;
 	return dlist_first(&p->reserve_waiting) == &f->reserve_node &&
 	       p->now_ns >= max_u64(f->reserve_wait_ns, p->room_exceeded_ns) + WAIT_MAX_NS &&
@@ -67,7 +67,7 @@ static uint64_t room_left(const struct proxy *p, uint32_t each)
 	return min_u64(share_left(p, POOL_WAN), slots > taken ? slots - taken : 0);
 }
 
-static bool fits(const struct proxy *p, const struct near_flow *f, uint64_t need, uint32_t each)
+static bool responses_fit(const struct proxy *p, const struct near_flow *f, uint64_t need, uint32_t each)
 {
 	uint64_t for_answers = (room_left(p, each) + p->reserved_bytes) / 4 * 3;
 
@@ -79,11 +79,11 @@ static bool fits(const struct proxy *p, const struct near_flow *f, uint64_t need
 /* True if the request may cross: there is room, or it has waited for long enough. */
 static bool may_go(struct proxy *p, const struct near_flow *f, uint64_t need, uint32_t each)
 {
-	if (fits(p, f, need, each))
+	if (responses_fit(p, f, need, each))
 		return true;
 	if (!waited_enough(p, f))
 		return false;
-	if (!gives_up(f))
+	if (!cannot_be_held_off(f))
 		p->room_exceeded_ns = p->now_ns;
 	return true;
 }
@@ -92,13 +92,13 @@ uint32_t near_reserve_most(const struct proxy *p, const struct near_flow *f, con
 {
 	uint32_t each;
 
-	responses(f, op, &each);
+	responses_of(f, op, &each);
 	return (uint32_t)(arena_capacity(p->arena, POOL_WAN) / 2 / each);
 }
 
-static void reserve(struct proxy *p, struct near_flow *f, struct rd_op *op)
+static void op_reserve(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
-	uint32_t each, n = responses(f, op, &each);
+	uint32_t each, n = responses_of(f, op, &each);
 
 	op->room_each = (uint16_t)each;
 	op->room = (uint32_t)min_u64(n, arena_capacity(p->arena, POOL_WAN) / 2 / each);
@@ -122,14 +122,14 @@ static void look_later(struct proxy *p, struct near_flow *f)
 	dlist_append(&p->reserve_hasty, &f->hasty_node);
 }
 
-static void wait(struct proxy *p, struct near_flow *f)
+static void wait_for_room(struct proxy *p, struct near_flow *f)
 {
 	if (!dnode_on(&f->reserve_node)) {
 		dlist_append(&p->reserve_waiting, &f->reserve_node);
 		f->reserve_wait_ns = p->now_ns;
 		count(p, CTR_READS_HELD, 1);
 	}
-	if (gives_up(f) && !dnode_on(&f->hasty_node))
+	if (cannot_be_held_off(f) && !dnode_on(&f->hasty_node))
 		look_later(p, f);
 	if (!timer_armed(&p->reserve_timer))
 		timer_set(&p->timers, &p->reserve_timer, p->now_ns + LOOK_NS);
@@ -141,7 +141,7 @@ static void leave_lists(struct near_flow *f)
 	dlist_remove(&f->hasty_node);
 }
 
-static void wait_no_more(struct proxy *p, struct near_flow *f)
+static void leave_waiting(struct proxy *p, struct near_flow *f)
 {
 	if (!dnode_on(&f->reserve_node))
 		return;
@@ -157,14 +157,14 @@ bool near_reserve_take(struct proxy *p, struct near_flow *f, uint64_t pos)
 	if (!op || op->done_ns || op->room || !(roce_op(op->opcode)->flags & ROP_VALID) ||
 	    FAULT(FAULT_ROOM_NOT_RESERVED))
 		return true;
-	n = responses(f, op, &each);
+	n = responses_of(f, op, &each);
 	if (!f->stalled && !may_go(p, f, (uint64_t)n * each, each)) {
-		wait(p, f);
+		wait_for_room(p, f);
 		return false;
 	}
 	if (!f->stalled)
-		reserve(p, f, op);
-	wait_no_more(p, f);
+		op_reserve(p, f, op);
+	leave_waiting(p, f);
 	return true;
 }
 
@@ -191,7 +191,7 @@ uint32_t near_reserve_again(struct proxy *p, struct near_flow *f, struct rd_op *
 {
 	uint32_t each, more = 0;
 
-	responses(f, op, &each);
+	responses_of(f, op, &each);
 	if (!op->room)
 		op->room_each = (uint16_t)each;
 	if (n > op->room) /* room that op has already is for these, too */
@@ -213,14 +213,14 @@ void near_reserve_resize(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	if (!op->room)
 		return;
 	give_back(p, f, op, op->room);
-	reserve(p, f, op);
+	op_reserve(p, f, op);
 }
 
 void near_reserve_leave(struct proxy *p, struct near_flow *f)
 {
 	for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next)
 		near_reserve_end(p, f, dlist_entry(n, struct rd_op, node));
-	wait_no_more(p, f);
+	leave_waiting(p, f);
 }
 
 void near_reserve_freed(struct proxy *p)

@@ -210,8 +210,8 @@ void near_reset_came_back(struct near_flow *f)
 }
 
 /* True if only the known incarnation can have sent the packet. */
-static bool known(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp,
-                  bool begins_round)
+static bool known_incarnation_sent(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
+                                   uint32_t fp, bool begins_round)
 {
 	bool starts = near_starts_message(pkt);
 
@@ -240,7 +240,7 @@ enum reset_verdict near_reset_judge(struct proxy *p, struct near_flow *f, const 
 		return RESET_SUSPECTED;
 	if (pos == s->pos && fp == s->fp)
 		return RESET_YES;
-	if (s->rounds < SUSPECT_ROUNDS && !known(p, f, pkt, pos, fp, begins_round))
+	if (s->rounds < SUSPECT_ROUNDS && !known_incarnation_sent(p, f, pkt, pos, fp, begins_round))
 		return RESET_SUSPECTED;
 	s->suspected = false;
 	return RESET_NO;
@@ -266,7 +266,7 @@ enum reset_verdict near_reset_judge(struct proxy *p, struct near_flow *f, const 
 #define MESSAGES  (FP_RING / 2) /* entries of two words: low half of the position, fingerprint */
 #define FP_COUNTS 2u /* a bit of the second word that is no fingerprint: the MSN counts one more behind this packet */
 
-static uint32_t *entry(struct proxy *p, const struct near_flow *f, uint32_t i)
+static uint32_t *fp_entry(struct proxy *p, const struct near_flow *f, uint32_t i)
 {
 	return arena_fingerprints(p->arena, f->idx) + 2 * (size_t)(i % MESSAGES);
 }
@@ -289,7 +289,7 @@ void near_fp_reset(struct proxy *p, struct near_flow *f)
 /* Number of positions by which the entry lies before pos, modulo 2^32; 2^31 or more: the entry lies behind pos. */
 static uint32_t entry_before(struct proxy *p, const struct near_flow *f, uint32_t i, uint64_t pos)
 {
-	return (uint32_t)pos - entry(p, f, i)[0];
+	return (uint32_t)pos - fp_entry(p, f, i)[0];
 }
 
 static bool is_before(uint32_t distance)
@@ -305,13 +305,13 @@ void near_fp_save(struct proxy *p, const struct near_flow *f, uint64_t before, s
 		hi--;
 	m->n = hi - lo < MESSAGES / 2 ? hi - lo : MESSAGES / 2;
 	for (uint32_t i = 0; i < m->n; i++)
-		memcpy(m->words + 2 * i, entry(p, f, hi - m->n + i), 2 * sizeof(uint32_t));
+		memcpy(m->words + 2 * i, fp_entry(p, f, hi - m->n + i), 2 * sizeof(uint32_t));
 }
 
 void near_fp_restore(struct proxy *p, struct near_flow *f, const struct fp_memory *m, uint32_t shift)
 {
 	for (uint32_t i = 0; i < m->n; i++) {
-		uint32_t *e = entry(p, f, i);
+		uint32_t *e = fp_entry(p, f, i);
 
 		e[0] = m->words[2 * i] + shift;
 		e[1] = m->words[2 * i + 1];
@@ -323,7 +323,7 @@ void near_fp_restore(struct proxy *p, struct near_flow *f, const struct fp_memor
 void near_fp_trim(struct proxy *p, struct near_flow *f, uint64_t from)
 {
 	while (f->fp_count && !is_before(entry_before(p, f, f->fp_count - 1, from)))
-		memset(entry(p, f, --f->fp_count), 0, 2 * sizeof(uint32_t));
+		memset(fp_entry(p, f, --f->fp_count), 0, 2 * sizeof(uint32_t));
 }
 
 void near_fp_note(struct proxy *p, struct near_flow *f, const struct slot_hdr *h)
@@ -332,7 +332,7 @@ void near_fp_note(struct proxy *p, struct near_flow *f, const struct slot_hdr *h
 
 	if (!(h->flags & (SF_MSG_START | SF_MSG_END | SF_OWN_RESPONSE)))
 		return;
-	e = entry(p, f, f->fp_count++);
+	e = fp_entry(p, f, f->fp_count++);
 	e[0] = (uint32_t)h->pos;
 	e[1] = h->fp | (h->flags & (SF_MSG_END | SF_OWN_RESPONSE) ? FP_COUNTS : 0);
 }
@@ -346,14 +346,14 @@ static const uint32_t *message_at(struct proxy *p, const struct near_flow *f, ui
 	while (lo < hi) {
 		uint32_t mid = lo + (hi - lo) / 2;
 
-		if ((uint32_t)f->pos_next - entry(p, f, mid)[0] >= back)
+		if ((uint32_t)f->pos_next - fp_entry(p, f, mid)[0] >= back)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
 	if (lo == 0 || lo + MESSAGES == f->fp_count)
 		return NULL;
-	return entry(p, f, lo - 1);
+	return fp_entry(p, f, lo - 1);
 }
 
 bool near_fp_has(struct proxy *p, const struct near_flow *f, uint64_t pos)
@@ -384,11 +384,11 @@ enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64
 		return FP_SAME;
 	if (starts_message)
 		return FP_DIFFERENT;
-	return e && e[0] != (uint32_t)pos && e == entry(p, f, f->fp_count - 1) && in_message(f) ? FP_OPEN : FP_STALE;
+	return e && e[0] != (uint32_t)pos && e == fp_entry(p, f, f->fp_count - 1) && in_message(f) ? FP_OPEN : FP_STALE;
 }
 
 /* True if the packet that was at `at` differs from the one that comes at pos only by its PSN. */
-static bool was_at(struct proxy *p, const struct near_flow *f, uint64_t at, uint64_t pos, uint32_t fp)
+static bool differs_by_psn_only(struct proxy *p, const struct near_flow *f, uint64_t at, uint64_t pos, uint32_t fp)
 {
 	uint32_t there = ((fp ^ pos_psn(pos) ^ pos_psn(at)) & ~FP_COUNTS) | 1u;
 
@@ -397,9 +397,9 @@ static bool was_at(struct proxy *p, const struct near_flow *f, uint64_t at, uint
 
 bool near_fp_one_too_high(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp)
 {
-	if (pos <= f->pos_base || pos > f->pos_next || !was_at(p, f, pos - 1, pos, fp))
+	if (pos <= f->pos_base || pos > f->pos_next || !differs_by_psn_only(p, f, pos - 1, pos, fp))
 		return false;
-	return !was_at(p, f, pos, pos, fp) && !was_at(p, f, pos - 2, pos, fp);
+	return !differs_by_psn_only(p, f, pos, pos, fp) && !differs_by_psn_only(p, f, pos - 2, pos, fp);
 }
 
 bool near_fp_messages_from(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t *n)
@@ -409,8 +409,8 @@ bool near_fp_messages_from(struct proxy *p, const struct near_flow *f, uint64_t 
 	*n = 0;
 	if (pos > f->pos_next)
 		return false;
-	while (i > 0 && f->fp_count - i < MESSAGES && (uint32_t)f->pos_next - entry(p, f, i - 1)[0] <= back)
-		*n += (entry(p, f, --i)[1] & FP_COUNTS) != 0;
+	while (i > 0 && f->fp_count - i < MESSAGES && (uint32_t)f->pos_next - fp_entry(p, f, i - 1)[0] <= back)
+		*n += (fp_entry(p, f, --i)[1] & FP_COUNTS) != 0;
 	return (pos >= f->pos_base || (f->fp_before && i > 0)) && f->fp_count - i < MESSAGES;
 }
 
@@ -421,7 +421,7 @@ void near_fp_recover(struct proxy *p, struct near_flow *f)
 	for (uint32_t i = 0; i < MESSAGES; i++) {
 		uint32_t back = entry_before(p, f, i, f->pos_settled);
 
-		if (!entry(p, f, i)[1])
+		if (!fp_entry(p, f, i)[1])
 			continue;
 		used++;
 		if (is_before(back) && back - 1 < best) { /* later ones are noted again from their slots */

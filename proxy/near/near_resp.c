@@ -33,7 +33,8 @@ void near_resp_tells(struct proxy *p, struct near_flow *f, uint32_t slot)
 }
 
 /* All pieces are here. Commits the packet if the flow's responder can have sent it as a response; else drops it. */
-static void complete(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint32_t slot, uint16_t vlan_tci)
+static void complete_response(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint32_t slot,
+                              uint16_t vlan_tci)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	struct roce_pkt pkt;
@@ -143,7 +144,7 @@ bool near_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 	}
 	note_again(p, op, w->pos);
 	if (wan_piece_take(p, slot, w))
-		complete(p, f, op, slot, w->vlan_tci);
+		complete_response(p, f, op, slot, w->vlan_tci);
 	return true;
 }
 

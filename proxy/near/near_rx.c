@@ -149,7 +149,7 @@ static bool repeats_in_vain(const struct proxy *p, struct near_flow *f, uint64_t
 
 /* The host repeats a packet that is here. Below the ceiling the packet is ACKed again. At or beyond the ceiling silence
  * would use up the host's retries, so the host gets an RNR NAK once repeats_in_vain(). */
-static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, bool ack_req)
+static void answer_repetition(struct proxy *p, struct near_flow *f, uint64_t pos, bool ack_req)
 {
 	bool new_round = pos <= f->pos_last_rx;
 	uint64_t ceiling = near_ceiling(p, f);
@@ -164,7 +164,7 @@ static void answer_again(struct proxy *p, struct near_flow *f, uint64_t pos, boo
 }
 
 /* No flow could be opened: the table is full, or the source has its share of unpaired flows. */
-static enum proxy_drop no_place(struct proxy *p)
+static enum proxy_drop drop_without_place(struct proxy *p)
 {
 	proxy_event_push(p, EV_TABLE_FULL, NULL, NULL, 0, p->near_used);
 	return drop(p, p->near_used == p->cfg.max_flows ? DROP_LAN_FLOW_TABLE_FULL : DROP_LAN_UNPAIRED_FULL);
@@ -184,11 +184,12 @@ static struct near_flow *learning_flow(struct proxy *p, struct near_flow *f, con
 	return NULL;
 }
 
-static enum proxy_drop without_flow(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
+static enum proxy_drop rx_without_flow(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt,
+                                       uint16_t vlan_tci)
 {
 	if (p->near_used == p->cfg.max_flows || end_to_end_begun(p, &pkt->src, &pkt->dst))
 		return end_to_end_rx(p, l3, pkt, vlan_tci);
-	return no_place(p);
+	return drop_without_place(p);
 }
 
 /* The host's PSNs are one too high for ever (near_reset.c). The host's packet is refused as a responder would refuse it
@@ -203,8 +204,8 @@ static enum proxy_drop refuse_lost_count(struct proxy *p, struct near_flow *f)
 }
 
 /* A new life of the QP begins with this packet, unless the host has lost count. */
-static enum proxy_drop begin_anew(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
-                                  uint16_t vlan_tci, uint32_t fp)
+static enum proxy_drop rx_new_incarnation(struct proxy *p, struct near_flow *f, const uint8_t *l3,
+                                          const struct roce_pkt *pkt, uint16_t vlan_tci, uint32_t fp)
 {
 	uint64_t pos = pos_near(f->pos_next, pkt->psn);
 	bool rest = near_op_is_rest(f, pkt, pos);
@@ -218,15 +219,15 @@ static enum proxy_drop begin_anew(struct proxy *p, struct near_flow *f, const ui
 	if (!next) { /* the host repeats; until then the rest of its window must not pass for the old incarnation's */
 		if (f->used)
 			near_reset_wait(p, f, pos, fp);
-		return no_place(p);
+		return drop_without_place(p);
 	}
 	return near_take_next(p, next, l3, pkt, vlan_tci, fp);
 }
 
 /* Opens another flow, which begins with this packet, below f, which is learning its pair. Nothing of f was ACKed. So if
  * the table is full, f is closed: the next packet of the host opens a flow, or goes end to end. */
-static enum proxy_drop begin_below(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
-                                   uint16_t vlan_tci, uint32_t fp)
+static enum proxy_drop rx_incarnation_below(struct proxy *p, struct near_flow *f, const uint8_t *l3,
+                                            const struct roce_pkt *pkt, uint16_t vlan_tci, uint32_t fp)
 {
 	struct near_flow *next = near_succeed(p, f, pkt->psn, vlan_tci);
 
@@ -234,7 +235,7 @@ static enum proxy_drop begin_below(struct proxy *p, struct near_flow *f, const u
 		return near_take_next(p, next, l3, pkt, vlan_tci, fp);
 	if (f->used && !f->older)
 		near_close(p, f);
-	return no_place(p);
+	return drop_without_place(p);
 }
 
 /* A READ at a position where no message began: it asks for the rest of a READ whose beginning the host has. */
@@ -244,15 +245,15 @@ static bool asks_for_rest(struct proxy *p, const struct near_flow *f, const stru
 }
 
 /* The packet is a repetition or begins a new incarnation. Only the responder knows, so the packet is sent to it. */
-static enum proxy_drop in_doubt(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
-                                uint16_t vlan_tci, uint32_t fp)
+static enum proxy_drop rx_in_doubt(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
+                                   uint16_t vlan_tci, uint32_t fp)
 {
 	struct near_flow *next;
 
 	if (f->older && !near_acked_is_delivered(f)) /* a third one would end f: wait until the older one has drained */
 		return drop(p, DROP_LAN_RESET_SUSPECTED);
 	next = near_succeed_in_doubt(p, f, pkt->psn, vlan_tci, asks_for_rest(p, f, pkt));
-	return next ? near_take_next(p, next, l3, pkt, vlan_tci, fp) : no_place(p);
+	return next ? near_take_next(p, next, l3, pkt, vlan_tci, fp) : drop_without_place(p);
 }
 
 /* The packet at pos has the fingerprint of the one that was there before. */
@@ -260,8 +261,8 @@ static enum proxy_drop rx_same(struct proxy *p, struct near_flow *f, const uint8
                                uint64_t pos, uint16_t vlan_tci, uint32_t fp)
 {
 	if (!near_surely_again(p, f, pos))
-		return in_doubt(p, f, l3, pkt, vlan_tci, fp);
-	answer_again(p, f, pos, pkt->ack_req);
+		return rx_in_doubt(p, f, l3, pkt, vlan_tci, fp);
+	answer_repetition(p, f, pos, pkt->ack_req);
 	near_note_repeat(p, f, pos);
 	f->pos_last_rx = pos;
 	near_alive(p, f, pos);
@@ -271,8 +272,8 @@ static enum proxy_drop rx_same(struct proxy *p, struct near_flow *f, const uint8
 /* A READ, ATOMIC or unknown request at the position of an earlier one is answered from the kept answer if it can only
  * be a repetition. If the answer is not kept any more, *doubt is set and the responder answers: it executes no ATOMIC
  * twice. */
-static bool answers_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp,
-                          bool *doubt)
+static bool answer_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp,
+                            bool *doubt)
 {
 	bool op = near_op_at(f, pos) != NULL, sure = near_surely_again(p, f, pos);
 
@@ -290,16 +291,16 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 	bool doubt;
 
 	if (may_extend_down(f, pos) && near_reset_goes_back(p, f))
-		return begin_below(p, f, l3, pkt, vlan_tci, fp);
+		return rx_incarnation_below(p, f, l3, pkt, vlan_tci, fp);
 	if (may_extend_down(f, pos))
 		return rx_below(p, f, l3, pkt, pos, vlan_tci, fp);
 	if (roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE) {
-		if (answers_again(p, f, pkt, pos, fp, &doubt))
+		if (answer_op_again(p, f, pkt, pos, fp, &doubt))
 			return drop(p, DROP_LAN_READ_RETRY);
 		if (doubt && f->failing)
 			return drop(p, DROP_LAN_FAILED); /* the responder has refused: the host gets the NAK soon */
 		if (doubt)
-			return in_doubt(p, f, l3, pkt, vlan_tci, fp);
+			return rx_in_doubt(p, f, l3, pkt, vlan_tci, fp);
 	}
 	switch (near_fp_check(p, f, pos, fp, near_starts_message(pkt))) {
 	case FP_SAME:
@@ -315,7 +316,7 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 	}
 	if (near_reset_below(p, f, pos, fp) == RESET_SUSPECTED)
 		return drop(p, DROP_LAN_RESET_SUSPECTED);
-	return begin_anew(p, f, l3, pkt, vlan_tci, fp);
+	return rx_new_incarnation(p, f, l3, pkt, vlan_tci, fp);
 }
 
 /* An opcode at pos_next that cannot follow op_last. A host with a passing error sends the right opcode in its next
@@ -327,7 +328,7 @@ static enum proxy_drop rx_wrong_opcode(struct proxy *p, struct near_flow *f, con
 	if (!near_reset_wrong_opcode(p, f, fp) || f->failing)
 		return drop(p, DROP_LAN_SEQUENCE);
 	if (near_starts_message(pkt) && !near_reset_too_soon(f))
-		return begin_anew(p, f, l3, pkt, vlan_tci, fp);
+		return rx_new_incarnation(p, f, l3, pkt, vlan_tci, fp);
 	return refuse_lost_count(p, f);
 }
 
@@ -370,13 +371,13 @@ static enum proxy_drop rx_failed(struct proxy *p, struct near_flow *f, const uin
 	enum fp_verdict is = pos < f->pos_next ? near_fp_check(p, f, pos, fp, near_starts_message(pkt)) : FP_STALE;
 
 	if ((is == FP_SAME || (is == FP_DIFFERENT && rest_of_refused(f, pkt, pos))) && !near_surely_again(p, f, pos))
-		return in_doubt(p, f, l3, pkt, vlan_tci, fp);
+		return rx_in_doubt(p, f, l3, pkt, vlan_tci, fp);
 	if (is == FP_SAME) {
 		near_alive(p, f, pos);
 		return refuse_failed(p, f, pos);
 	}
 	if (begins_incarnation(p, f, pos) || (is == FP_DIFFERENT && !rest_of_refused(f, pkt, pos)))
-		return begin_anew(p, f, l3, pkt, vlan_tci, fp);
+		return rx_new_incarnation(p, f, l3, pkt, vlan_tci, fp);
 	if (pos >= f->pos_acked)
 		return refuse_failed(p, f, pos);
 	near_error_later(p, f);
@@ -394,12 +395,12 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 	if (!f || (f->pairing == PAIR_LEARNING && !f->older)) {
 		f = learning_flow(p, f, pkt, vlan_tci);
 		if (!f)
-			return without_flow(p, l3, pkt, vlan_tci);
+			return rx_without_flow(p, l3, pkt, vlan_tci);
 	}
 	if (f->superseded)
 		f = near_succeed(p, f, pkt->psn, vlan_tci);
 	if (!f)
-		return no_place(p);
+		return drop_without_place(p);
 	f->silent_ns = p->now_ns - f->last_rx_ns;
 	if (f->pairing == PAIR_LEARNING)
 		near_reset_note_silence(f);
@@ -415,7 +416,7 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 		enum reset_verdict verdict = near_reset_judge(p, f, pkt, pos, fp);
 
 		if (verdict == RESET_YES)
-			return begin_anew(p, f, l3, pkt, vlan_tci, fp);
+			return rx_new_incarnation(p, f, l3, pkt, vlan_tci, fp);
 		if (verdict == RESET_SUSPECTED)
 			return drop(p, DROP_LAN_RESET_SUSPECTED);
 	}
@@ -423,7 +424,7 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 	if (pos <= f->pos_next && possible)
 		near_reset_came_back(f);
 	else if (near_reset_ahead(p, f, pkt, pos, fp) == RESET_YES)
-		return begin_anew(p, f, l3, pkt, vlan_tci, fp);
+		return rx_new_incarnation(p, f, l3, pkt, vlan_tci, fp);
 	if (!possible)
 		return drop(p, DROP_LAN_WINDOW);
 	if (pos >= f->pos_next && near_op_may_be_rest(f, pkt))

@@ -328,7 +328,7 @@ void near_unpaired_enter(struct proxy *p, struct near_flow *f)
 	p->unpaired.bytes += f->held_bytes;
 }
 
-static void leave(struct proxy *p, struct near_flow *f)
+static void leave_unpaired(struct proxy *p, struct near_flow *f)
 {
 	if (!dnode_on(&f->unpaired_node))
 		return;
@@ -343,7 +343,7 @@ static void leave(struct proxy *p, struct near_flow *f)
 
 void near_unpaired_over(struct proxy *p, struct near_flow *f, enum flow_pairing pairing)
 {
-	leave(p, f);
+	leave_unpaired(p, f);
 	if (f->pairing == PAIR_LEARNING)
 		++*paired_of(p, &f->src);
 	f->pairing = pairing;
@@ -351,7 +351,7 @@ void near_unpaired_over(struct proxy *p, struct near_flow *f, enum flow_pairing 
 
 void near_unpaired_leave(struct proxy *p, struct near_flow *f)
 {
-	leave(p, f);
+	leave_unpaired(p, f);
 	if (f->pairing != PAIR_LEARNING)
 		--*paired_of(p, &f->src);
 }
@@ -382,7 +382,7 @@ static uint32_t flows_of(const struct unpaired_source *s, bool unknown)
 }
 
 /* The source with most unpaired flows; unknown: with most of those opened while the source had no paired flow. */
-static struct unpaired_source *greediest(struct proxy *p, bool unknown)
+static struct unpaired_source *greediest_source(struct proxy *p, bool unknown)
 {
 	struct unpaired_source *s = &p->unpaired.source[0];
 
@@ -393,7 +393,7 @@ static struct unpaired_source *greediest(struct proxy *p, bool unknown)
 }
 
 /* The source's unpaired flow that was heard longest ago, but none with an older or newer incarnation. */
-static struct near_flow *quietest(struct proxy *p, const struct unpaired_source *s, bool unknown)
+static struct near_flow *quietest_unpaired(struct proxy *p, const struct unpaired_source *s, bool unknown)
 {
 	for (struct dnode *n = s->flows.next; n != &s->flows && work_take(p); n = n->next) {
 		struct near_flow *f = dlist_entry(n, struct near_flow, unpaired_node);
@@ -405,9 +405,9 @@ static struct near_flow *quietest(struct proxy *p, const struct unpaired_source 
 }
 
 /* Closes the source's quietest unpaired flow if it has been quiet for quiet_ns. */
-static bool evict(struct proxy *p, const struct unpaired_source *s, bool unknown, uint64_t quiet_ns)
+static bool evict_quietest(struct proxy *p, const struct unpaired_source *s, bool unknown, uint64_t quiet_ns)
 {
-	struct near_flow *f = quietest(p, s, unknown);
+	struct near_flow *f = quietest_unpaired(p, s, unknown);
 
 	if (!f || p->now_ns < f->last_rx_ns + quiet_ns)
 		return false;
@@ -418,15 +418,15 @@ static bool evict(struct proxy *p, const struct unpaired_source *s, bool unknown
 
 bool near_unpaired_evict(struct proxy *p)
 {
-	return evict(p, greediest(p, false), false, QUIET_NS);
+	return evict_quietest(p, greediest_source(p, false), false, QUIET_NS);
 }
 
 /* Makes room for a flow of source s at the cost of the source that has most: at once if that one has more even then. */
 static bool evict_for(struct proxy *p, const struct unpaired_source *s, bool unknown)
 {
-	const struct unpaired_source *g = greediest(p, unknown);
+	const struct unpaired_source *g = greediest_source(p, unknown);
 
-	return evict(p, g, unknown, flows_of(g, unknown) > flows_of(s, unknown) + 1 ? 0 : QUIET_NS);
+	return evict_quietest(p, g, unknown, flows_of(g, unknown) > flows_of(s, unknown) + 1 ? 0 : QUIET_NS);
 }
 
 bool near_unpaired_admit(struct proxy *p, const struct ip_addr *src)
@@ -435,7 +435,7 @@ bool near_unpaired_admit(struct proxy *p, const struct ip_addr *src)
 
 	if (FAULT(FAULT_UNPAIRED_UNBOUNDED))
 		return true;
-	if (s->n >= share_of(p, 16) && !evict(p, s, false, QUIET_NS))
+	if (s->n >= share_of(p, 16) && !evict_quietest(p, s, false, QUIET_NS))
 		return false;
 	if (!*paired_of(p, src) && p->unpaired.n_unknown >= share_of(p, 16))
 		return evict_for(p, s, true);

@@ -27,7 +27,7 @@
 
 /* True if that many bytes more are within n eighths of what the flow may hold. The first test suffices for most
  * flows. */
-static bool within(const struct proxy *p, const struct near_flow *f, uint64_t bytes, unsigned n)
+static bool within_share(const struct proxy *p, const struct near_flow *f, uint64_t bytes, unsigned n)
 {
 	uint64_t held = near_held(f), unsent = near_unsent(f);
 	enum share_depth depth = f->responder_behind ? SHARE_PLAIN : SHARE_REPAIRS;
@@ -48,7 +48,7 @@ bool near_admit(const struct proxy *p, const struct near_flow *f, uint16_t len)
 		return false;
 	if (f->pairing == PAIR_LEARNING && !near_unpaired_may_hold(p, f, (uint32_t)bytes))
 		return false;
-	return near_turn_rules(p, f) ? near_turn_admits(p, f, bytes) : within(p, f, bytes, 8);
+	return near_turn_rules(p, f) ? near_turn_admits(p, f, bytes) : within_share(p, f, bytes, 8);
 }
 
 /* Asks the host by a CNP to send more slowly before it has to be sent away: when the flow holds half of what it may,
@@ -62,7 +62,7 @@ static void slow_down(struct proxy *p, struct near_flow *f)
 			ack_tx_cnp(p, f);
 		return;
 	}
-	if (f->pos_next % SLOW_EVERY_PKTS || p->now_ns < f->slow_look_ns || within(p, f, 0, 4) ||
+	if (f->pos_next % SLOW_EVERY_PKTS || p->now_ns < f->slow_look_ns || within_share(p, f, 0, 4) ||
 	    FAULT(FAULT_NO_SOFT_CNP))
 		return;
 	if (held >= f->slow_held)

@@ -148,7 +148,7 @@ uint64_t near_turn_minimum(const struct proxy *p)
 	return clamp_u64(each, arena_class_bytes(LAN_PKT_MAX), CREDIT_MIN_BYTES);
 }
 
-static bool booked(const struct near_flow *f)
+static bool turn_is_booked(const struct near_flow *f)
 {
 	return f->turn_ns != 0;
 }
@@ -172,7 +172,7 @@ static uint64_t bin_of(uint64_t ns)
 }
 
 /* Clears bins that are over: their bytes have come, or are not waited for any more. */
-static void advance(struct proxy *p)
+static void advance_bins(struct proxy *p)
 {
 	uint64_t now = bin_of(p->now_ns);
 
@@ -184,7 +184,7 @@ static void advance(struct proxy *p)
 
 static void not_due(struct proxy *p, struct near_flow *f)
 {
-	advance(p);
+	advance_bins(p);
 	if (f->back_ns && bin_of(f->back_ns) >= p->turns.bin)
 		p->turns.due[bin_of(f->back_ns) % TURN_BINS] -= f->turn_bytes;
 	f->back_ns = 0;
@@ -200,7 +200,7 @@ static void due_in(struct proxy *p, struct near_flow *f, uint64_t ns)
 void near_turn_leave(struct proxy *p, struct near_flow *f)
 {
 	timer_cancel(&p->timers, &f->turn);
-	if (!booked(f))
+	if (!turn_is_booked(f))
 		return;
 	not_due(p, f);
 	p->turns.away--;
@@ -219,7 +219,7 @@ static uint64_t best_wait(struct proxy *p, uint64_t fair_ns, uint64_t bytes)
 	uint64_t most = arena_capacity(p->arena, POOL_LAN) - pool_reserve(p, POOL_LAN);
 	uint64_t per_bin = (uint64_t)((double)drain_rate(p) * (BIN_NS / 1e9));
 
-	advance(p);
+	advance_bins(p);
 	for (uint32_t i = 0; i < TURN_BINS; i++) {
 		held += p->turns.due[(p->turns.bin + i) % TURN_BINS];
 		level[i] = held;
@@ -249,7 +249,7 @@ static uint64_t drained_in(const struct proxy *p, uint64_t booked_bytes)
 }
 
 /* Books a turn. fair_ns: time until all flows that were sent away before have had their turns. */
-static void book(struct proxy *p, struct near_flow *f, uint64_t fair_ns)
+static void book_turn(struct proxy *p, struct near_flow *f, uint64_t fair_ns)
 {
 	p->turns.away++;
 	stay_in_force(p);
@@ -277,11 +277,11 @@ static uint64_t turn_by_now(const struct proxy *p, const struct near_flow *f)
 
 uint64_t near_turn_book(struct proxy *p, struct near_flow *f)
 {
-	if (!booked(f)) {
-		book(p, f, fair_wait(p, f));
+	if (!turn_is_booked(f)) {
+		book_turn(p, f, fair_wait(p, f));
 	} else if (p->now_ns + EARLY_NS >= f->turn_ns) { /* it came at its turn, with many others: the next is soon */
 		near_turn_leave(p, f);
-		book(p, f, drained_in(p, 0));
+		book_turn(p, f, drained_in(p, 0));
 	} else {
 		f->turn_ns = turn_by_now(p, f);
 	}
@@ -306,7 +306,7 @@ static uint8_t halvings(const struct proxy *p, const struct near_flow *f)
 
 void near_turn_away(struct proxy *p, struct near_flow *f, uint64_t for_ns)
 {
-	if (!booked(f))
+	if (!turn_is_booked(f))
 		return;
 	due_in(p, f, for_ns);
 	f->turn_cnps = for_ns > CNP_LEAD_NS ? halvings(p, f) : 0;
@@ -315,7 +315,7 @@ void near_turn_away(struct proxy *p, struct near_flow *f, uint64_t for_ns)
 
 bool near_turn_comes_early(const struct proxy *p, const struct near_flow *f)
 {
-	return booked(f) && p->now_ns + EARLY_NS < turn_by_now(p, f) && near_turn_quantum(p) && !pool_low(p);
+	return turn_is_booked(f) && p->now_ns + EARLY_NS < turn_by_now(p, f) && near_turn_quantum(p) && !pool_low(p);
 }
 
 /* A quantum, and up to one more: the fewer bytes are held, the more. The waits of RNR NAKs are few, and most are
@@ -337,7 +337,7 @@ static uint64_t allowance(const struct proxy *p, const struct near_flow *f)
 
 	if (f->rnr_retry != RNR_RETRY_INFINITE)
 		return near_turn_quantum(p);
-	if (booked(f))
+	if (turn_is_booked(f))
 		return ration(p);
 	return min_u64(f->turn_left + accrued, max_u64(f->turn_left, near_turn_quantum(p)));
 }
@@ -346,7 +346,7 @@ void near_turn_took(struct proxy *p, struct near_flow *f, uint16_t len)
 {
 	uint64_t left = near_turn_quantum(p) ? allowance(p, f) : 0, bytes = left ? arena_class_bytes(len) : 0;
 
-	if (booked(f))
+	if (turn_is_booked(f))
 		near_turn_leave(p, f);
 	f->turn_left = left > bytes ? left - bytes : 0;
 	f->turn_taken_ns = p->now_ns;
@@ -373,7 +373,7 @@ bool near_turn_admits(const struct proxy *p, const struct near_flow *f, uint64_t
 
 void near_turn_on_timer(struct proxy *p, struct near_flow *f)
 {
-	if (!booked(f))
+	if (!turn_is_booked(f))
 		return;
 	if (!f->turn_cnps) {
 		near_turn_leave(p, f); /* the host is gone, or has nothing more to send */

@@ -98,7 +98,7 @@ static void free_dead_ops(struct proxy *p, struct near_flow *f)
 
 /* The far edge has given up requests that were sent. The slots of these requests become unsent (m->gen++):
  * acknowledgement or loss of a datagram under way tells no more whether the far edge has them. */
-static void take_back_some(struct proxy *p, struct near_flow *f)
+static void mark_some_unsent(struct proxy *p, struct near_flow *f)
 {
 	f->back_at = max_u64(f->back_at, f->pos_settled);
 	while (f->back_at < f->back_to && work_take(p)) {
@@ -131,7 +131,7 @@ void near_work(struct proxy *p, struct near_flow *f)
 
 	free_some(p, f);
 	free_dead_ops(p, f);
-	take_back_some(p, f);
+	mark_some_unsent(p, f);
 	if (f->absorbing)
 		near_absorb_held(p, f);
 	if (work_is_left(f)) {
@@ -146,7 +146,7 @@ void near_work(struct proxy *p, struct near_flow *f)
 
 /* The far edge has given up the requests at and beyond `from`, to make room for other flows. These requests are sent
  * again as credit allows. */
-static void take_back(struct proxy *p, struct near_flow *f, uint64_t from)
+static void mark_unsent_from(struct proxy *p, struct near_flow *f, uint64_t from)
 {
 	from = max_u64(from, f->pos_settled);
 	if (from < f->pos_wan || f->back_at < f->back_to) {
@@ -168,7 +168,7 @@ static void on_credit(struct proxy *p, struct near_flow *f, const struct wan_flo
 	if (newer < 0)
 		return;
 	if (newer > 0)
-		take_back(p, f, r->again_from);
+		mark_unsent_from(p, f, r->again_from);
 	f->pos_far = max_u64(f->pos_far, min_u64(r->received, f->pos_next));
 	if (newer > 0 || !f->credit_known || r->credit > f->pos_credit)
 		f->pos_credit = r->credit;
@@ -180,13 +180,13 @@ static void on_credit(struct proxy *p, struct near_flow *f, const struct wan_flo
  * far edge has forgotten the flow to make room for another one. In the second case the flow's last reports may be lost,
  * so this edge does not know what was delivered, and again_round starts from 0. All requests that are not settled are
  * sent again, as in a new session; the responder recognises duplicates. */
-static void begin_again(struct proxy *p, struct near_flow *f)
+static void begin_far_flow_again(struct proxy *p, struct near_flow *f)
 {
 	f->open_due = true;
 	if (FAULT(FAULT_FORGOTTEN_NOT_RESENT))
 		return;
 	f->sent_before |= f->pos_wan > f->pos_base;
-	take_back(p, f, f->pos_settled);
+	mark_unsent_from(p, f, f->pos_settled);
 	f->again_round = 0;
 	f->credit_known = false;
 }
@@ -219,7 +219,7 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 		return;
 	}
 	if (!r->credit) {
-		begin_again(p, f);
+		begin_far_flow_again(p, f);
 		near_wan_schedule(p, f);
 		return;
 	}
@@ -259,7 +259,7 @@ static bool template_fits(const struct near_flow *f, const struct wan_flow_pair 
 }
 
 /* The responder waits for a PSN below pos_base that never came here: moves the base down, and NAKs to the host. */
-static void begin_lower(struct proxy *p, struct near_flow *f, uint64_t pos)
+static void lower_base(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
 	f->ooo_pkts += (uint32_t)(f->pos_next - f->pos_base);
 	near_set_base(f, pos);
@@ -380,7 +380,7 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 		return false;
 	}
 	if (lower && !FAULT(FAULT_BASE_NOT_LOWERED) && !FAULT(FAULT_UNCONFIRMED_ACKED))
-		begin_lower(p, f, r->pos_base);
+		lower_base(p, f, r->pos_base);
 	if (lower)
 		f->reset.suspected =
 		    false; /* the host comes to the lower base, of which nothing is known that may differ */
@@ -407,7 +407,7 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 }
 
 /* True if an ACK or a response was sent to requester_qpn. */
-static bool has_said(const struct near_flow *f)
+static bool requester_was_answered(const struct near_flow *f)
 {
 	return f->pos_acked > f->pos_base || f->ops_done || (f->op_open && f->op_open->next > f->op_open->pos);
 }
@@ -419,7 +419,8 @@ static bool correct_pair(struct proxy *p, struct near_flow *f, const struct wan_
 {
 	if (FAULT(FAULT_PAIR_UNCORRECTED))
 		return false;
-	if (has_said(f) || r->pos_base != f->pos_base || r->at_pos > f->pos_max || r->at_pos < f->pos_base) {
+	if (requester_was_answered(f) || r->pos_base != f->pos_base || r->at_pos > f->pos_max ||
+	    r->at_pos < f->pos_base) {
 		proxy_event_push(p, EV_PAIR_WRONG, f, NULL, f->pos_acked, r->requester_qpn);
 		near_refused(p, f, f->pos_settled, 0);
 		return false;

@@ -18,7 +18,7 @@ static uint32_t desc_idx(const struct relay_channel *c)
 	return 2 * c->idx + 1;
 }
 
-static void store(struct proxy *p, struct relay_channel *c, uint64_t done)
+static void store_done(struct proxy *p, struct relay_channel *c, uint64_t done)
 {
 	struct in_desc d = {.life = c->in.life, .done = done};
 
@@ -31,7 +31,7 @@ static void store(struct proxy *p, struct relay_channel *c, uint64_t done)
 /* The position to grant: there must be room for the chunks that have not come. Chunks behind a missing one need no
  * credit: they are executed and hold nothing, or count in held_bytes. Otherwise a repair that is lost again would use
  * up all credit in front of empty memory. */
-static uint64_t grant(const struct proxy *p, struct relay_in *in)
+static uint64_t position_to_grant(const struct proxy *p, struct relay_in *in)
 {
 	uint64_t budget = relay_budget(p, POOL_WAN), held = p->relay->held_bytes[POOL_WAN],
 	         room = budget > held ? (budget - held) / 4 * 3 / arena_class_bytes(RELAY_CHUNK_MAX) : 0;
@@ -67,12 +67,12 @@ void relay_in_credit_frame(struct proxy *p, struct relay_channel *c, struct wan_
 	struct relay_in *in = &c->in;
 
 	if (in->stored != in->done && !FAULT(FAULT_RELAY_DONE_UNSTORED))
-		store(p, c, in->done);
+		store_done(p, c, in->done);
 	*f = (struct wan_relay_credit){.channel = (uint16_t)c->idx,
 	                               .life = in->life,
 	                               .done = in->done,
 	                               .received = in->have,
-	                               .limit = grant(p, in)};
+	                               .limit = position_to_grant(p, in)};
 	in->told_done = in->done;
 	in->told_limit = in->limit;
 }
@@ -119,7 +119,7 @@ static void begin_life(struct proxy *p, struct relay_channel *c, uint32_t life, 
 	in->done = in->have = in->limit = in->told_done = base;
 	in->ahead = 0;
 	in->advancing = false;
-	store(p, c, base);
+	store_done(p, c, base);
 }
 
 void relay_in_open(struct proxy *p, struct relay_channel *c, const struct wan_relay_open *f)
@@ -186,7 +186,7 @@ static void have_until(struct relay_in *in, uint64_t pos)
 	in->have = pos;
 }
 
-static void advance(struct proxy *p, struct relay_channel *c)
+static void advance_done(struct proxy *p, struct relay_channel *c)
 {
 	struct relay_in *in = &c->in;
 	uint64_t from = in->done;
@@ -216,7 +216,7 @@ static void done_at(struct proxy *p, struct relay_channel *c, uint32_t slot)
 	slot_release(p, slot);
 	flip_bit(p, &c->in, pos);
 	count(p, CTR_RELAY_DONE, 1);
-	advance(p, c);
+	advance_done(p, c);
 }
 
 uint64_t relay_in_count_ahead(struct proxy *p, const struct relay_channel *c)
@@ -234,7 +234,7 @@ uint64_t relay_in_count_ahead(struct proxy *p, const struct relay_channel *c)
 bool relay_in_work(struct proxy *p, struct relay_channel *c)
 {
 	if (c->in.advancing)
-		advance(p, c);
+		advance_done(p, c);
 	return !c->in.advancing;
 }
 
@@ -320,7 +320,7 @@ bool relay_in_packet(struct proxy *p, struct lane *l, const struct wan_packet *w
 	count(p, CTR_RELAY_RX, 1);
 	take_whole(p, c, slot);
 	if (w->pos == c->in.have)
-		advance(p, c);
+		advance_done(p, c);
 	else
 		relay_in_tell(p, c, false);
 	return true;
@@ -350,7 +350,7 @@ bool proxy_relay_next(struct proxy *p, uint64_t now_ns, struct relay_chunk *out)
 	h = arena_hdr(p->arena, slot);
 	*out = (struct relay_chunk){c->idx, slot, h->pos, arena_data(p->arena, slot), h->len};
 	if ((out->data[0] & RELAY_FENCE) && c->in.stored != c->in.done)
-		store(p, c, c->in.done);
+		store_done(p, c, c->in.done);
 	return true;
 }
 
@@ -369,6 +369,6 @@ void proxy_relay_done(struct proxy *p, uint64_t now_ns, uint32_t slot)
 		return;
 	}
 	if (arena_data(p->arena, slot)[0] & RELAY_FENCE)
-		store(p, c, h->pos + 1); /* before the fence's slot is freed and chunks behind it are done */
+		store_done(p, c, h->pos + 1); /* before the fence's slot is freed and chunks behind it are done */
 	done_at(p, c, slot);
 }

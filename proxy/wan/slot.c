@@ -212,7 +212,7 @@ void slot_sent(struct proxy *p, const struct slot_hdr *h, struct slot_meta *m)
 	count_out(p, h, m->lane, arena_class_bytes(h->len));
 }
 
-static void unsent(struct proxy *p, const struct slot_hdr *h, struct slot_meta *m)
+static void mark_unsent(struct proxy *p, const struct slot_hdr *h, struct slot_meta *m)
 {
 	if (!m->sends)
 		return;
@@ -222,7 +222,7 @@ static void unsent(struct proxy *p, const struct slot_hdr *h, struct slot_meta *
 
 void slot_unsent(struct proxy *p, uint32_t slot)
 {
-	unsent(p, arena_hdr(p->arena, slot), arena_meta(p->arena, slot));
+	mark_unsent(p, arena_hdr(p->arena, slot), arena_meta(p->arena, slot));
 }
 
 /* True for the queues whose slots go as soon as the lane may send. Further copies and refused slots wait for their
@@ -272,7 +272,7 @@ void slot_release(struct proxy *p, uint32_t slot)
 	if (arena_pool_of(h->kind) == POOL_WAN)
 		l->rx_held_bytes -= bytes;
 	else
-		unsent(p, h, m);
+		mark_unsent(p, h, m);
 	if (s->slot_held)
 		s->slot_held(p, slot, h, -(int64_t)bytes);
 	work_done(p, arena_free(p->arena, slot) / LOOKS_PER_WORK);

@@ -70,7 +70,7 @@ void wan_fec_init_space(struct pn_space *s, struct fec_space *f, uint64_t *cells
 /* --- the plan of a path --- */
 
 /* Datagrams that the line carries in `ns`. */
-static double carried(const struct wan_path *path, uint64_t ns)
+static double datagrams_carried(const struct wan_path *path, uint64_t ns)
 {
 	uint64_t rate = atomic_load_explicit(&path->pacer->rate_bps, memory_order_relaxed);
 
@@ -80,7 +80,7 @@ static double carried(const struct wan_path *path, uint64_t ns)
 /* The time that a block may take: 1/part of a round trip; more on a line so slow that this holds too few datagrams. */
 static uint64_t part_ns(const struct wan_path *path, unsigned part)
 {
-	uint64_t rtt = wan_rtt_min_ns(&path->rtt), datagram = (uint64_t)(1 / carried(path, 1));
+	uint64_t rtt = wan_rtt_min_ns(&path->rtt), datagram = (uint64_t)(1 / datagrams_carried(path, 1));
 
 	return max_u64(rtt / part, max_u64(min_u64(rtt / 4, BLOCK_SMALL * datagram), min_u64(rtt, BLOCK_LEAST * datagram)));
 }
@@ -107,7 +107,7 @@ static uint64_t closes_ns(const struct wan_path *path, const struct lane *l, con
  * that busy lanes count most. */
 static void note_filled(struct wan_path *path, const struct fec_block *b, uint64_t now_ns)
 {
-	double most = carried(path, hold_ns(path)), n = b->members;
+	double most = datagrams_carried(path, hold_ns(path)), n = b->members;
 
 	if (now_ns > b->opened_ns && n * (double)hold_ns(path) < most * (double)(now_ns - b->opened_ns))
 		most = n * (double)hold_ns(path) / (double)(now_ns - b->opened_ns);
@@ -132,8 +132,8 @@ static double lane_room(const struct wan_path *path, const struct fec_line *line
 
 static struct fec_line line_of(const struct proxy *p, const struct wan_path *path)
 {
-	struct fec_line line = {.block_datagrams = carried(path, part_ns(path, FEC_BLOCK_PART)),
-	                        .rtt_datagrams = carried(path, wan_rtt_min_ns(&path->rtt)),
+	struct fec_line line = {.block_datagrams = datagrams_carried(path, part_ns(path, FEC_BLOCK_PART)),
+	                        .rtt_datagrams = datagrams_carried(path, wan_rtt_min_ns(&path->rtt)),
 	                        .load = path->fec.load,
 	                        .slack = path->fec.slack > FEC_SLACK ? path->fec.slack : FEC_SLACK,
 	                        .full = path->fec.full};
@@ -147,7 +147,7 @@ static struct fec_line line_of(const struct proxy *p, const struct wan_path *pat
 	return line;
 }
 
-static uint64_t since(_Atomic uint64_t *sum, uint64_t *before)
+static uint64_t growth_since(_Atomic uint64_t *sum, uint64_t *before)
 {
 	uint64_t was = *before;
 
@@ -157,7 +157,7 @@ static uint64_t since(_Atomic uint64_t *sum, uint64_t *before)
 
 static uint64_t look_after_ns(const struct wan_path *path)
 {
-	uint64_t numbers_ns = (uint64_t)(LOOK_NUMBERS / carried(path, 1));
+	uint64_t numbers_ns = (uint64_t)(LOOK_NUMBERS / datagrams_carried(path, 1));
 
 	return max_u64(wan_rtt_min_ns(&path->rtt), min_u64(numbers_ns, LOOK_NS));
 }
@@ -183,17 +183,17 @@ static void note_load(struct wan_path *path, double load, double slack)
 static void look_at_load(struct proxy *p, struct wan_path *path)
 {
 	struct fec_load *look = &path->fec.look;
-	double datagrams = carried(path, p->now_ns - look->ns), line, data, around, with = 1;
+	double datagrams = datagrams_carried(path, p->now_ns - look->ns), line, data, around, with = 1;
 	bool full;
 
 	line = datagrams * (path->payload_max + path->pacer->overhead_bytes);
 	around = look->packed_data > 0
 	             ? look->packed_line / look->packed_data
 	             : 1 + (double)(WAN_HDR_LEN + WAN_TAG_LEN + path->pacer->overhead_bytes) / path->payload_max;
-	data = (double)since(&path->pacer->data_bytes, &look->data_bytes) * around;
+	data = (double)growth_since(&path->pacer->data_bytes, &look->data_bytes) * around;
 	if (look->packed > 0 && look->datagrams > 0)
 		with += look->repairs / look->datagrams / (look->packed_line / look->packed);
-	note_load(path, (data + (double)since(&path->pacer->other_bytes, &look->other_bytes)) / line,
+	note_load(path, (data + (double)growth_since(&path->pacer->other_bytes, &look->other_bytes)) / line,
 	          LOOK_SLACK / datagrams);
 	full = path->fec.load * with >= fec_load_full(path->fec.slack) || (!look->idle && look->datagrams >= BUSY_LEAST);
 	path->fec.full = full ? path->fec.full + 1 : 0;
@@ -261,8 +261,8 @@ void wan_fec_session_start(struct proxy *p)
 		path->fec.look.ns = p->now_ns;
 		path->fec.look.idle = true;
 		path->fec.look.next_ns = p->now_ns + look_after_ns(path);
-		since(&path->pacer->data_bytes, &path->fec.look.data_bytes);
-		since(&path->pacer->other_bytes, &path->fec.look.other_bytes);
+		growth_since(&path->pacer->data_bytes, &path->fec.look.data_bytes);
+		growth_since(&path->pacer->other_bytes, &path->fec.look.other_bytes);
 		replan(p, path);
 	}
 }

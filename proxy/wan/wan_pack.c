@@ -80,7 +80,7 @@ static bool put_first(struct wan_build *b, uint32_t slot)
 	return true;
 }
 
-static uint64_t spacing(const struct wan_path *path)
+static uint64_t spacing_ns(const struct wan_path *path)
 {
 	return clamp_u64(wan_rtt_min_ns(&path->rtt) / 16, SPACING_MIN_NS, SPACING_MAX_NS);
 }
@@ -102,7 +102,7 @@ static void pass_done(struct wan_build *b, uint32_t slot)
 	units_mask(0, units, all);
 	m->lost[0] = all[0] & ~m->units[0];
 	m->lost[1] = all[1] & ~m->units[1];
-	m->due_ns = b->p->now_ns + spacing(b->path);
+	m->due_ns = b->p->now_ns + spacing_ns(b->path);
 	wan_queue_slot(b->p, &b->l->spaced, slot, SQ_SPACED);
 	wan_lane_wake_at(b->p, b->l, m->due_ns);
 }

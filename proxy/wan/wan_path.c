@@ -228,7 +228,7 @@ void wan_paths_session_start(struct proxy *p)
 }
 
 /* Everything under way on dead paths goes again, on a path that is in use. */
-static void move_all(struct proxy *p)
+static void resend_from_dead_paths(struct proxy *p)
 {
 	for (uint32_t k = 0; k < p->wan->npaths; k++) {
 		if (p->wan->path[k].state != PATH_DEAD || p->wan->paths_usable & 1u << k)
@@ -239,7 +239,7 @@ static void move_all(struct proxy *p)
 	}
 }
 
-static void die(struct proxy *p, struct wan_path *path)
+static void path_dies(struct proxy *p, struct wan_path *path)
 {
 	if (path->state == PATH_UP && p->now_ns >= path->since_ns + STEADY_NS) {
 		path->flaps = 0;
@@ -252,7 +252,7 @@ static void die(struct proxy *p, struct wan_path *path)
 	p->wan->path_last = path->id;
 	set_state(p, path, PATH_DEAD);
 	proxy_event_push(p, EV_PATH_DEAD, NULL, NULL, path->id, p->now_ns - path->waiting_ns);
-	move_all(p);
+	resend_from_dead_paths(p);
 }
 
 /* Wakes the lanes with datagrams under way on the path. These lanes waited until the path died (wan_move_all() moves
@@ -265,12 +265,12 @@ static void wake_lanes(struct proxy *p, const struct wan_path *path)
 			wan_lane_wake_at(p, &p->wan->lanes[i], p->now_ns);
 }
 
-static void live(struct proxy *p, struct wan_path *path)
+static void path_lives(struct proxy *p, struct wan_path *path)
 {
 	set_state(p, path, PATH_UP);
 	wake_lanes(p, path);
 	proxy_event_push(p, EV_PATH_UP, NULL, NULL, path->id, wan_rtt_ns(&path->rtt));
-	move_all(p); /* datagrams of dead paths that no usable path could take before */
+	resend_from_dead_paths(p); /* datagrams of dead paths that no usable path could take before */
 }
 
 void wan_path_was_slow(struct proxy *p, struct wan_path *path)
@@ -278,16 +278,16 @@ void wan_path_was_slow(struct proxy *p, struct wan_path *path)
 	p->counters.ctr[CTR_WAN_PATH_SLOW]++;
 	path->wrong_deaths = path->wrong_deaths < HASTY_MAX ? path->wrong_deaths + 1 : HASTY_MAX;
 	path->flaps -= path->flaps > 0;
-	live(p, path);
+	path_lives(p, path);
 }
 
-static uint32_t trials(const struct wan_path *path)
+static uint32_t answers_needed(const struct wan_path *path)
 {
 	return path->flaps > 4 ? TRIALS_MAX : TRIALS << (path->flaps ? path->flaps - 1 : 0);
 }
 
 /* Sends a PING on the path, by the shard's first lane. */
-static void ask(struct proxy *p, struct wan_path *path)
+static void ping_path(struct proxy *p, struct wan_path *path)
 {
 	struct lane *l = &p->wan->lanes[p->cfg.shard];
 
@@ -307,7 +307,7 @@ static uint64_t look_dead(struct proxy *p, struct wan_path *path)
 	}
 	if (l->space[path->id].sent.entries_in_flight >= PROBES_KEPT)
 		wan_move_all(p, l, &l->space[path->id]); /* probes that are not answered any more */
-	ask(p, path);
+	ping_path(p, path);
 	path->asked_ns = p->now_ns;
 	if (path->answers == 0)
 		path->probe_ns = min_u64(2 * path->probe_ns, PROBE_MAX_NS);
@@ -329,14 +329,14 @@ void wan_path_on_timer(struct proxy *p, struct wan_path *path)
 			                                                  * silent */
 			until = p->now_ns + LATE_NS;
 		} else if (p->now_ns >= until) {
-			die(p, path);
+			path_dies(p, path);
 		}
 		next = min_u64(next, until);
 	}
 	if (path->state == PATH_DEAD) {
 		next = look_dead(p, path);
 	} else if (p->now_ns >= path->asked_ns + p->cfg.keepalive_ns) {
-		ask(p, path);
+		ping_path(p, path);
 		next = p->now_ns + p->cfg.keepalive_ns;
 	}
 	timer_set(&p->timers, &path->look, max_u64(next, p->now_ns + 1));
@@ -393,12 +393,12 @@ void wan_path_answered(struct proxy *p, struct wan_path *path, const struct wan_
 	if (path->state == PATH_DEAD) {
 		path->probe_ns = PROBE_MIN_NS;
 		timer_set_earlier(&p->timers, &path->look, path->asked_ns + path->probe_ns);
-		if (++path->answers < trials(path))
+		if (++path->answers < answers_needed(path))
 			return;
 		wan_rtt_again(&path->rtt);
 		rate_again(&path->pacer->control, p->now_ns);
 	}
-	live(p, path);
+	path_lives(p, path);
 }
 
 void wan_path_round_trip(struct proxy *p, struct wan_path *path, uint64_t rtt_ns, uint64_t peer_delay_ns)

@@ -16,7 +16,7 @@
 
 #include "wan_lane_priv.h"
 
-static uint64_t cost(const struct wan_path *path)
+static uint64_t path_cost(const struct wan_path *path)
 {
 	uint64_t rtt = wan_rtt_ns(&path->rtt);
 
@@ -24,12 +24,12 @@ static uint64_t cost(const struct wan_path *path)
 }
 
 /* The quickest path of a set that is not empty. */
-static struct wan_path *quickest(struct proxy *p, uint32_t set)
+static struct wan_path *quickest_path(struct proxy *p, uint32_t set)
 {
 	struct wan_path *best = NULL;
 
 	for (uint32_t i = 0; i < p->wan->npaths; i++)
-		if (set & 1u << i && (!best || cost(&p->wan->path[i]) < cost(best)))
+		if (set & 1u << i && (!best || path_cost(&p->wan->path[i]) < path_cost(best)))
 			best = &p->wan->path[i];
 	return best;
 }
@@ -51,7 +51,7 @@ static bool size_probe_due(const struct proxy *p, const struct lane *l, uint32_t
 }
 
 /* True if packets of the lane wait for sending time. */
-static bool waits(const struct proxy *p, const struct lane *l, uint32_t set)
+static bool lane_waits(const struct proxy *p, const struct lane *l, uint32_t set)
 {
 	bool due = false;
 
@@ -74,8 +74,8 @@ static uint32_t with_frames(const struct proxy *p, const struct lane *l)
 	return set;
 }
 
-static size_t build(struct proxy *p, struct lane *l, uint32_t i, uint32_t usable, uint32_t ready, uint8_t *buf,
-                    size_t cap, struct wan_path **by)
+static size_t build_on_path(struct proxy *p, struct lane *l, uint32_t i, uint32_t usable, uint32_t ready, uint8_t *buf,
+                            size_t cap, struct wan_path **by)
 {
 	enum wan_contents what = !(usable & 1u << i) ? WAN_OF_PATH : !(ready & 1u << i) ? WAN_CONTROL : WAN_ALL;
 
@@ -89,14 +89,14 @@ size_t wan_path_sched_build(struct proxy *p, struct lane *l, uint8_t *buf, size_
 	size_t len = 0;
 
 	for (left = own; !len && left; left &= left - 1)
-		len = build(p, l, (uint32_t)__builtin_ctz(left), usable, ready, buf, cap, by);
+		len = build_on_path(p, l, (uint32_t)__builtin_ctz(left), usable, ready, buf, cap, by);
 	for (left = ready & ~own; !len && left; left &= ~(1u << (*by)->id)) {
-		*by = quickest(p, left);
-		len = build(p, l, (*by)->id, usable, ready, buf, cap, by);
+		*by = quickest_path(p, left);
+		len = build_on_path(p, l, (*by)->id, usable, ready, buf, cap, by);
 	}
 	if (!len && !ready)
-		len = build(p, l, quickest(p, usable)->id, usable, ready, buf, cap, by);
-	*held = !len && waits(p, l, usable & ~ready);
+		len = build_on_path(p, l, quickest_path(p, usable)->id, usable, ready, buf, cap, by);
+	*held = !len && lane_waits(p, l, usable & ~ready);
 	return len;
 }
 
@@ -127,11 +127,11 @@ size_t wan_path_sched_payload_max(const struct proxy *p)
 void wan_path_sched_sort(struct proxy *p)
 {
 	uint32_t usable = wan_paths_usable(p);
-	uint64_t least = cost(quickest(p, usable));
+	uint64_t least = path_cost(quickest_path(p, usable));
 
 	p->wan->paths_ip = 0;
 	for (uint32_t i = 0; i < p->wan->npaths; i++)
-		if (usable & 1u << i && cost(&p->wan->path[i]) <= least + least / 4)
+		if (usable & 1u << i && path_cost(&p->wan->path[i]) <= least + least / 4)
 			p->wan->paths_ip |= 1u << i;
 }
 

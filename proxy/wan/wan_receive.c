@@ -155,8 +155,8 @@ static void note_order(struct wan_path_stats *st, const struct pn_space *s, uint
 	st->reorder_most = max_u64(st->reorder_most, s->recv.next - 1 - pn);
 }
 
-static enum proxy_drop take(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len,
-                            bool rebuilt)
+static enum proxy_drop take_datagram(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram,
+                                     size_t len, bool rebuilt)
 {
 	struct pn_space *s = &l->space[h->path];
 	struct taken t = {.d = DROP_NONE};
@@ -187,11 +187,11 @@ enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hd
 	if (!wan_recv_seen(&l->space[h->path].recv, h->wan_pn))
 		wan_ecn_came(&l->space[h->path].recv.ecn, ecn);
 	wan_arrivals_note(&l->space[h->path].arrivals, h->wan_pn);
-	return take(p, l, h, dgram, len, false);
+	return take_datagram(p, l, h, dgram, len, false);
 }
 
 enum proxy_drop wan_lane_rx_rebuilt(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram,
                                     size_t len)
 {
-	return take(p, l, h, dgram, len, true);
+	return take_datagram(p, l, h, dgram, len, true);
 }

@@ -45,7 +45,7 @@ static bool ref_slot(struct proxy *p, const struct wan_ref *r, struct slot_meta 
 	return true;
 }
 
-static void repair(struct proxy *p, struct lane *l, uint32_t slot, uint8_t copies)
+static void queue_repair(struct proxy *p, struct lane *l, uint32_t slot, uint8_t copies)
 {
 	struct slot_meta *m = arena_meta(p->arena, slot);
 
@@ -67,7 +67,7 @@ static void repair_rest(struct proxy *p, struct lane *l, uint32_t slot)
 	struct slot_meta *m = arena_meta(p->arena, slot);
 
 	if (!m->in_flight && !m->queued && (m->lost[0] | m->lost[1]))
-		repair(p, l, slot, copies_of(m));
+		queue_repair(p, l, slot, copies_of(m));
 }
 
 /* Adjusts the pace of refused slots: half as fast after a round trip in which most of them were refused once more,
@@ -124,7 +124,7 @@ void wan_lane_send_again(struct proxy *p, struct lane *l, uint32_t slot)
 	units_mask(0, units_of(arena_hdr(p->arena, slot)->len), m->lost);
 	m->units[0] = m->units[1] = 0;
 	count(p, CTR_FLOWS_ASKED, 1);
-	repair(p, l, slot, 1);
+	queue_repair(p, l, slot, 1);
 }
 
 void wan_lane_send_now(struct proxy *p, struct lane *l, uint32_t slot)
@@ -182,7 +182,7 @@ static void slot_lost(struct proxy *p, struct lane *l, const struct wan_ref *r, 
 		wan_lane_wake_at(p, l, m->due_ns);
 		return;
 	}
-	repair(p, l, r->id, how == HOW_LOST ? copies_of(m) : 1);
+	queue_repair(p, l, r->id, how == HOW_LOST ? copies_of(m) : 1);
 }
 
 static void control_lost(struct proxy *p, struct lane *l, const struct wan_ref *r)

@@ -79,7 +79,7 @@ static void assert_about(uint64_t bytes, uint64_t wanted)
 	assert_in_range(bytes, wanted - wanted / 100, wanted + wanted / 100);
 }
 
-/* --- weigh() --- */
+/* --- weigh_window() --- */
 
 static void rate_auto__who_has_less_goes_to_two_thirds_of_the_others(void **unused)
 {
@@ -255,7 +255,7 @@ static void rate_auto__late_reports_have_no_room_for_ever(void **unused)
 	adapt_lower_bounds(&over);
 	assert_int_equal(extra_acked_bytes(&over), 0);
 	told_late(&up, 6);
-	enter(&up, PROBE_BW_UP, up.now_ns);
+	enter_phase(&up, PROBE_BW_UP, up.now_ns);
 	assert_int_equal(extra_acked_bytes(&up), 0);
 }
 

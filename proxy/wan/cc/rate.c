@@ -33,7 +33,7 @@ uint64_t rate_from(uint64_t bytes, uint64_t ns)
 /* --- its life --- */
 
 /* Called with `busy` held. */
-static void begin(struct rate_control *c, const struct rate_ops *ops, uint64_t now_ns)
+static void begin_controller(struct rate_control *c, const struct rate_ops *ops, uint64_t now_ns)
 {
 	memset(c->state, 0, sizeof(c->state));
 	c->seen_delivered = LOAD(c->delivered_bytes);
@@ -46,12 +46,12 @@ static void begin(struct rate_control *c, const struct rate_ops *ops, uint64_t n
 	STORE(c->ops, ops);
 }
 
-static bool enter(struct rate_control *c)
+static bool control_try_enter(struct rate_control *c)
 {
 	return !atomic_flag_test_and_set_explicit(&c->busy, memory_order_acquire);
 }
 
-static void leave(struct rate_control *c)
+static void control_leave(struct rate_control *c)
 {
 	atomic_flag_clear_explicit(&c->busy, memory_order_release);
 }
@@ -63,26 +63,26 @@ void rate_init(struct rate_control *c, struct wan_pacer *pacer, uint64_t ceiling
 	c->pacer = pacer;
 	STORE(c->ceiling_bps, ceiling_bps);
 	STORE(c->wanted, &rate_fixed);
-	begin(c, &rate_fixed, 0);
+	begin_controller(c, &rate_fixed, 0);
 }
 
 void rate_choose(struct rate_control *c, enum rate_controller which, uint64_t ceiling_bps)
 {
 	STORE(c->ceiling_bps, ceiling_bps);
 	STORE(c->wanted, table[which]);
-	if (!enter(c))
+	if (!control_try_enter(c))
 		return; /* the shard in the controller takes `wanted` up with the next report */
 	if (LOAD(c->ops) != table[which] || !table[which]->on_acked)
-		begin(c, table[which], 0);
-	leave(c);
+		begin_controller(c, table[which], 0);
+	control_leave(c);
 }
 
 void rate_again(struct rate_control *c, uint64_t now_ns)
 {
-	if (!enter(c))
+	if (!control_try_enter(c))
 		return;
-	begin(c, LOAD(c->wanted), now_ns);
-	leave(c);
+	begin_controller(c, LOAD(c->wanted), now_ns);
+	control_leave(c);
 }
 
 void rate_set(struct rate_control *c, uint64_t bps, uint64_t in_flight_max_bytes)
@@ -170,13 +170,13 @@ void rate_on_sent(struct rate_control *c, struct rate_mark *m, uint64_t now_ns, 
 	                        .bytes = bytes,
 	                        .app_limited = LOAD(c->app_limited_until) != 0,
 	                        .late = LOAD(c->late_until) != 0};
-	if ((!ops->on_sent && !(ops->on_idle && in_flight == 0)) || !enter(c))
+	if ((!ops->on_sent && !(ops->on_idle && in_flight == 0)) || !control_try_enter(c))
 		return;
 	if (ops->on_idle && in_flight == 0)
 		ops->on_idle(c, now_ns);
 	if (ops->on_sent)
 		ops->on_sent(c, now_ns, bytes);
-	leave(c);
+	control_leave(c);
 }
 
 /* --- fate of datagrams --- */
@@ -210,9 +210,9 @@ void rate_on_lost(struct rate_control *c, const struct rate_mark *m, uint64_t no
 		return;
 	rate_on_gone(c, m->bytes);
 	ADD(c->lost_bytes, m->bytes);
-	if (ops->on_lost && enter(c)) {
+	if (ops->on_lost && control_try_enter(c)) {
 		ops->on_lost(c, now_ns, m);
-		leave(c);
+		control_leave(c);
 	}
 }
 
@@ -240,7 +240,7 @@ static void measure(const struct rate_control *c, struct rate_sample *s, const s
 		s->bw_bps = rate_from(LOAD(c->delivered_bytes) - m->delivered_bytes, over_ns);
 }
 
-static void pass(struct rate_control *c, _Atomic uint64_t *until)
+static void clear_if_settled(struct rate_control *c, _Atomic uint64_t *until)
 {
 	uint64_t bytes = LOAD(*until);
 
@@ -259,13 +259,13 @@ void rate_on_report(struct rate_control *c, const struct rate_pick *pick, uint64
 		return;
 	if (pick->mark.bytes) {
 		STORE(c->first_sent_ns, pick->sent_ns);
-		pass(c, &c->app_limited_until);
-		pass(c, &c->late_until);
+		clear_if_settled(c, &c->app_limited_until);
+		clear_if_settled(c, &c->late_until);
 	}
-	if (!enter(c))
+	if (!control_try_enter(c))
 		return;
 	if (LOAD(c->wanted) != LOAD(c->ops))
-		begin(c, LOAD(c->wanted), now_ns);
+		begin_controller(c, LOAD(c->wanted), now_ns);
 	ops = LOAD(c->ops);
 	s.delivered_bytes = LOAD(c->delivered_bytes);
 	s.in_flight_bytes = LOAD(c->in_flight_bytes);
@@ -282,5 +282,5 @@ void rate_on_report(struct rate_control *c, const struct rate_pick *pick, uint64
 		ops->on_acked(c, &s);
 		STORE(c->state_name, ops->state(c));
 	}
-	leave(c);
+	control_leave(c);
 }

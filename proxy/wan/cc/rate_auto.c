@@ -43,18 +43,18 @@
  *                          leaves 96 % of a line, with a short queue 94 %.
  *   bound_policed()        Where 5 % are lost without a queue, the bound is what came, twice after a probe. The draft
  *                          takes 30 % each round. Policers lose 1.6 and 4.2 %, without it 6.8 and 9.0 %.
- *   goes_on()              Losses without a queue show a sender that does not give way only if fewer datagrams were
+ *   losses_go_on()         Losses without a queue show a sender that does not give way only if fewer datagrams were
  *                          sent and not fewer lost. With 30 % lost at random 0.20 of the rest is carried, else 0.04.
  *   contended(), window    In flight as CUBIC would have. In queues of up to one product CUBIC keeps 17 to 69 % of a
  *                          line beside auto, and 4 to 21 % beside BBR.
- *   weigh()                The bytes in flight of others bound the window: BBR, which keeps two products, has 0.40 of a
+ *   weigh_window()         The bytes in flight of others bound the window: BBR, which keeps two products, has 0.40 of a
  *                          line that became ten times slower, with twenty products of queue, else 0.22
  *                          (beside-bbr-rate-1000-100).
- *   look(), deaf_rounds    Beside BBR version 1, which gives nothing: each has at least a quarter. Meanwhile there is no
- *                          window: one that no losses ended made 60 % of ours get lost on a line that became a hundred
- *                          times slower, now 8 % (beside-cubic-rate-1000-10-short).
+ *   look_for_policer()     Beside BBR version 1, which gives nothing: each has at least a quarter. Meanwhile there is
+ *   deaf_rounds            no window: one that no losses ended made 60 % of ours get lost on a line that became a
+ *                          hundred times slower, now 8 % (beside-cubic-rate-1000-10-short).
  *   update_min_rtt()       The least round trip is not given up for CUBIC's queue, which looks like a longer way.
- *   note_way()             A way that is longer at once: from a second on 0.97 to 0.98 of what is possible after steps
+ *   note_longer_path()     A way that is longer at once: from a second on 0.97 to 0.98 of what is possible after steps
  *                          of 2, 10 and 100, without it 0.88, 0.90 and 0.32.
  *   note_slower()          A line that is slower at once: nothing is lost from the second second on; without it 63 %
  *                          after 1000 to 100 Mbit/s, 46 % after 1000 to 10, 27 % after 400 to 40.
@@ -72,11 +72,11 @@
  *   without the window: if all competitors are of our kind, losses come to all at the same time, all stand back
  *   together, the queue drains, and contention ends. Paced datagrams meet a full queue more often than ack-clocked
  *   ones, and at 10 Gbit/s losses are seconds apart: so each probe-rtt, which sees the queue without us, tells what the
- *   others have (weigh()). A smaller window goes to two thirds of that, a larger one down to that; until the next
- *   probe-rtt the window grows to little more than that (OUTWEIGHS).
- * - Those that ignore losses, as BBR version 1 does. Then losses go on however much we give (look()), and giving is of
- *   no use: for DEAF_ROUNDS rounds losses are ignored, as much is in flight as BBR has, and probes are believed. CE
- *   marks are still obeyed.
+ *   others have (weigh_window()). A smaller window goes to two thirds of that, a larger one down to that; until the
+ *   next probe-rtt the window grows to little more than that (OUTWEIGHS).
+ * - Those that ignore losses, as BBR version 1 does. Then losses go on however much we give (look_for_policer()), and
+ *   giving is of no use: for DEAF_ROUNDS rounds losses are ignored, as much is in flight as BBR has, and probes are
+ *   believed. CE marks are still obeyed.
  *
  * Both look like a longer way at first, and a longer way looks like them. A larger least round trip is only believed if
  * it was seen with half of the line's content in flight, and only after MIN_RTT_FILTER_LEN_NS, in which BBR empties the
@@ -105,7 +105,7 @@
 #define MUCH_SLOWER             30 /* percent: a round counts for three */
 #define MUCH_COUNTS             3
 #define SLOWER_ROUNDS           8
-#define POLICED                 97 /* bound_policed(), goes_on(), as the next four: percent of the rate that came:
+#define POLICED                 97 /* bound_policed(), losses_go_on(), as the next four: percent of the rate that came:
                                     * samples are a little too high */
 #define POLICED_LEAST           2  /* segments: with fewer, a loss may have been a late arrival */
 #define POLICED_CUTS            2
@@ -126,7 +126,7 @@
 #define WINDOW_PACE             110
 #define WEIGHED                 66 /* percent of what others have: two fifths of all */
 #define OUTWEIGHS               115 /* percent of what others have: half of all, and a little more to probe with */
-#define LOOK_ROUNDS             16 /* look(), as all to DEAF_HOLD */
+#define LOOK_ROUNDS             16 /* look_for_policer(), as all to DEAF_HOLD */
 #define LOSSES_RARE             12 /* losses are rare if one round of so many has some */
 #define LOSSES_FREQUENT         6
 #define DEAF_ROUNDS             100
@@ -143,7 +143,7 @@
 #define HEADROOM_KEPT           85 /* percent: 1 - BBRHeadroom, 0.15 */
 #define EXTRA_ACKED_MOST        40 /* percent, or, if that is less: */
 #define EXTRA_ACKED_MOST_NS     10000000ull
-#define WAY_ROUNDS              4 /* note_way(), as all to WAY_JUMPS */
+#define WAY_ROUNDS              4 /* note_longer_path(), as all to WAY_JUMPS */
 #define WAY_PART                4
 #define WAY_SEGMENTS            3
 #define WAY_FLAT                16
@@ -228,7 +228,7 @@ struct auto_state {
 
 _Static_assert(sizeof(struct auto_state) <= RATE_STATE_WORDS * 8, "RATE_STATE_WORDS");
 
-static struct auto_state *of(struct rate_control *c)
+static struct auto_state *state_of(struct rate_control *c)
 {
 	return (struct auto_state *)c->state;
 }
@@ -276,7 +276,7 @@ static uint32_t next_random(struct auto_state *a)
 
 /* True if the round trip shows a queue. MIN_PIPE_BYTES are always in flight and are no queue: on a slow line they take
  * longer than the way. */
-static bool queued(const struct auto_state *a, uint64_t rtt_ns, uint32_t over_percent)
+static bool rtt_shows_queue(const struct auto_state *a, uint64_t rtt_ns, uint32_t over_percent)
 {
 	uint64_t own_ns = a->clear_bps ? rate_time(MIN_PIPE_BYTES, a->clear_bps) : 0;
 
@@ -363,7 +363,7 @@ static void set_outputs(struct rate_control *c, const struct auto_state *a)
 
 /* --- phases --- */
 
-static void enter(struct auto_state *a, enum phase phase, uint64_t now_ns)
+static void enter_phase(struct auto_state *a, enum phase phase, uint64_t now_ns)
 {
 	a->phase = phase;
 	a->cycle_stamp = now_ns;
@@ -413,7 +413,7 @@ static bool lost_more(const struct auto_state *a, uint64_t ppm)
 /* True if the queue overflows: see Theory of operation. */
 static bool congested(const struct auto_state *a)
 {
-	return lost_more(a, LOSS_THRESH_PPM) || (a->lost && queued(a, mean_rtt(a), 20)) || a->ce;
+	return lost_more(a, LOSS_THRESH_PPM) || (a->lost && rtt_shows_queue(a, mean_rtt(a), 20)) || a->ce;
 }
 
 /* True once no round has brought a quarter (startup) or a tenth (up) more for long enough. */
@@ -429,9 +429,9 @@ static bool full_bw_reached(struct auto_state *a, uint32_t by_percent, uint32_t 
 }
 
 /* True if a probe has made the queue overflow: its losses are reported a round later. */
-static bool overrun(const struct auto_state *a)
+static bool probe_overran(const struct auto_state *a)
 {
-	return queued(a, a->most_rtt_ns, 20) && lost_more(a, OVERRUN_PPM);
+	return rtt_shows_queue(a, a->most_rtt_ns, 20) && lost_more(a, OVERRUN_PPM);
 }
 
 /* Percent of the rate that a back-off keeps. A probe that sends a quarter more brings a quarter more to a sender with
@@ -455,7 +455,7 @@ static uint32_t beta(const struct auto_state *a)
 static void bound_policed(struct auto_state *a)
 {
 	if (!lost_more(a, LOSS_THRESH_PPM) || a->lost < POLICED_LEAST * a->segment_bytes || a->limited ||
-	    queued(a, a->most_rtt_ns, 10) || (a->policed && a->policed_rounds <= POLICED_ROUNDS) ||
+	    rtt_shows_queue(a, a->most_rtt_ns, 10) || (a->policed && a->policed_rounds <= POLICED_ROUNDS) ||
 	    a->policed >= POLICED_CUTS)
 		return;
 	a->bw_shortterm = min_of(a->bw_shortterm, percent(a->round_bps, POLICED));
@@ -481,16 +481,16 @@ static void adapt_lower_bounds(struct auto_state *a)
 
 /* True if losses go on when less is sent. Losses without a queue count as a policer's until sending less has not
  * reduced them. */
-static bool goes_on(const struct auto_state *a)
+static bool losses_go_on(const struct auto_state *a)
 {
 	uint64_t all = a->policed_lost + a->policed_acked;
 
-	return queued(a, a->most_rtt_ns, 10) ||
+	return rtt_shows_queue(a, a->most_rtt_ns, 10) ||
 	       (a->policed >= POLICED_CUTS && a->policed_lost * 1000000 > percent(a->policed_ppm, POLICED_FEWER) * all);
 }
 
 /* Looks whether losses go on however much is given. Losses caused by our own probes are not counted. */
-static void look(struct auto_state *a, bool over)
+static void look_for_policer(struct auto_state *a, bool over)
 {
 	if (a->deaf_rounds) {
 		if (--a->deaf_rounds == 0)
@@ -504,11 +504,11 @@ static void look(struct auto_state *a, bool over)
 		a->lossy /= 2;
 	}
 	a->looked++;
-	if (over && !a->ce && goes_on(a) && (a->phase == PROBE_BW_CRUISE || a->rounds >= 2))
+	if (over && !a->ce && losses_go_on(a) && (a->phase == PROBE_BW_CRUISE || a->rounds >= 2))
 		a->lossy++;
 	if (a->looked >= LOOK_ROUNDS && a->lossy * LOSSES_FREQUENT > a->looked) {
 		a->deaf_rounds = DEAF_ROUNDS;
-		enter(a, PROBE_BW_REFILL, a->now_ns);
+		enter_phase(a, PROBE_BW_REFILL, a->now_ns);
 	}
 }
 
@@ -529,7 +529,7 @@ static void keep_window(struct auto_state *a, bool over)
 		a->window_known = true;
 		cubic_window_cut(&a->window, a->now_ns);
 		if (!a->deaf_rounds && losses_rare(a) && a->window.bytes > bdp(a))
-			enter(a, PROBE_BW_DOWN, a->now_ns);
+			enter_phase(a, PROBE_BW_DOWN, a->now_ns);
 	}
 }
 
@@ -549,7 +549,7 @@ static void another_line(struct auto_state *a)
  * thirds of the line within three rounds: after such a drop the queue is our own. */
 static void note_slower(struct auto_state *a, uint64_t now_ns)
 {
-	bool slower = !a->limited && !a->window_known && queued(a, a->rtt_ns, 20) &&
+	bool slower = !a->limited && !a->window_known && rtt_shows_queue(a, a->rtt_ns, 20) &&
 	              a->round_bps < percent(max_bw(a), SLOWER);
 	bool much = a->round_bps < percent(max_bw(a), MUCH_SLOWER);
 
@@ -564,7 +564,7 @@ static void note_slower(struct auto_state *a, uint64_t now_ns)
 		a->clear_bps = a->max_bw_filter[0];
 		another_line(a);
 	}
-	enter(a, DRAIN, now_ns);
+	enter_phase(a, DRAIN, now_ns);
 }
 
 /* --- a longer way --- */
@@ -600,13 +600,13 @@ static bool above_unmoved(const struct auto_state *a)
 
 /* More bytes in flight make a queue longer by as much, whoever fills it, and a queue grows over time. If the round trip
  * is longer at once, and stays the same whatever is in flight, there is no queue: the way has become longer. */
-static void note_way(struct auto_state *a)
+static void note_longer_path(struct auto_state *a)
 {
 	struct above *v = &a->above;
 
 	if (a->rtt_ns == NONE || a->phase == STARTUP)
 		return;
-	if (!queued(a, a->rtt_ns, 20)) {
+	if (!rtt_shows_queue(a, a->rtt_ns, 20)) {
 		a->clear_bps = max_of(max_bw(a), LEAST_BPS);
 		v->rounds = 0;
 		return;
@@ -621,7 +621,7 @@ static void note_way(struct auto_state *a)
 	}
 	if (v->rounds < WAY_ROUNDS || !above_unmoved(a)) {
 		if (!v->probed && v->rounds >= WAY_ROUNDS / 2 && a->phase != PROBE_RTT)
-			enter(a, PROBE_RTT, a->now_ns);
+			enter_phase(a, PROBE_RTT, a->now_ns);
 		v->probed |= a->phase == PROBE_RTT;
 		return;
 	}
@@ -629,7 +629,7 @@ static void note_way(struct auto_state *a)
 	a->min_rtt_stamp = a->now_ns;
 	a->max_bw_filter[1] = max_of(a->max_bw_filter[1], a->clear_bps);
 	another_line(a);
-	enter(a, PROBE_BW_REFILL, a->now_ns);
+	enter_phase(a, PROBE_BW_REFILL, a->now_ns);
 }
 
 /* BBR's extra_acked: bytes reported beyond the rate, counted since no more than the rate was last reported. */
@@ -657,20 +657,20 @@ static void age_extra_acked(struct auto_state *a)
 
 static void on_round(struct auto_state *a, uint64_t now_ns)
 {
-	bool over = congested(a), overran = overrun(a);
+	bool over = congested(a), overran = probe_overran(a);
 
 	if (a->policed && ++a->policed_rounds > POLICED_ROUNDS) {
 		a->policed_lost += a->lost;
 		a->policed_acked += a->acked;
 	}
-	if (a->phase == PROBE_BW_CRUISE && a->rounds > 3 && queued(a, mean_rtt(a), 8))
+	if (a->phase == PROBE_BW_CRUISE && a->rounds > 3 && rtt_shows_queue(a, mean_rtt(a), 8))
 		a->untaken = 0;
-	look(a, over);
+	look_for_policer(a, over);
 	if (a->deaf_rounds) {
 		over = a->ce;
 		overran = false;
 	}
-	note_way(a);
+	note_longer_path(a);
 	note_slower(a, now_ns);
 	keep_window(a, over);
 	age_extra_acked(a);
@@ -679,10 +679,10 @@ static void on_round(struct auto_state *a, uint64_t now_ns)
 	switch (a->phase) {
 	case STARTUP:
 		if (full_bw_reached(a, 25, FULL_BW_ROUNDS) || (a->full_bw_count && lost_more(a, LOSS_THRESH_PPM)))
-			enter(a, DRAIN, now_ns);
+			enter_phase(a, DRAIN, now_ns);
 		break;
 	case PROBE_BW_REFILL:
-		enter(a, PROBE_BW_UP, now_ns);
+		enter_phase(a, PROBE_BW_UP, now_ns);
 		break;
 	case PROBE_BW_UP:
 		if (over)
@@ -691,15 +691,15 @@ static void on_round(struct auto_state *a, uint64_t now_ns)
 			a->inflight_longterm = max_of(a->inflight_longterm, percent(a->most_in_flight, 125));
 		if (!over)
 			a->max_bw_filter[0] = max_of(a->max_bw_filter[0], a->up_bps);
-		if (over || (!contended(a) && queued(a, a->rtt_ns, 20)) || full_bw_reached(a, 10, 1) ||
+		if (over || (!contended(a) && rtt_shows_queue(a, a->rtt_ns, 20)) || full_bw_reached(a, 10, 1) ||
 		    a->rounds > UP_ROUNDS_MAX)
-			enter(a, PROBE_BW_DOWN, now_ns);
+			enter_phase(a, PROBE_BW_DOWN, now_ns);
 		if (over)
 			wait_long(a);
 		break;
 	case PROBE_BW_CRUISE:
 		if (a->rounds >= a->wait_rounds || now_ns >= a->cycle_stamp + a->wait_ns)
-			enter(a, PROBE_BW_REFILL, now_ns);
+			enter_phase(a, PROBE_BW_REFILL, now_ns);
 		break;
 	default:
 		break;
@@ -727,7 +727,7 @@ static void on_drained(struct auto_state *a, const struct rate_sample *s)
 {
 	if ((a->phase == DRAIN || a->phase == PROBE_BW_DOWN) && (s->in_flight_bytes <= bdp(a) || a->rounds > 4) &&
 	    (!a->window.bytes || a->rounds >= 2))
-		enter(a, PROBE_BW_CRUISE, s->now_ns);
+		enter_phase(a, PROBE_BW_CRUISE, s->now_ns);
 }
 
 /* --- the least round trip --- */
@@ -765,7 +765,7 @@ static uint64_t others_bytes(const struct auto_state *a, const struct rate_sampl
 
 /* Sets the window by what others have in flight. Two windows that grow and fall by losses become equal slowly, and
  * BBR's does not grow at all, however long our queue is. */
-static void weigh(struct auto_state *a, const struct rate_sample *s)
+static void weigh_window(struct auto_state *a, const struct rate_sample *s)
 {
 	uint64_t others = others_bytes(a, s), window = a->window.bytes;
 
@@ -789,7 +789,7 @@ static void track_jump(struct auto_state *a, uint64_t rtt_ns)
 
 	if (more >= excess / WAY_JUMPS)
 		v->jump_ns += more;
-	if (!queued(a, rtt_ns, 20) || v->jump_ns < excess / 2)
+	if (!rtt_shows_queue(a, rtt_ns, 20) || v->jump_ns < excess / 2)
 		*v = (struct above){.jump_ns = 0};
 	a->last_rtt_ns = rtt_ns;
 }
@@ -810,7 +810,7 @@ static void update_min_rtt(struct auto_state *a, const struct rate_sample *s)
 		}
 	}
 	if (old && a->phase != PROBE_RTT && a->phase != STARTUP)
-		enter(a, PROBE_RTT, s->now_ns);
+		enter_phase(a, PROBE_RTT, s->now_ns);
 	if (a->phase != PROBE_RTT)
 		return;
 	if (a->probe_rtt_done_stamp == NONE && (s->in_flight_bytes <= bdp(a) / 2 + MIN_PIPE_BYTES || a->rounds > 1)) {
@@ -819,12 +819,12 @@ static void update_min_rtt(struct auto_state *a, const struct rate_sample *s)
 	}
 	if (a->rounds > PROBE_RTT_ROUNDS) { /* no report has brought a measurement: end the phase all the same */
 		a->probe_rtt_stamp = s->now_ns;
-		enter(a, PROBE_BW_REFILL, s->now_ns);
+		enter_phase(a, PROBE_BW_REFILL, s->now_ns);
 		return;
 	}
 	if (s->now_ns < a->probe_rtt_done_stamp || !s->rtt_ns || s->prior_bytes < a->drained_bytes)
 		return;
-	weigh(a, s);
+	weigh_window(a, s);
 	a->probe_rtt_stamp = s->now_ns;
 	memmove(a->probed_rtt_ns + 1, a->probed_rtt_ns, sizeof(a->probed_rtt_ns) - sizeof(a->probed_rtt_ns[0]));
 	a->probed_rtt_ns[0] = s->rtt_ns;
@@ -833,14 +833,14 @@ static void update_min_rtt(struct auto_state *a, const struct rate_sample *s)
 		a->min_rtt_ns = s->rtt_ns;
 		a->min_rtt_stamp = s->now_ns;
 	}
-	enter(a, PROBE_BW_REFILL, s->now_ns);
+	enter_phase(a, PROBE_BW_REFILL, s->now_ns);
 }
 
 /* --- the row --- */
 
 static void auto_init(struct rate_control *c, uint64_t now_ns)
 {
-	struct auto_state *a = of(c);
+	struct auto_state *a = state_of(c);
 
 	a->bw_shortterm = a->inflight_longterm = a->rtt_ns = a->least_in_flight = NONE;
 	a->segment_bytes = SEGMENT_BYTES;
@@ -856,12 +856,12 @@ static void auto_init(struct rate_control *c, uint64_t now_ns)
 static bool brings_more(const struct auto_state *a, const struct rate_sample *s)
 {
 	return a->phase == PROBE_BW_UP && a->rounds && !contended(a) && !a->lost && !a->ce && s->rtt_ns &&
-	       !queued(a, a->most_rtt_ns, 10);
+	       !rtt_shows_queue(a, a->most_rtt_ns, 10);
 }
 
 static void auto_acked(struct rate_control *c, const struct rate_sample *s)
 {
-	struct auto_state *a = of(c);
+	struct auto_state *a = state_of(c);
 	uint64_t *sample = a->phase == PROBE_BW_UP || (a->phase == PROBE_BW_DOWN && a->rounds < 2)
 	                       ? &a->up_bps
 	                       : &a->max_bw_filter[0];
@@ -879,7 +879,7 @@ static void auto_acked(struct rate_control *c, const struct rate_sample *s)
 	update_min_rtt(a, s);
 	if (!a->min_rtt_ns)
 		return;
-	if (s->rtt_ns && !queued(a, s->rtt_ns, 10))
+	if (s->rtt_ns && !rtt_shows_queue(a, s->rtt_ns, 10))
 		a->empty_at_ns = s->now_ns;
 	if (s->bw_bps) {
 		a->round_bps = max_of(a->round_bps, s->bw_bps);
@@ -891,9 +891,9 @@ static void auto_acked(struct rate_control *c, const struct rate_sample *s)
 	}
 	update_ack_aggregation(a, s);
 	on_drained(a, s);
-	if (a->phase == PROBE_BW_UP && a->rounds && !contended(a) && s->rtt_ns && queued(a, s->rtt_ns, 20) &&
+	if (a->phase == PROBE_BW_UP && a->rounds && !contended(a) && s->rtt_ns && rtt_shows_queue(a, s->rtt_ns, 20) &&
 	    s->in_flight_bytes > percent(bdp(a), 120))
-		enter(a, PROBE_BW_DOWN, s->now_ns);
+		enter_phase(a, PROBE_BW_DOWN, s->now_ns);
 	if (s->prior_bytes >= a->next_round_delivered) {
 		on_round(a, s->now_ns);
 		begin_round(a, s);

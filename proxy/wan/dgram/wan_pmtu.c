@@ -67,7 +67,7 @@ void wan_pmtu_sent(struct wan_pmtu *m)
 }
 
 /* A datagram of `bytes` came through: forgets losses of datagrams no larger. True if no loss is left. */
-static bool refute(struct wan_pmtu *m, uint32_t bytes)
+static bool refute_losses(struct wan_pmtu *m, uint32_t bytes)
 {
 	bool all = true;
 
@@ -87,7 +87,7 @@ bool wan_pmtu_came(struct wan_pmtu *m, uint32_t bytes, bool probe, uint64_t now_
 	m->came += !probe;
 	if (bytes <= PMTU_BASE)
 		return false;
-	if (refute(m, bytes))
+	if (refute_losses(m, bytes))
 		m->came_ns = now_ns;
 	if (m->doubt && bytes >= m->probe) {
 		go_on(m, now_ns);
@@ -103,7 +103,7 @@ bool wan_pmtu_came(struct wan_pmtu *m, uint32_t bytes, bool probe, uint64_t now_
 /* The evidence that the loss of a probe is. A full queue may have room for small datagrams and none for a large probe:
  * so a size that had come through is given up after twice as many lost probes, and after four times as many where small
  * datagrams are lost, too. */
-static uint8_t evidence(const struct wan_pmtu *m)
+static uint8_t loss_evidence(const struct wan_pmtu *m)
 {
 	uint32_t all = m->came + m->missed;
 
@@ -112,7 +112,7 @@ static uint8_t evidence(const struct wan_pmtu *m)
 	return m->missed * 16 <= all ? EVIDENCE_CLEAN : m->missed * 4 <= all ? EVIDENCE_LOSSY : EVIDENCE_BAD;
 }
 
-static void fall(struct wan_pmtu *m, uint64_t now_ns)
+static void fall_to_base(struct wan_pmtu *m, uint64_t now_ns)
 {
 	m->holes++;
 	m->size = PMTU_BASE;
@@ -125,10 +125,10 @@ static bool probe_lost(struct wan_pmtu *m, uint32_t bytes, uint64_t now_ns)
 	if (bytes != m->probe || !m->under_way)
 		return false; /* a probe of an earlier search */
 	m->under_way = false;
-	m->evidence += evidence(m);
+	m->evidence += loss_evidence(m);
 	if (m->evidence >= EVIDENCE_ENOUGH) {
 		if (m->doubt)
-			fall(m, now_ns);
+			fall_to_base(m, now_ns);
 		m->failed = m->probe;
 		go_on(m, now_ns);
 	}

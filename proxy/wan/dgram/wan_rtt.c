@@ -45,7 +45,7 @@ static uint32_t bucket_of(uint64_t rtt_ns)
 	return e < RTT_BUCKETS ? e : RTT_BUCKETS - 1;
 }
 
-static void note(struct wan_rtt *r, uint64_t rtt_ns)
+static void note_sample(struct wan_rtt *r, uint64_t rtt_ns)
 {
 	r->bucket[bucket_of(rtt_ns)]++;
 	if (++r->samples < RTT_SAMPLES)
@@ -83,7 +83,7 @@ void wan_rtt_sample(struct wan_rtt *r, uint64_t now_ns, uint64_t rtt_ns, uint64_
 		rtt_ns = RTT_FLOOR_NS;
 	r->latest_ns = rtt_ns;
 	r->at_ns = now_ns;
-	note(r, rtt_ns);
+	note_sample(r, rtt_ns);
 	track_min(r, now_ns, rtt_ns);
 	if (!r->smoothed_ns) {
 		r->smoothed_ns = rtt_ns;

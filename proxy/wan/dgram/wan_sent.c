@@ -130,7 +130,7 @@ void wan_sent_unpush(struct wan_sent *s)
 	}
 }
 
-static void settle(struct wan_sent *s, struct sent_page *pg, const struct sent_entry *e, unsigned bit)
+static void settle_entry(struct wan_sent *s, struct sent_page *pg, const struct sent_entry *e, unsigned bit)
 {
 	pg->resolved |= 1ull << bit;
 	s->entries_in_flight--;
@@ -151,7 +151,7 @@ static uint64_t settle_each(struct wan_sent *s, struct sent_page *pg, uint64_t b
 	for (; bits; bits &= bits - 1, n++) {
 		unsigned bit = (unsigned)__builtin_ctzll(bits);
 
-		settle(s, pg, &pg->entry[bit], bit);
+		settle_entry(s, pg, &pg->entry[bit], bit);
 		fn(arg, &pg->entry[bit]);
 	}
 	return n;
@@ -195,7 +195,7 @@ static void report_word(struct wan_sent *s, uint64_t base, uint64_t word, uint64
 		unsigned bit = (unsigned)__builtin_ctzll(fresh);
 		struct sent_entry *e = &pg->entry[bit];
 
-		settle(s, pg, e, bit);
+		settle_entry(s, pg, e, bit);
 		if (e->sent_ns > s->rack_sent_ns)
 			s->rack_sent_ns = e->sent_ns;
 		res->newly_acked++;
@@ -259,7 +259,7 @@ unsigned wan_sent_rebuilt(struct wan_sent *s, uint64_t pn, wan_sent_fn acked, vo
 		pg->lost &= ~bit;
 		return lost ? 2 : 0;
 	}
-	settle(s, pg, entry_at(s, pn), (unsigned)(pn % 64));
+	settle_entry(s, pg, entry_at(s, pn), (unsigned)(pn % 64));
 	acked(arg, entry_at(s, pn));
 	return 1;
 }
@@ -309,7 +309,7 @@ uint64_t wan_sent_detect(struct wan_sent *s, uint64_t now_ns, uint64_t reorder_n
 
 			if ((sent_ns + reorder_ns > s->rack_sent_ns && told_ns > now_ns) || !work_left(s))
 				return n;
-			settle(s, pg, e, (unsigned)(pn % 64));
+			settle_entry(s, pg, e, (unsigned)(pn % 64));
 			pg->lost |= bit;
 			pg->lost_ns = now_ns;
 			lost(arg, e);
@@ -361,7 +361,7 @@ void wan_sent_forget_last(struct wan_sent *s)
 {
 	uint64_t pn = s->pn_next - 1;
 
-	settle(s, page_at(s, pn), entry_at(s, pn), (unsigned)(pn % 64));
+	settle_entry(s, page_at(s, pn), entry_at(s, pn), (unsigned)(pn % 64));
 }
 
 uint64_t wan_sent_give_up_oldest(struct wan_sent *s, uint64_t now_ns, wan_sent_fn lost, void *arg)

@@ -92,7 +92,7 @@ struct losses {
 };
 
 /* Probability that a burst which took one number of a group takes the group's next one, too. */
-static double goes_on(unsigned depth, double burst)
+static double burst_goes_on(unsigned depth, double burst)
 {
 	return power(1 - 1 / (burst > 1 ? burst : 1), depth);
 }
@@ -129,7 +129,7 @@ static double left_over(const struct fec_plan *plan, double loss, double q)
 
 double fec_left_over(const struct fec_plan *plan, double loss, double burst)
 {
-	return left_over(plan, loss, goes_on(plan->depth, burst));
+	return left_over(plan, loss, burst_goes_on(plan->depth, burst));
 }
 
 static double cost_of(const struct fec_plan *p)
@@ -248,7 +248,7 @@ static void try_all(struct best *b, double loss, double burst, const struct fec_
 	unsigned repairs = repairs_most(line);
 
 	for (unsigned d = 0; d < sizeof(depths) && (d == 0 || depths[d] <= line->block_datagrams); d++) {
-		double most = line->block_datagrams / depths[d], q = goes_on(depths[d], burst);
+		double most = line->block_datagrams / depths[d], q = burst_goes_on(depths[d], burst);
 		unsigned k = most > FEC_K_MAX ? FEC_K_MAX : most < 1 ? 1 : (unsigned)most;
 
 		if (d > 0 && burst < 1.05)

@@ -96,8 +96,8 @@ void fec_rx_no_member(struct fec_rx *rx, struct fec_seen *seen, uint64_t pn)
 
 enum place_is { PLACE_HERE, PLACE_EMPTY, PLACE_LOST, PLACE_FORGOTTEN };
 
-static enum place_is look(const struct fec_rx *rx, const struct fec_seen *seen, const struct wan_recv *recv,
-                          uint64_t pn, uint32_t *at)
+static enum place_is look_at_place(const struct fec_rx *rx, const struct fec_seen *seen, const struct wan_recv *recv,
+                                   uint64_t pn, uint32_t *at)
 {
 	uint64_t c = *cell_of(rx, seen, pn);
 
@@ -124,7 +124,7 @@ static void look_around(const struct fec_rx *rx, const struct fec_seen *seen, co
 	s->nhave = s->nlost = 0;
 	s->forgotten = false;
 	for (unsigned i = f->group, place = 0; i < f->span; i += f->depth, place++) {
-		switch (look(rx, seen, recv, f->base + i, &s->at[s->nhave])) {
+		switch (look_at_place(rx, seen, recv, f->base + i, &s->at[s->nhave])) {
 		case PLACE_HERE:
 			s->have[s->nhave++] = (uint8_t)place;
 			break;
@@ -157,7 +157,7 @@ static bool same_group(const struct fec_wait *w, uint32_t space, const struct wa
 }
 
 /* True if the repair describes the group as the noted ones do. */
-static bool agrees(const struct fec_wait *w, const struct wan_fec *f)
+static bool repair_agrees(const struct fec_wait *w, const struct wan_fec *f)
 {
 	return w->span == f->span && w->depth == f->depth && w->len == f->len && w->rows == f->rows;
 }
@@ -180,7 +180,7 @@ static void drop_lost_repairs(const struct fec_rx *rx, struct fec_wait *w)
 }
 
 /* Notes the repair. False: it contradicts earlier repairs, or is there already. */
-static bool note(struct fec_rx *rx, struct fec_wait *w, uint32_t space, uint64_t pn, const struct wan_fec *f)
+static bool note_repair(struct fec_rx *rx, struct fec_wait *w, uint32_t space, uint64_t pn, const struct wan_fec *f)
 {
 	uint32_t at;
 
@@ -192,7 +192,7 @@ static bool note(struct fec_rx *rx, struct fec_wait *w, uint32_t space, uint64_t
 		                       .depth = f->depth,
 		                       .group = f->group,
 		                       .rows = f->rows};
-	if (!agrees(w, f))
+	if (!repair_agrees(w, f))
 		return false;
 	drop_lost_repairs(rx, w);
 	for (unsigned i = 0; i < w->n; i++)
@@ -226,7 +226,7 @@ static bool hand_over(struct fec_rx *rx, struct fec_seen *seen, uint64_t pn, con
 }
 
 /* About when a lost place would have come: when the group's next place came, or the one before. */
-static uint64_t due(const struct fec_rx *rx, const struct survey *s, unsigned place)
+static uint64_t place_due_ns(const struct fec_rx *rx, const struct survey *s, unsigned place)
 {
 	for (unsigned i = 0; i < s->nhave; i++)
 		if (s->have[i] > place || i + 1 == s->nhave)
@@ -234,8 +234,8 @@ static uint64_t due(const struct fec_rx *rx, const struct survey *s, unsigned pl
 	return 0;
 }
 
-static bool solve(struct fec_rx *rx, struct fec_seen *seen, const struct fec_wait *w, const struct wan_fec *f,
-                  const struct survey *s, fec_rebuilt_fn rebuilt, void *arg)
+static bool solve_group(struct fec_rx *rx, struct fec_seen *seen, const struct fec_wait *w, const struct wan_fec *f,
+                        const struct survey *s, fec_rebuilt_fn rebuilt, void *arg)
 {
 	uint64_t due_ns[FEC_M_MAX];
 	uint8_t *out[FEC_M_MAX];
@@ -244,7 +244,7 @@ static bool solve(struct fec_rx *rx, struct fec_seen *seen, const struct fec_wai
 	if (!fec_solver_begin(rx->solver, s->lost, s->nlost, w->row, s->have, s->nhave))
 		return false;
 	for (unsigned x = 0; x < s->nlost; x++) {
-		due_ns[x] = due(rx, s, s->lost[x]); /* now, before rebuilt datagrams take places in the ring */
+		due_ns[x] = place_due_ns(rx, s, s->lost[x]); /* now, before rebuilt datagrams take places in the ring */
 		out[x] = rx->out[x] + WAN_HDR_LEN - FEC_SYMBOL_HDR;
 		memset(out[x], 0, f->len);
 	}
@@ -276,7 +276,7 @@ enum fec_outcome fec_rx_repair(struct fec_rx *rx, struct fec_seen *seen, const s
 		return FEC_NOT_NEEDED;
 	if (s.forgotten)
 		return FEC_FORGOTTEN;
-	if (!note(rx, w, seen->space, pn, f))
+	if (!note_repair(rx, w, seen->space, pn, f))
 		return FEC_NONSENSE;
 	look_around(rx, seen, recv, f, &s); /* again: the repair may have taken the ring's place of a member */
 	if (s.forgotten)
@@ -284,5 +284,5 @@ enum fec_outcome fec_rx_repair(struct fec_rx *rx, struct fec_seen *seen, const s
 	if (s.nlost > w->n)
 		return f->row + 1u < f->rows ? FEC_WAITS_FOR_MORE : FEC_BEYOND;
 	w->space = NO_SPACE;
-	return solve(rx, seen, w, f, &s, rebuilt, arg) ? FEC_SOLVED : FEC_NONSENSE;
+	return solve_group(rx, seen, w, f, &s, rebuilt, arg) ? FEC_SOLVED : FEC_NONSENSE;
 }

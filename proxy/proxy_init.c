@@ -244,7 +244,7 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 		dlist_append(&p->ops_free, &k->ops[i].node);
 	p->nops_free = p->nops = k->nops;
 	dlist_init(&p->reserve_waiting);
-	dlist_init(&p->reserve_hasty);
+	dlist_init(&p->reserve_unheld);
 	dlist_init(&p->given_resps);
 	timer_init(&p->reserve_timer, TK_ROOM, 0);
 	timer_init(&p->end_to_end.hold, TK_RAW_HOLD, 0);

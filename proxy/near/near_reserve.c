@@ -115,11 +115,11 @@ static void give_back(struct proxy *p, struct near_flow *f, struct rd_op *op, ui
 	op->room -= n;
 }
 
-static void look_later(struct proxy *p, struct near_flow *f)
+static void look_at_unheld_later(struct proxy *p, struct near_flow *f)
 {
-	dlist_remove(&f->hasty_node);
-	f->hasty_look_ns = p->now_ns + WAIT_UNHELD_NS;
-	dlist_append(&p->reserve_hasty, &f->hasty_node);
+	dlist_remove(&f->unheld_node);
+	f->unheld_look_ns = p->now_ns + WAIT_UNHELD_NS;
+	dlist_append(&p->reserve_unheld, &f->unheld_node);
 }
 
 static void wait_for_room(struct proxy *p, struct near_flow *f)
@@ -129,8 +129,8 @@ static void wait_for_room(struct proxy *p, struct near_flow *f)
 		f->reserve_wait_ns = p->now_ns;
 		count(p, CTR_READS_HELD, 1);
 	}
-	if (cannot_be_held_off(f) && !dnode_on(&f->hasty_node))
-		look_later(p, f);
+	if (cannot_be_held_off(f) && !dnode_on(&f->unheld_node))
+		look_at_unheld_later(p, f);
 	if (!timer_armed(&p->reserve_timer))
 		timer_set(&p->timers, &p->reserve_timer, p->now_ns + LOOK_NS);
 }
@@ -138,7 +138,7 @@ static void wait_for_room(struct proxy *p, struct near_flow *f)
 static void leave_lists(struct near_flow *f)
 {
 	dlist_remove(&f->reserve_node);
-	dlist_remove(&f->hasty_node);
+	dlist_remove(&f->unheld_node);
 }
 
 static void leave_waiting(struct proxy *p, struct near_flow *f)
@@ -255,11 +255,11 @@ void near_reserve_look(struct proxy *p)
 	if (!f)
 		return;
 	near_wan_schedule(p, f);
-	while ((n = dlist_first(&p->reserve_hasty))) {
-		f = dlist_entry(n, struct near_flow, hasty_node);
-		if (p->now_ns < f->hasty_look_ns || !work_take(p))
+	while ((n = dlist_first(&p->reserve_unheld))) {
+		f = dlist_entry(n, struct near_flow, unheld_node);
+		if (p->now_ns < f->unheld_look_ns || !work_take(p))
 			break;
-		look_later(p, f);
+		look_at_unheld_later(p, f);
 		near_wan_schedule(p, f);
 	}
 	timer_set(&p->timers, &p->reserve_timer, p->work_left ? p->now_ns + LOOK_NS : p->now_ns);

@@ -263,9 +263,9 @@ struct near_flow {
 	uint32_t resp_credit_round;           /* number of that RESP_CREDIT; 0: none went */
 	bool resp_credit_due;                 /* a RESP_CREDIT is to go */
 	struct dnode reserve_node; /* in proxy.reserve_waiting: no room for the responses of its next request */
-	struct dnode hasty_node;   /* in proxy.reserve_hasty as well: its host gives up soon */
+	struct dnode unheld_node;  /* in proxy.reserve_unheld as well: its host gives up soon */
 	uint64_t reserve_wait_ns;  /* since when it is in reserve_waiting */
-	uint64_t hasty_look_ns;    /* in reserve_hasty: when it is looked at */
+	uint64_t unheld_look_ns;   /* in reserve_unheld: when it is looked at */
 	struct dnode resp_node;    /* has responses to deliver */
 	struct cnp_rate resp_rate; /* of these responses */
 	struct timer resp_pace;    /* end of a wait that the rate asks for */
@@ -731,7 +731,7 @@ struct proxy {
 	uint32_t nops_free, nops;
 	uint64_t reserved_bytes;            /* of POOL_WAN, for responses of READs and ATOMICs that are under way */
 	struct dnode reserve_waiting;       /* near flows, by when they began to wait */
-	struct dnode reserve_hasty;         /* those whose hosts cannot be held off, by hasty_look_ns */
+	struct dnode reserve_unheld;        /* those whose hosts cannot be held off, by unheld_look_ns */
 	struct {
 		const uint8_t *l3; /* the packet of the current call, if it lies in a blank */
 		uint32_t slot;     /* that blank; once the core has kept it, the one that the port gets for it */

@@ -539,10 +539,10 @@ static void wait_for_room(struct core *c, uint8_t rnr_retry)
 		f->pos_next = 1;
 		f->rnr_retry = rnr_retry;
 		f->pairing = PAIR_CONFIRMED;
-		f->reserve_wait_ns = f->hasty_look_ns = c->now_ns;
+		f->reserve_wait_ns = f->unheld_look_ns = c->now_ns;
 		dlist_append(&p->reserve_waiting, &f->reserve_node);
 		if (rnr_retry != RNR_RETRY_INFINITE)
-			dlist_append(&p->reserve_hasty, &f->hasty_node);
+			dlist_append(&p->reserve_unheld, &f->unheld_node);
 	}
 	near_reserve_freed(p);
 	worst = 0;
@@ -552,7 +552,7 @@ static void nobody_waits(struct core *c)
 {
 	for (uint32_t i = 1; i < CORE_FLOWS; i++) {
 		dlist_remove(&c->a.p->near[i].reserve_node);
-		dlist_remove(&c->a.p->near[i].hasty_node);
+		dlist_remove(&c->a.p->near[i].unheld_node);
 		c->a.p->near[i].older = NULL;
 	}
 }
@@ -574,7 +574,7 @@ static void bounds__many_wait_whose_hosts_give_up(void **state)
 	uint32_t calls = 0;
 
 	wait_for_room(c, 0);
-	while (dlist_entry(dlist_first(&c->a.p->reserve_hasty), struct near_flow, hasty_node)->hasty_look_ns <= c->now_ns) {
+	while (dlist_entry(dlist_first(&c->a.p->reserve_unheld), struct near_flow, unheld_node)->unheld_look_ns <= c->now_ns) {
 		tick(&c->a);
 		calls++;
 		assert_in_range(calls, 1, 3 * CORE_FLOWS / CALL_WORK);

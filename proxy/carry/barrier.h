@@ -43,6 +43,8 @@ void barrier_on_starts_timer(struct proxy *p);
 void barrier_progress(struct proxy *p, struct far_flow *f);
 /* Called when the flow is forgotten: no packet waits for it any more. */
 void barrier_flow_gone(struct proxy *p, struct far_flow *f);
+/* True if f has the place in the near edge's table, and the incarnation, of a flow that was evicted lately. */
+bool barrier_flow_evicted(const struct proxy *p, const struct far_flow *f);
 /* Called when the first packet of a queue has waited for barrier_max_ns. */
 void barrier_on_timer(struct proxy *p, struct barrier_queue *q);
 

@@ -79,15 +79,25 @@ static void free_queue(struct proxy *p, struct barrier_queue *q)
 
 enum verdict { WAITS, DONE, WAIVED };
 
-/* True if the flow, or a later incarnation, was here and was forgotten: its requests are delivered, or never
- * will be. */
-static bool is_gone(const struct proxy *p, uint32_t peer_flow, uint32_t inc, uint64_t epoch)
+/* True if the flow, or a later incarnation, was here and was forgotten, and the request that ends at pos is delivered or
+ * never will be. */
+static bool is_gone(const struct proxy *p, uint32_t peer_flow, uint32_t inc, uint64_t pos, uint64_t epoch)
 {
 	const struct barrier *b = &p->barrier;
 
 	for (uint32_t i = 0; i < b->ngone && i < BARRIER_GONE; i++)
 		if (b->gone[i].peer_flow == peer_flow && b->gone[i].peer_epoch == epoch &&
-		    (int32_t)(b->gone[i].inc - inc) >= 0)
+		    ((int32_t)(b->gone[i].inc - inc) > 0 || (b->gone[i].inc == inc && pos <= b->gone[i].upto)))
+			return true;
+	return false;
+}
+
+bool barrier_flow_evicted(const struct proxy *p, const struct far_flow *f)
+{
+	const struct barrier *b = &p->barrier;
+
+	for (uint32_t i = 0; i < b->ngone && i < BARRIER_GONE; i++)
+		if (b->gone[i].peer_flow == f->peer_flow && b->gone[i].inc == f->inc && b->gone[i].upto != UINT64_MAX)
 			return true;
 	return false;
 }
@@ -111,7 +121,7 @@ static enum verdict entry_verdict(struct proxy *p, const uint8_t *entry, uint64_
 	uint64_t pos = get_be64(entry + 8);
 
 	if (!f || f->closing || (f->inc != inc && (int32_t)(f->inc - inc) < 0)) {
-		if (is_gone(p, get_be32(entry), inc, epoch))
+		if (is_gone(p, get_be32(entry), inc, pos, epoch))
 			return DONE;
 		return p->session.peer_arena_epoch && epoch != p->session.peer_arena_epoch ? WAIVED : WAITS;
 	}
@@ -367,6 +377,7 @@ void barrier_flow_gone(struct proxy *p, struct far_flow *f)
 	f->closing = true;
 	b->gone[b->ngone % BARRIER_GONE].peer_epoch = far_epoch(p, f->peer_epoch);
 	b->gone[b->ngone % BARRIER_GONE].peer_flow = f->peer_flow;
+	b->gone[b->ngone % BARRIER_GONE].upto = f->evicted ? f->pos_acked : UINT64_MAX;
 	b->gone[b->ngone++ % BARRIER_GONE].inc = f->inc;
 	if (q)
 		run_queue(p, q);

@@ -73,13 +73,15 @@ static void evict_idle(struct proxy *p)
 		struct far_flow *f = &p->far[p->far_idle_at];
 
 		p->far_idle_at = (p->far_idle_at + 1) % p->cfg.max_flows;
-		if (!f->used || f->held_bytes || f->nops || p->now_ns < f->last_progress_ns + EVICT_IDLE_NS)
+		if (!f->used || f->held_bytes || f->nops || f->nresps || p->now_ns < f->last_progress_ns + EVICT_IDLE_NS)
 			continue;
 		if (!victim || f->last_progress_ns < victim->last_progress_ns)
 			victim = f;
 	}
-	if (victim)
-		far_close(p, victim);
+	if (!victim)
+		return;
+	victim->evicted = !FAULT(FAULT_EVICTED_IS_GONE);
+	far_close(p, victim);
 }
 
 static struct far_flow *far_new(struct proxy *p, struct lane *l, uint32_t peer_flow, uint32_t inc)
@@ -98,6 +100,8 @@ static struct far_flow *far_new(struct proxy *p, struct lane *l, uint32_t peer_f
 	f->lane = l->id;
 	idx_hash_put(&p->far_by_peer, far_peer_hash(peer_flow), f->idx);
 	p->far_used++;
+	if (barrier_flow_evicted(p, f))
+		far_report(p, f, true); /* the near edge is to open it again at once */
 	return f;
 }
 
@@ -208,6 +212,8 @@ void far_ask(struct proxy *p, struct far_flow *f)
 void far_session_start(struct proxy *p, struct far_flow *f)
 {
 	far_credit_session_start(p, f);
+	f->again_round = 0; /* the near edge counts from 0 as well, and sends all that is not settled again */
+	f->again_from = 0;
 	if (p->session.peer_arena_epoch && f->peer_epoch && f->peer_epoch != p->session.peer_arena_epoch &&
 	    !FAULT(FAULT_ARENA_EPOCH)) {
 		if (far_lost_may_owe(p, f))
@@ -217,8 +223,11 @@ void far_session_start(struct proxy *p, struct far_flow *f)
 		supersede_flow(p, f, FAILURE_BUFFER_LOST); /* the peer has lost the arena in which f was numbered */
 		return;
 	}
-	if (!f->peer_epoch)
+	if (!f->peer_epoch && p->session.peer_arena_epoch) {
 		f->peer_epoch = p->session.peer_arena_epoch;
+		if (f->open)
+			far_store(p, f);
+	}
 	if (f->pairing != PAIR_LEARNING && f->template_len)
 		f->pair_due = true;
 	far_report(p, f, true);

@@ -115,7 +115,10 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 	struct far_flow *f = far_by_peer(p, r->flow);
 	struct roce_pkt pkt;
 	struct rd_op *op;
+	bool full;
 
+	if (!f && (f = far_flow_for(p, l, r->flow, r->inc, &full)))
+		far_report(p, f, true); /* evicted: the near edge opens it again, and the host asks again */
 	if (!f || f->inc != r->inc || !f->open || f->failed || f->pairing == PAIR_LEARNING || f->hostpair == NONE)
 		return; /* the host asks again */
 	if (f->lane == l->id && !f->pmtu && r->psns > 1)

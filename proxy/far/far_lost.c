@@ -72,7 +72,7 @@ static uint64_t bytes_of(const struct far_flow *f, uint64_t positions)
 bool far_lost_may_owe(const struct proxy *p, const struct far_flow *f)
 {
 	return !p->session.peer_kept_arena && f->open && !f->failed && !f->stale_epoch && f->pairing != PAIR_LEARNING &&
-	       proxy_mode_for(&p->cfg, &f->dst, &f->src) == ACK_MODE_NEAR && !FAULT(FAULT_LOST_UNTOLD);
+	       (f->was_near || proxy_mode_for(&p->cfg, &f->dst, &f->src) == ACK_MODE_NEAR) && !FAULT(FAULT_LOST_UNTOLD);
 }
 
 void far_lost_note(struct proxy *p, const struct far_flow *f)

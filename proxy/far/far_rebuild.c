@@ -25,7 +25,9 @@ struct far_desc {
 	uint8_t template[TEMPLATE_MAX];
 };
 
-enum { BASE_FIXED = 1, BASE_REPLACED = 2 }; /* far_desc.base: base_fixed; CM has opened another connection since */
+/* far_desc.base: base_fixed; CM has opened another connection since; was_near; keeps_all. Arenas of earlier versions have
+ * neither of the last two: the configuration tells. */
+enum { BASE_FIXED = 1, BASE_REPLACED = 2, BASE_WAS_NEAR = 4, BASE_KEEPS_ALL = 8 };
 enum { FAILED = 1, FAILED_LOST = 2 };       /* far_desc.failed; 0: the flow has not failed */
 enum { COUNT_LATE = 1, COUNT_EXACT = 2 };   /* far_desc.by_response: pair_msn_late, and not; 0: pair_by_response is false */
 
@@ -35,6 +37,12 @@ _Static_assert(sizeof(struct far_desc) <= ARENA_DESC_MAX, "far descriptor fits")
 static bool replaced_for_sure(const struct far_flow *f)
 {
 	return f->replaced_by == TAG_OF_ANOTHER || (f->cm_tag && far_is_replaced(f));
+}
+
+static uint8_t base_of(const struct far_flow *f)
+{
+	return (uint8_t)((f->base_fixed ? BASE_FIXED : 0) | (replaced_for_sure(f) ? BASE_REPLACED : 0) |
+	                 (f->was_near ? BASE_WAS_NEAR : 0) | (f->keeps_all ? BASE_KEEPS_ALL : 0));
 }
 
 void far_store(struct proxy *p, const struct far_flow *f)
@@ -58,7 +66,7 @@ void far_store(struct proxy *p, const struct far_flow *f)
 	    .vlan_tci = f->vlan_tci,
 	    .pmtu = f->pmtu,
 	    .pairing = (uint8_t)f->pairing,
-	    .base = (uint8_t)((f->base_fixed ? BASE_FIXED : 0) | (replaced_for_sure(f) ? BASE_REPLACED : 0)),
+	    .base = base_of(f),
 	    .failed = f->lost ? FAILED_LOST : f->failed ? FAILED : 0,
 	    .syndrome = f->syndrome,
 	    .by_response = !f->pair_by_response ? 0 : f->pair_msn_late ? COUNT_LATE : COUNT_EXACT,
@@ -89,7 +97,8 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d
 	f->lost = d->failed == FAILED_LOST;
 	f->syndrome = d->syndrome;
 	f->mode = proxy_mode_for(&p->cfg, &f->dst, &f->src); /* until FLOW_OPEN tells */
-	f->keeps_all = f->mode == ACK_MODE_FAR;
+	f->was_near = (d->base & BASE_WAS_NEAR) || f->mode == ACK_MODE_NEAR;
+	f->keeps_all = (d->base & BASE_KEEPS_ALL) || f->mode == ACK_MODE_FAR;
 	far_begin_at(p, f, d->pos_acked);
 	f->pos_base = d->pos_base;
 	f->msgs_acked = d->msgs_acked;

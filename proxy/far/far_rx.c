@@ -190,6 +190,7 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 		return;
 	}
 	f->mode = o->flags & WOF_HOST_MODE ? ACK_MODE_HOST : o->flags & WOF_FAR_MODE ? ACK_MODE_FAR : ACK_MODE_NEAR;
+	f->was_near |= f->mode == ACK_MODE_NEAR;
 	f->keeps_all |= (o->flags & WOF_FAR_MODE) != 0;
 	if (!key_matches(p, f, &o->src, &o->dst, o->dest_qpn)) {
 		drop(p, DROP_WAN_BAD_FRAME);

@@ -109,7 +109,7 @@ static uint64_t acked_early(struct proxy *p, const struct far_flow *stale, uint6
 {
 	uint64_t pos = stale->nak_pos;
 
-	while (stale->mode != ACK_MODE_HOST && pos < end && pos < stale->pos_rx && work_take(p)) {
+	while ((stale->was_near || stale->keeps_all) && pos < end && pos < stale->pos_rx && work_take(p)) {
 		uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, stale->idx, pos);
 
 		if (slot == SLOT_NONE)

@@ -344,6 +344,7 @@ struct far_flow {
 	uint32_t dest_qpn, requester_qpn; /* the second is valid unless PAIR_LEARNING */
 	enum flow_pairing pairing;
 	enum ack_mode mode;    /* at the near edge while the responder is heard: which reports its host waits for */
+	bool was_near;         /* mode near was in force once: the host may have ACKs of what never came */
 	bool keeps_all;        /* mode far was in force once: its packets may have been ACKed because they are here */
 	bool base_fixed;       /* nothing below pos_base belongs to the flow */
 	bool failed;           /* refused or given up: no request is sent or taken any more */
@@ -422,6 +423,7 @@ struct far_flow {
 
 	/* READ and ATOMIC */
 	bool closing;             /* about to be forgotten */
+	bool evicted;             /* closed for want of a place: the near edge may go on with it */
 	struct dnode start_node;  /* in barrier.starts: its next message waits for other flows */
 	struct dnode stale_node;  /* in proxy.stale_flows */
 	uint64_t start_since_ns;  /* since when it is in barrier.starts */
@@ -598,6 +600,7 @@ struct barrier {
 	struct {
 		uint64_t peer_epoch; /* epoch of the near edge's arena in which peer_flow and inc count */
 		uint32_t peer_flow, inc;
+		uint64_t upto; /* end of what the responder had of a flow that was evicted; else UINT64_MAX */
 	} gone[BARRIER_GONE];      /* far flows that were forgotten last: no packet waits for them */
 	uint32_t ngone;            /* ever */
 	struct dnode starts;       /* far flows whose next message waits for other flows, longest first */

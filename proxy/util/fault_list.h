@@ -14,6 +14,8 @@ X(STALE_FLOW_OVERTAKEN, "nothing overtakes what a lost near edge has left",
                       "the barrier of its next life looks at no stale_epoch")
 X(STALE_FLOW_DROPPED, "mode far outlives the near edge",
                       "what came from a near edge that lost its arena is dropped")
+X(EVICTED_IS_GONE,    "a flow evicted for its place may go on",
+                      "the barrier takes all of its requests for delivered")
 X(MODE_OF_THE_MOMENT, "the far edge is told the mode that lasts",
                       "FLOW_OPEN tells the one in force, also of a flow whose responder is silent just then")
 X(NO_DEMOTION,        "nobody is ACKed for a responder that is silent",  "mode near stays in force")

@@ -60,6 +60,8 @@ static const struct untold {
      "a kill must fall between two stores of one call: one seed of thousands, in one build"},
     {FAULT_NEXT_ANSWER_HELD, "reads__what_waits_behind_one_that_ends_is_given",
      "a host must ask again for what it has already, and its responder must have forgotten it: no seed of ten thousand"},
+    {FAULT_EVICTED_IS_GONE, "barrier__an_evicted_flow_is_not_done",
+     "a flow must be evicted, go on, lose its first packet, and a word must come right behind: no seed of a thousand"},
     {FAULT_RELAY_UNWEIGHED, "relay__a_channel_has_a_flows_part",
      "flows wait longer for a line that chunks fill: later, and nothing is lost"},
     {FAULT_LENT_COUNTED_FREE, "blank__is_no_room_for_packets",

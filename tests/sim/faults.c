@@ -82,6 +82,7 @@ static const char *const shown_by[FAULT_COUNT] = {
     [FAULT_QUEUE_STALE] = "progress, late, endless",
     [FAULT_REFUSED_FORGOTTEN] = "progress, late, endless",
     [FAULT_DEAD_PATH_KEEPS] = "progress, late, endless",
+    [FAULT_EVICTED_IS_GONE] = "word-overtakes, flag-overtakes",
     [FAULT_MODE_OF_THE_MOMENT] = "far-promise, progress, late",
     [FAULT_NO_CREDIT] = "late, qp-error",
     [FAULT_WINDOW_UNTOLD] = "late, qp-error",

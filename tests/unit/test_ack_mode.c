@@ -450,6 +450,44 @@ static void ack_mode__near_arena_lost_fails_by_name(void **state)
 	assert_int_equal(core_ctr(&c->b, CTR_BYTES_FAILED), 3 * LAN_MTU_PAYLOAD_MAX);
 }
 
+/* An operator has changed the mode since: what counts is the mode in which the host was ACKed. Also if the far edge has
+ * restarted behind that. */
+static void lost_after_another_mode(void **state, bool far_restarts)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	struct proxy_event ev;
+
+	core_know_epochs(c);
+	core_forget(&c->a);
+	c->cut = true;
+	for (uint32_t psn = 1; psn <= 3; psn++) {
+		core_send(c, RC_WRITE_ONLY, psn);
+		core_expect_aeth(&c->a, psn, AETH_ACK_NO_CREDITS);
+	}
+	c->a.cfg.mode = c->b.cfg.mode = ACK_MODE_HOST;
+	assert_int_equal(proxy_reconfigure(c->a.p, &c->a.cfg, c->now_ns), 0);
+	assert_int_equal(proxy_reconfigure(c->b.p, &c->b.cfg, c->now_ns), 0);
+	if (far_restarts)
+		core_rebuild(&c->b);
+	failure_of(&c->b);
+	c->cut = false;
+	core_lose(c, &c->a, 99);
+	ev = failure_of(&c->b);
+	assert_int_equal(ev.type, EV_FLOW_IN_DOUBT);
+	assert_int_equal(ev.failure, FAILURE_PERHAPS_LOST);
+	assert_int_equal(ev.pos, POS_ORIGIN + 1);
+}
+
+static void ack_mode__near_arena_lost_after_another_mode(void **state)
+{
+	lost_after_another_mode(state, false);
+}
+
+static void ack_mode__near_arena_lost_after_another_mode_and_a_far_restart(void **state)
+{
+	lost_after_another_mode(state, true);
+}
+
 /* Far more than could have been overtaken on a LAN is missing: the responder's NAK still tells where the life ended. */
 static void ack_mode__near_arena_lost_behind_a_long_hole(void **state)
 {
@@ -798,6 +836,8 @@ int main(void)
 	    CORE_TEST(ack_mode__orphan_refused_and_recovered),
 	    CORE_TEST(ack_mode__orphan_refused_spares_what_cm_has_opened),
 	    CORE_TEST(ack_mode__near_arena_lost_fails_by_name),
+	    CORE_TEST(ack_mode__near_arena_lost_after_another_mode),
+	    CORE_TEST(ack_mode__near_arena_lost_after_another_mode_and_a_far_restart),
 	    CORE_TEST(ack_mode__near_arena_lost_behind_a_long_hole),
 	    CORE_TEST(ack_mode__near_arena_lost_and_nothing_owed),
 	    CORE_TEST(ack_mode__near_arena_lost_and_a_new_life),

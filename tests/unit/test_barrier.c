@@ -863,10 +863,100 @@ static void barrier_audit__finds_what_is_out_of_step(void **state)
 	b->barrier.waiting--;
 }
 
+static int lose_next;
+
+static bool lose_request(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	(void)dgram;
+	if (from != &c->a || len < 900 || !lose_next)
+		return true;
+	lose_next--;
+	return false;
+}
+
+/* A WRITE of another host of site A, which its responder answers. */
+static void another_writes(struct core *c, uint8_t host)
+{
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0), a = core_answer(RC_ACK, CORE_QPN, 0, AETH_ACK_NO_CREDITS, 1);
+
+	h.src = a.dst = core_ip(1, host);
+	core_in(&c->a, h, CORE_PMTU, 0);
+	core_pump(c);
+	core_in(&c->b, a, 0, 0);
+	core_pump(c);
+}
+
+/* The far edge has had no place left, and has evicted the idle flow. */
+static struct core *given_evicted_flow(void **state)
+{
+	struct core *c = given_barrier(state);
+
+	c->b.cfg.max_flows = c->b.g.max_flows = 16;
+	core_begin(&c->b, 78);
+	core_hello(c, 1, 1);
+	core_pair(c, 0);
+	core_wait(c, CORE_MS);
+	for (uint8_t i = 0; i < 15; i++)
+		another_writes(c, (uint8_t)(10 + i));
+	core_wait(c, 1100 * CORE_MS);
+	another_writes(c, 40);
+	core_wait(c, CORE_MS);
+	assert_null(far_by_peer(c->b.p, near_wire_id(c->a.p, core_near(c))));
+	core_forget(&c->a);
+	core_forget(&c->b);
+	c->wan = lose_request;
+	return c;
+}
+
+/* Returns after how many ms a word came that host A said behind a WRITE that was ACKed early; -1: it came in front of the
+ * WRITE. */
+static int word_behind_a_write(struct core *c)
+{
+	bool write = false;
+
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
+	say(c, TCP_PSH, 4000, 100);
+	for (int ms = 0; ms < 2000; ms++) {
+		for (const struct core_pkt *k; (k = core_take(&c->b));) {
+			if (k->h.opcode == RC_WRITE_ONLY && k->h.psn == 1 && k->h.src.b[15] == 2) {
+				write = true;
+				core_ack(c, 1, AETH_ACK_NO_CREDITS, 2);
+			} else if (k->l3[9] == 6) {
+				return write ? ms : -1;
+			}
+		}
+		core_wait(c, CORE_MS);
+	}
+	return 2000;
+}
+
+/* Its next WRITE is lost on the WAN, the word behind it is not. */
+static void barrier__an_evicted_flow_is_not_done(void **state)
+{
+	struct core *c = given_evicted_flow(state);
+
+	lose_next = 1;
+	assert_in_range(word_behind_a_write(c), 0, 200);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_EXPIRED) + core_ctr(&c->b, CTR_BARRIER_WAIVED), 0);
+}
+
+/* Nothing is lost, but the far edge has to ask for FLOW_OPEN: at once, not after the time in which words expire. */
+static void barrier__an_evicted_flow_is_opened_at_once(void **state)
+{
+	struct core *c = given_evicted_flow(state);
+
+	lose_next = 0;
+	assert_in_range(word_behind_a_write(c), 0, 200);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_EXPIRED) + core_ctr(&c->b, CTR_BARRIER_WAIVED), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(barrier__tcp_waits_for_what_was_acked_before_it),
+	    CORE_TEST(barrier__an_evicted_flow_is_not_done),
+	    CORE_TEST(barrier__an_evicted_flow_is_opened_at_once),
 	    CORE_TEST(barrier__nothing_acked_nothing_waited_for),
 	    CORE_TEST(barrier__order_is_kept),
 	    CORE_TEST(barrier__exempt_packets_overtake),

@@ -209,6 +209,41 @@ static void far_evict__overtaken_report_of_an_older_round(void **state)
 	assert_int_equal(f->pos_far, at + 5);
 }
 
+/* A flow that has many rounds behind it, and a near edge that comes back with its arena: both count from 0 again. */
+static void many_rounds(void **state, enum ack_mode mode)
+{
+	struct core *c = given_silent_responder(state, mode);
+	struct responder host = {.next = 1};
+	uint32_t acked = 0, next = 1 + PKTS;
+
+	core_far(c)->again_round = core_near(c)->again_round = 40000;
+	core_far(c)->again_from = core_far(c)->pos_rx_max;
+	core_rebuild(&c->a);
+	core_hello(c, 1, 1);
+	core_wait(c, ROUND_MS * CORE_MS);
+	assert_true(core_near(c)->credit_known);
+	serve_for(c, &host, 400);
+	assert_int_equal(host.next, next);
+	core_forget(&c->a);
+	core_send_run(c, next, PKTS);
+	core_wait(c, 5 * CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c->a));)
+		acked = k->h.psn;
+	assert_int_equal(acked, next + PKTS - 1); /* before the responder answers */
+	serve_for(c, &host, 400);
+	assert_int_equal(host.next, next + PKTS);
+}
+
+static void far_evict__rounds_begin_anew_with_a_session_near(void **state)
+{
+	many_rounds(state, ACK_MODE_NEAR);
+}
+
+static void far_evict__rounds_begin_anew_with_a_session_far(void **state)
+{
+	many_rounds(state, ACK_MODE_FAR);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -218,6 +253,8 @@ int main(void)
 	    CORE_TEST(far_evict__mode_far_after_an_outage),
 	    CORE_TEST(far_evict__mode_far_while_no_early_acks),
 	    CORE_TEST(far_evict__overtaken_report_of_an_older_round),
+	    CORE_TEST(far_evict__rounds_begin_anew_with_a_session_near),
+	    CORE_TEST(far_evict__rounds_begin_anew_with_a_session_far),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

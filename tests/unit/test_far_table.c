@@ -2,6 +2,8 @@
 /* Which flow the far edge forgets when its table is full; the forgotten flow goes on with its next packet. */
 #include "core_fixture.h"
 
+#include "proxy/far/far_priv.h"
+
 enum { PLACES = 16, QPN0 = 0x100, PEER0 = 0x900 };
 
 /* Two edges; the far one has PLACES places for flows, the near one more. */
@@ -94,8 +96,7 @@ static void far_table__a_forgotten_flow_goes_on(void **state)
 
 	deliver(c, PLACES, 0);
 	assert_int_equal(send_to(c, 1, RC_WRITE_ONLY, 1), DROP_NONE);
-	assert_int_equal(core_pending(&c->b), 0);
-	core_wait(c, 1010 * CORE_MS); /* until the far edge asks for the FLOW_OPEN */
+	core_wait(c, 10 * CORE_MS); /* until the far edge has asked for FLOW_OPEN */
 	expect_at(c, 1, 1);
 	assert_int_equal(core_pending(&c->b), 0);
 	answer_of(c, 1, 1);
@@ -202,6 +203,72 @@ static void far_table__forgotten_with_nothing_left_to_send(void **state)
 	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
 }
 
+/* --- READs of a flow that finds no place --- */
+
+static bool lose_responses(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	(void)dgram;
+	return from == &c->a || len < CORE_PMTU;
+}
+
+static void respond(struct core *c, uint32_t i, uint32_t psn)
+{
+	core_in(&c->b, core_answer(RC_READ_RESP_ONLY, PEER0 + i, psn, AETH_ACK_NO_CREDITS, psn + 1), CORE_PMTU, 0);
+	core_pump(c);
+}
+
+/* Host A asks again every 100 ms, host B answers each READ that comes. Returns the responses that host A gets. */
+static uint32_t read_again(struct core *c, uint32_t i, uint32_t psn)
+{
+	uint32_t got = 0;
+
+	for (int n = 0; n < 10; n++) {
+		core_wait(c, 100 * CORE_MS);
+		send_to(c, i, RC_READ_REQUEST, psn);
+		for (const struct core_pkt *k; (k = core_take(&c->b));)
+			if (k->h.opcode == RC_READ_REQUEST && k->h.dest_qpn == QPN0 + i)
+				respond(c, i, psn);
+		for (const struct core_pkt *k; (k = core_take(&c->a));)
+			got += k->h.opcode == RC_READ_RESP_ONLY && k->h.psn == psn;
+	}
+	return got;
+}
+
+/* The responder has answered the READ, and the near edge knows; the response is lost on the WAN and not repaired yet. */
+static void far_table__a_flow_with_responses_stays(void **state)
+{
+	struct core *c = given_idle_flows(state, ACK_MODE_NEAR);
+
+	assert_int_equal(send_to(c, 1, RC_READ_REQUEST, 1), DROP_NONE);
+	core_expect(&c->b, RC_READ_REQUEST, 1);
+	c->wan = lose_responses;
+	respond(c, 1, 1);
+	core_wait(c, CORE_MS);
+	far_of(c, 1)->last_progress_ns = 0; /* as if the line had been cut for long */
+	send_to(c, PLACES, RC_WRITE_ONLY, 0);
+	c->wan = NULL;
+	assert_non_null(far_of(c, 1));
+	core_forget(&c->a);
+	assert_true(read_again(c, 1, 1) > 0);
+}
+
+/* The near edge asks for a READ's responses again, which were lost on the LAN, and the far edge has forgotten the flow. */
+static void far_table__a_read_again_of_a_forgotten_flow(void **state)
+{
+	struct core *c = given_idle_flows(state, ACK_MODE_NEAR);
+	struct wan_read_again r = {.pos = POS_ORIGIN + 1, .psns = 1};
+
+	deliver(c, PLACES, 0);
+	assert_null(far_of(c, 1));
+	r.flow = near_wire_id(c->a.p, near_of(c, 1));
+	r.inc = near_of(c, 1)->inc;
+	far_on_again(c->b.p, lane_of(c->b.p, near_of(c, 1)->lane), &r);
+	core_pump(c);
+	core_wait(c, CORE_MS);
+	assert_non_null(far_of(c, 1));
+	assert_true(far_of(c, 1)->open); /* the next one finds it */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -210,6 +277,8 @@ int main(void)
 	    CORE_TEST(far_table__a_flow_with_bytes_stays),
 	    CORE_TEST(far_table__forgotten_before_the_near_edge_knew),
 	    CORE_TEST(far_table__forgotten_with_nothing_left_to_send),
+	    CORE_TEST(far_table__a_flow_with_responses_stays),
+	    CORE_TEST(far_table__a_read_again_of_a_forgotten_flow),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

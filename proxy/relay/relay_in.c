@@ -309,6 +309,7 @@ bool relay_in_packet(struct proxy *p, struct lane *l, const struct wan_packet *w
 		return false; /* a slot of the life before: it is freed soon */
 	if (w->pos < c->in.done || bit_at(p, &c->in, w->pos) || (slot != SLOT_NONE && is_whole(p, slot))) {
 		drop(p, DROP_WAN_POSITION_OLD);
+		relay_in_tell(p, c, false); /* perhaps the peer does not know: nothing else would make credit due */
 		return true;
 	}
 	if (slot == SLOT_NONE && (slot = begin_chunk(p, c, w)) == SLOT_NONE)

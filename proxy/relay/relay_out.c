@@ -301,11 +301,10 @@ void relay_out_credit(struct proxy *p, struct relay_channel *c, const struct wan
 		return;
 	o->credited = true;
 	o->limit = max_u64(o->limit, f->limit);
-	if (!o->rebuilt) {
-		o->done = max_u64(o->done, min_u64(f->done, o->next));
-		o->received = max_u64(max_u64(o->received, o->done), min_u64(f->received, o->next));
-		o->sent = max_u64(o->sent, o->done);
-	}
+	o->done = max_u64(o->done, min_u64(f->done, o->next));
+	o->received = max_u64(max_u64(o->received, o->done), min_u64(f->received, o->next));
+	o->sent = max_u64(o->sent, o->done);
+	o->fill = max_u64(o->fill, o->done); /* a hole was never sent: the peer's `done` stops in front of it */
 	if (!relay_out_work(p, c))
 		relay_work_later(p, c);
 	relay_out_schedule(p, c);

@@ -20,7 +20,7 @@ struct relay_out {
 	uint64_t received;   /* every chunk before is in the peer's arena, or done */
 	uint64_t limit;      /* positions before may be sent in this session */
 	uint64_t freed;      /* the slot of every chunk before is free, or the daemon holds it */
-	uint64_t fill;       /* after a rebuild: positions from here to next are still to be searched for holes */
+	uint64_t fill;       /* after a rebuild: positions from here (>= done) to next are still to be searched for holes */
 	bool rebuilt;        /* holes are not filled yet: nothing is taken or sent */
 	bool fill_waits;     /* a hole found no slot for its void chunk: tried again by the lane's timer */
 	bool credited;       /* the peer has granted credit in this session */

@@ -9,7 +9,7 @@
 #define CHANNELS 4
 #define CHUNK    4096
 
-static struct core *given(void **state, uint32_t chunks)
+static struct core *given_window(void **state, uint32_t chunks, uint32_t window)
 {
 	struct core *c = calloc(1, sizeof(*c));
 	struct core_edge *e[2];
@@ -22,13 +22,18 @@ static struct core *given(void **state, uint32_t chunks)
 	e[1] = &c->b;
 	for (int i = 0; i < 2; i++) {
 		e[i]->cfg.relay_channels = CHANNELS;
-		e[i]->cfg.relay_window = 256;
+		e[i]->cfg.relay_window = window;
 		core_begin(e[i], 1);
 	}
 	return c;
 }
 
-static void meet(struct core *c, uint64_t arena_a, uint64_t arena_b)
+static struct core *given(void **state, uint32_t chunks)
+{
+	return given_window(state, chunks, 256);
+}
+
+static void begin_session(struct core *c, uint64_t arena_a, uint64_t arena_b)
 {
 	struct proxy_session sa = {.epoch_tx = ++c->epoch,
 	                           .epoch_rx = 0x10000 + c->epoch,
@@ -41,6 +46,11 @@ static void meet(struct core *c, uint64_t arena_a, uint64_t arena_b)
 
 	proxy_session_start(c->a.p, &sa, c->now_ns);
 	proxy_session_start(c->b.p, &sb, c->now_ns);
+}
+
+static void meet(struct core *c, uint64_t arena_a, uint64_t arena_b)
+{
+	begin_session(c, arena_a, arena_b);
 	core_wait(c, 10 * CORE_MS);
 }
 
@@ -183,6 +193,65 @@ static void relay__committed_survives_the_sender(void **state)
 	k = get(&c->b, 'n');
 	assert_int_equal(k.pos, 3);
 	done(&c->b, &k);
+}
+
+static void put_many(struct core *c, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		put(&c->a, 0, 0, 'a', 100);
+		if (i % 50 == 0)
+			core_wait(c, 10 * CORE_MS);
+	}
+	core_wait(c, 100 * CORE_MS);
+}
+
+/* The daemon of edge b executes all chunks that it gets. Returns their number. */
+static uint32_t execute_all(struct core *c)
+{
+	struct relay_chunk k;
+	uint32_t n = 0;
+
+	for (; proxy_relay_next(c->b.p, c->now_ns, &k); n++)
+		proxy_relay_done(c->b.p, c->now_ns, k.slot);
+	return n;
+}
+
+static void carry_all(struct core *c, struct core_edge *from, struct core_edge *to)
+{
+	while (core_carry(c, from, to))
+		;
+}
+
+/* kill -9 of the sender: more chunks than one call searches for holes. The receiver executes its chunks, and says so,
+ * before the sender has found its hole. */
+static void relay__credit_comes_while_holes_are_filled(void **state)
+{
+	enum { SENT = 2 * CALL_WORK + 100, BEHIND = 50 };
+	struct core *c = given_window(state, 120, 2048);
+	const struct relay_out *o;
+
+	meet(c, 1, 1);
+	put_many(c, SENT);
+	take(&c->a, 0, 0, 'l', 100);
+	put_many(c, BEHIND);
+	core_rebuild(&c->a);
+	o = &c->a.p->relay->channel[0].out;
+	begin_session(c, 1, 1);
+	carry_all(c, &c->a, &c->b);
+	carry_all(c, &c->b, &c->a);
+	assert_true(o->credited && o->rebuilt && o->fill < SENT);
+	assert_int_equal(execute_all(c), SENT);
+	carry_all(c, &c->b, &c->a);
+	assert_true(o->rebuilt);
+	assert_int_equal(status(&c->a, 0).out_done, SENT);
+	assert_int_equal(relay_audit(c->a.p), 0);
+	core_wait(c, 10 * CORE_MS);
+	assert_int_equal(execute_all(c), BEHIND);
+	core_wait(c, 10 * CORE_MS);
+	assert_int_equal(status(&c->a, 0).out_done, SENT + 1 + BEHIND);
+	assert_int_equal(core_drops(&c->b, DROP_WAN_POSITION_OLD), 0);
+	assert_int_equal(core_used(&c->a) + core_used(&c->b), 0);
+	assert_int_equal(relay_audit(c->a.p), 0);
 }
 
 /* kill -9 of the receiver: what was done in front of a fence that was handed over does not come again; the fence does. */
@@ -403,6 +472,26 @@ static void arrive_and_be_done(struct core *c, uint64_t pos)
 	proxy_relay_done(c->b.p, c->now_ns, k.slot);
 }
 
+/* A sender that repeats a chunk does not know that it is done: it is told again. */
+static void relay__a_repeated_chunk_is_answered_with_credit(void **state)
+{
+	struct core *c = given_met(state);
+	struct relay_out *o = &c->a.p->relay->channel[0].out;
+	struct relay_chunk k;
+
+	put(&c->a, 0, 0, 'x', CHUNK);
+	core_wait(c, 10 * CORE_MS);
+	k = get(&c->b, 'x');
+	done(&c->b, &k);
+	assert_int_equal(status(&c->a, 0).out_done, 1);
+	o->done = o->received = o->sent = o->freed = 0; /* as if that credit had been lost on the way */
+	arrive(c, 0);
+	core_wait(c, 10 * CORE_MS);
+	assert_int_equal(core_drops(&c->b, DROP_WAN_POSITION_OLD), 1);
+	assert_int_equal(status(&c->a, 0).out_done, 1);
+	none(&c->b);
+}
+
 /* Positions that b grants. */
 static uint64_t limit(struct core *c)
 {
@@ -478,11 +567,13 @@ int main(void)
 	    CORE_TEST(relay__fence_waits_for_all_before),
 	    CORE_TEST(relay__void_chunks_are_not_handed_over),
 	    CORE_TEST(relay__committed_survives_the_sender),
+	    CORE_TEST(relay__credit_comes_while_holes_are_filled),
 	    CORE_TEST(relay__receiver_repeats_the_fence_alone),
 	    CORE_TEST(relay__lost_arena_is_another_life),
 	    CORE_TEST(relay__old_life_in_hand_is_harmless),
 	    CORE_TEST(relay__losses_are_repaired),
 	    CORE_TEST(relay__bounded),
+	    CORE_TEST(relay__a_repeated_chunk_is_answered_with_credit),
 	    CORE_TEST(relay__executed_behind_a_hole_takes_no_credit),
 	    CORE_TEST(relay__held_behind_a_hole_takes_credit),
 	    CORE_TEST(relay__answers_have_room),

@@ -75,11 +75,14 @@ static void for_local_directions(struct proxy *p, const struct cm_conn *c, enum 
 
 /* The meaning of a CM message for the flows between its hosts. */
 struct cm_news {
-	bool ends;              /* DREQ or DREP: waits for what was ACKed before it */
-	bool known;             /* of a connection whose set-up was seen, or that a DREQ names */
-	uint32_t dest_qpn;      /* known: of the flow from the sender */
-	uint32_t requester_qpn; /* DREQ: of the flow to the sender */
+	bool ends;         /* DREQ or DREP: waits for what was ACKed before it */
+	bool known;        /* of a connection whose set-up was seen, or that a DREQ names */
+	uint32_t dest_qpn; /* known: of the flow from the sender */
 	bool dreq;
+	bool dreq_first;        /* no DREQ or DREP of the connection came before */
+	uint32_t requester_qpn; /* DREQ: of the flow to the sender */
+	uint32_t sender_qpn;    /* DREQ, if cm_tag is not 0: of the flow to the sender */
+	uint32_t cm_tag;        /* cm_tag() of the connection; 0: its set-up was not seen */
 };
 
 static struct cm_news observe_cm(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
@@ -109,14 +112,27 @@ static struct cm_news observe_cm(struct proxy *p, const uint8_t *l3, const struc
 		return news;
 	news.ends = true;
 	news.dreq = msg.type == CM_DREQ;
+	news.dreq_first = news.dreq && change == CM_DISCONNECTING_;
 	news.requester_qpn = news.dest_qpn = msg.qpn;
 	news.known = news.dreq;
 	if (c) {
 		from_a = ip_addr_eq(&c->a, &pkt->src) && (!ip_addr_eq(&c->a, &c->b) || msg.local_comm_id == c->comm_a);
 		news.dest_qpn = from_a ? c->qpn_b : c->qpn_a;
+		news.sender_qpn = from_a ? c->qpn_a : c->qpn_b;
+		news.cm_tag = cm_tag(c);
 		news.known = true;
 	}
 	return news;
+}
+
+/* True if the flow to the sender of a DREQ is of the connection that the DREQ ends. A CM repeats a DREQ until it has
+ * the DREP, and the flow that was found by the requester's QPN may be of a later connection. A DREQ of a connection
+ * whose set-up was not seen says no more than the QPN. */
+static bool is_of_dreq(const struct far_flow *f, const struct cm_news *news)
+{
+	if (!news->cm_tag)
+		return true;
+	return f->cm_tag ? f->cm_tag == news->cm_tag : news->dreq_first && f->dest_qpn == news->sender_qpn;
 }
 
 /* The sender of a DREQ takes its queue pair down: the barrier does not wait for requests to it any more. */
@@ -124,7 +140,7 @@ static void host_leaves(struct proxy *p, const struct roce_pkt *pkt, const struc
 {
 	struct far_flow *f = pair_find(p, &pkt->dst, &pkt->src, news->requester_qpn);
 
-	if (!f)
+	if (!f || !is_of_dreq(f, news))
 		return;
 	f->leaving = true;
 	barrier_progress(p, f);

@@ -256,6 +256,86 @@ static void barrier__is_waived_when_the_host_leaves(void **state)
 	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 1);
 }
 
+static void host_b_sends_dreq(struct core *c)
+{
+	core_cm_in(&c->b, &(struct core_cm){.type = 0x15, .local_id = 6, .remote_id = 5, .qpn = 0x21});
+	core_pump(c);
+}
+
+/* Both hosts disconnect at once: the DREQ of host A, which waits here, has ended the connection for CM. */
+static void barrier__is_waived_when_both_hosts_leave(void **state)
+{
+	struct core *c = given_write_500(state);
+
+	say(c, TCP_PSH, 5000, 10);
+	core_cm_in(&c->a, &(struct core_cm){.type = 0x15, .local_id = 5, .remote_id = 6, .qpn = CORE_QPN});
+	core_pump(c);
+	assert_true(nothing_for_b(c));
+	host_b_sends_dreq(c);
+	expect_tcp(c, TCP_PSH, 5000, 10);
+}
+
+/* The set-up of the connection was not seen, as after a restart: the DREQ's QPN alone tells the flow. */
+static void barrier__is_waived_by_a_dreq_of_unknown_ids(void **state)
+{
+	struct core *c = given_write_500(state);
+
+	say(c, TCP_PSH, 5000, 10);
+	core_cm_in(&c->b, &(struct core_cm){.type = 0x15, .local_id = 66, .remote_id = 55, .qpn = 0x21});
+	core_pump(c);
+	expect_tcp(c, TCP_PSH, 5000, 10);
+}
+
+/* Host A connects to host B again: the same QPN at A, with other ids. */
+static void connect_again(struct core *c, uint32_t qpn_b)
+{
+	core_cm_in(&c->a, &(struct core_cm){.type = 0x10, .local_id = 7, .qpn = 0x21, .psn = 950, .rnr_retry = 7});
+	core_pump(c);
+	core_cm_in(&c->b, &(struct core_cm){
+	                      .type = 0x13, .local_id = 8, .remote_id = 7, .qpn = qpn_b, .psn = 600, .rnr_retry = 7});
+	core_pump(c);
+	core_cm_in(&c->a, &(struct core_cm){.type = 0x14, .local_id = 7, .remote_id = 8});
+	core_pump(c);
+	core_forget(&c->a);
+	core_forget(&c->b);
+}
+
+/* Host B repeats its DREQ, as the DREP was lost, and the QPN is a later connection's by then. */
+static void late_dreq_of_the_connection_before(void **state, uint32_t qpn_b)
+{
+	struct core *c = given_write_500(state);
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 600);
+
+	answer(c, 500, AETH_ACK_NO_CREDITS);
+	core_wait(c, 10 * CORE_MS);
+	host_b_sends_dreq(c);
+	connect_again(c, qpn_b);
+	h.dest_qpn = qpn_b;
+	h.ack_req = true;
+	assert_int_equal(core_in(&c->a, h, 64, 0), DROP_NONE);
+	core_pump(c);
+	core_expect_aeth(&c->a, 600, AETH_ACK_NO_CREDITS);
+	core_expect(&c->b, RC_WRITE_ONLY, 600);
+	host_b_sends_dreq(c);
+	say(c, TCP_PSH, 5000, 10);
+	assert_true(nothing_for_b(c));
+	host_b_sends_dreq(c);
+	assert_true(nothing_for_b(c));
+	answer(c, 600, AETH_ACK_NO_CREDITS);
+	expect_tcp(c, TCP_PSH, 5000, 10);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 0);
+}
+
+static void barrier__a_late_dreq_means_no_later_connection(void **state)
+{
+	late_dreq_of_the_connection_before(state, CORE_QPN + 1);
+}
+
+static void barrier__a_late_dreq_means_no_later_connection_of_both_qpns(void **state)
+{
+	late_dreq_of_the_connection_before(state, CORE_QPN);
+}
+
 /* A responder that answers something, but never this. */
 static void barrier__ends_after_barrier_max(void **state)
 {
@@ -966,6 +1046,10 @@ int main(void)
 	    CORE_TEST(barrier__dreq_waits_in_rnr_for_its_own_queue_pair),
 	    CORE_TEST(barrier__is_waived_when_refused),
 	    CORE_TEST(barrier__is_waived_when_the_host_leaves),
+	    CORE_TEST(barrier__is_waived_when_both_hosts_leave),
+	    CORE_TEST(barrier__is_waived_by_a_dreq_of_unknown_ids),
+	    CORE_TEST(barrier__a_late_dreq_means_no_later_connection),
+	    CORE_TEST(barrier__a_late_dreq_means_no_later_connection_of_both_qpns),
 	    CORE_TEST(barrier__ends_after_barrier_max),
 	    CORE_TEST(barrier__waits_for_a_flow_that_is_not_known_yet),
 	    CORE_TEST(barrier__aliases_are_one_machine),

@@ -143,6 +143,7 @@ static void host_leaves(struct proxy *p, const struct roce_pkt *pkt, const struc
 	if (!f || !is_of_dreq(f, news))
 		return;
 	f->leaving = true;
+	f->leaving_pos = f->pos_rx_max;
 	barrier_progress(p, f);
 }
 

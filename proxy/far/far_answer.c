@@ -71,6 +71,8 @@ static void free_some(struct proxy *p, struct far_flow *f)
 static void note_progress(struct proxy *p, struct far_flow *f, uint32_t acked_bytes)
 {
 	far_rtt_end(p, f);
+	if (f->pos_acked > f->leaving_pos)
+		f->leaving = false;
 	f->retries = 0;
 	f->last_progress_ns = p->now_ns;
 	if (f->window_bytes < p->cfg.lan_window_bytes)

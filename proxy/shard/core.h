@@ -360,6 +360,7 @@ struct far_flow {
 	bool stalled;          /* no progress for stall_ns; an event told so */
 	bool rnr;              /* the responder sent an RNR NAK: rto ends the wait */
 	bool leaving;          /* the responder's host has sent a DREQ: the barrier does not wait for the flow */
+	uint64_t leaving_pos;  /* leaving: pos_rx_max at that DREQ; an ACK beyond says that the responder lives on */
 	uint8_t syndrome;      /* failed: of the responder's NAK, 0: silence */
 	uint16_t pmtu;         /* bytes of payload, 0: not known yet */
 	uint64_t pos_base;     /* where it begins */

@@ -286,6 +286,27 @@ static void barrier__is_waived_by_a_dreq_of_unknown_ids(void **state)
 	expect_tcp(c, TCP_PSH, 5000, 10);
 }
 
+/* A DREQ of unknown ids was an earlier connection's: the responder has requests that came after the DREQ. */
+static void barrier__waits_again_for_a_host_that_did_not_leave(void **state)
+{
+	struct core *c = given_write_500(state);
+
+	core_cm_in(&c->b, &(struct core_cm){.type = 0x15, .local_id = 66, .remote_id = 55, .qpn = 0x21});
+	core_pump(c);
+	answer(c, 500, AETH_ACK_NO_CREDITS); /* came before the DREQ: proves nothing */
+	assert_true(core_far(c)->leaving);
+	core_send(c, RC_WRITE_ONLY, 501);
+	core_expect(&c->b, RC_WRITE_ONLY, 501);
+	answer(c, 501, AETH_ACK_NO_CREDITS);
+	core_send(c, RC_WRITE_ONLY, 502);
+	core_expect(&c->b, RC_WRITE_ONLY, 502);
+	say(c, TCP_PSH, 5000, 10);
+	assert_true(nothing_for_b(c));
+	answer(c, 502, AETH_ACK_NO_CREDITS);
+	expect_tcp(c, TCP_PSH, 5000, 10);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 0);
+}
+
 /* Host A connects to host B again: the same QPN at A, with other ids. */
 static void connect_again(struct core *c, uint32_t qpn_b)
 {
@@ -1048,6 +1069,7 @@ int main(void)
 	    CORE_TEST(barrier__is_waived_when_the_host_leaves),
 	    CORE_TEST(barrier__is_waived_when_both_hosts_leave),
 	    CORE_TEST(barrier__is_waived_by_a_dreq_of_unknown_ids),
+	    CORE_TEST(barrier__waits_again_for_a_host_that_did_not_leave),
 	    CORE_TEST(barrier__a_late_dreq_means_no_later_connection),
 	    CORE_TEST(barrier__a_late_dreq_means_no_later_connection_of_both_qpns),
 	    CORE_TEST(barrier__ends_after_barrier_max),

@@ -469,7 +469,7 @@ static struct ip_addr neighbour_of(const struct ip_addr *src)
 
 	do
 		a.b[15]++, a.b[14] = (uint8_t)(a.b[14] + (a.b[15] == 0));
-	while (addr_hash(&a) % UNPAIRED_BUCKETS != addr_hash(src) % UNPAIRED_BUCKETS);
+	while (addr_hash(0, &a) % UNPAIRED_BUCKETS != addr_hash(0, src) % UNPAIRED_BUCKETS);
 	return a;
 }
 
@@ -633,6 +633,64 @@ static void bounds__one_requester_number_never_certain(void **state)
 		near_requester_leave(p, &p->near[i]);
 }
 
+/* Ten REQs fit into a datagram. A host that has REQs of its choice in all places of the table sends ten more: the sum
+ * of id and transaction is always the same. */
+static enum proxy_drop cm_req(struct core_edge *e, uint32_t id)
+{
+	struct roce_pkt h = core_req(UD_SEND_ONLY, 0);
+	uint8_t mad[256] = {1, 7, 2, 3, [17] = 0x10}, *d = mad + 24, buf[512];
+	enum proxy_drop drop;
+	size_t n;
+
+	h.dest_qpn = 1;
+	h.deth_qkey = 0x80010000;
+	h.deth_src_qpn = 1;
+	put_be64(mad + 8, 0x123456789abcull - id);
+	put_be32(d, id);
+	put_be24(d + 32, 0x100 + id);
+	put_be16(d + 48, 0xffff);
+	d[50] = 3 << 4 | 7;
+	n = roce_build(buf, sizeof(buf), &h, mad, sizeof(mad));
+	steps_begin();
+	drop = proxy_lan_rx(e->p, e->c->now_ns, buf, n, 0);
+	called("proxy_lan_rx");
+	return drop;
+}
+
+static void bounds__cm_ids_of_one_sum(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 64);
+
+	worst = 0;
+	for (uint32_t id = 1; id < CM_CONNS + 200; id += 10) {
+		for (uint32_t i = 0; i < 10; i++)
+			assert_int_equal(cm_req(&c->a, id + i), DROP_NONE);
+		while (carry(c, &c->a, &c->b))
+			;
+		core_wait(c, CORE_MS);
+		core_forget(&c->b);
+	}
+	assert_in_range(worst, 1, STEPS_MAX / 6);
+}
+
+/* A host chooses the address that it sends to, the queue pair and the VLAN, and each changes the hash. */
+static void bounds__keys_make_up_for_no_address(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct ip_addr src = core_ip(1, 2), dst = core_ip(2, 2);
+	uint32_t first = near_key_hash(c->a.p, &src, &dst, 0, 0), same = 0;
+
+	for (uint32_t i = 1; i < 256; i++) {
+		dst = core_ip(2, 2);
+		dst.b[8] ^= (uint8_t)i; /* in a register the lowest byte, as is that of the QPN */
+		same += near_key_hash(c->a.p, &src, &dst, i, 0) == first;
+		dst = core_ip(2, 2);
+		dst.b[12] ^= (uint8_t)i;
+		same += near_key_hash(c->a.p, &src, &dst, 0, (uint16_t)i) == first;
+	}
+	assert_int_equal(same, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -658,6 +716,8 @@ int main(void)
 	    CORE_TEST(bounds__late_error_among_unpaired_flows),
 	    CORE_TEST(bounds__late_error_of_a_number_used_often),
 	    CORE_TEST(bounds__turns_of_lanes),
+	    CORE_TEST(bounds__cm_ids_of_one_sum),
+	    CORE_TEST(bounds__keys_make_up_for_no_address),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

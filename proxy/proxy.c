@@ -222,7 +222,9 @@ enum proxy_drop proxy_wan_rx(struct proxy *p, uint64_t now_ns, uint8_t *dgram, s
 		p->wan_up = true;
 		proxy_event_push(p, EV_WAN_UP, NULL, NULL, 0, 0);
 	}
-	return wan_lane_rx(p, &p->wan->lanes[h.lane], &h, dgram, len, ecn);
+	d = wan_lane_rx(p, &p->wan->lanes[h.lane], &h, dgram, len, ecn);
+	wan_fec_take_rebuilt(p, CALL_WORK / 2);
+	return d;
 }
 
 /* --- time --- */
@@ -352,6 +354,7 @@ static void go_on(struct proxy *p)
 {
 	struct dnode *n;
 
+	wan_fec_take_rebuilt(p, p->work_left / 2);
 	near_goes_on(p, p->work_left / 2);
 	while ((n = dlist_first(&p->far_work)) && work_take(p))
 		far_work(p, dlist_entry(n, struct far_flow, work_node));
@@ -378,7 +381,7 @@ uint64_t proxy_next_wake(const struct proxy *p, uint64_t now_ns)
 	uint64_t next = timer_next(&p->timers);
 
 	if (!dlist_empty(&p->near_work) || !dlist_empty(&p->far_work) || !dlist_empty(&p->dead_slots) ||
-	    relay_has_work(p))
+	    relay_has_work(p) || wan_fec_has_rebuilt(p))
 		return now_ns;
 	if (!dlist_empty(&p->ack_tx) || !dlist_empty(&p->far_cnps) || !dlist_empty(&p->lan_ready) ||
 	    !dlist_empty(&p->held_packets) || !dlist_empty(&p->resp_list))

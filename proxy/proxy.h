@@ -170,7 +170,8 @@ struct proxy_config {
 	uint64_t quarantine_ns;  /* host pair after an unanswered probe. default 100 ms */
 	bool rnr_retry_infinite; /* requesters without CM have rnr_retry 7. default true */
 
-	uint32_t random_seed; /* only for ids that an outsider should not guess; not for decisions */
+	uint64_t hash_seed; /* of all tables with keys that hosts choose: random, and no host may know it. A host that
+	                       knows it can make keys that share one place, and each look at them walks past all */
 };
 
 /* Sensible values for everything but prefixes, pacer and sizes. */

@@ -139,6 +139,7 @@ int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t no
 		return -EINVAL;
 	want.rtt_hint_ns = p->cfg.rtt_hint_ns; /* they sized memory at the start */
 	want.rate_hint_bps = p->cfg.rate_hint_bps;
+	want.hash_seed = p->cfg.hash_seed; /* what is in the tables was put there by it */
 	p->now_ns = now_ns;
 	fec = c->fec.mode != p->cfg.fec.mode || c->fec.k != p->cfg.fec.k || c->fec.m != p->cfg.fec.m;
 	early_acks = c->no_early_acks != p->cfg.no_early_acks;

@@ -265,7 +265,7 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 		dlist_append(&p->near_free, &p->near[i].free_node);
 		dlist_append(&p->far_free, &p->far[i].free_node);
 	}
-	cm_table_init(&p->cm, k->conns, k->conn_cells, CM_CONNS);
+	cm_table_init(&p->cm, k->conns, k->conn_cells, CM_CONNS, p->cfg.hash_seed);
 	timer_heap_init(&p->timers, k->timers, k->ntimers);
 	timer_init(&p->keepalive, TK_KEEPALIVE, 0);
 	sent_pool_init(&p->wan->sent_pool, k->pages, sent_pages(&p->cfg), k->own_lanes * p->cfg.npaths);

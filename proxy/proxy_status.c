@@ -97,7 +97,7 @@ void proxy_flow_facts(const struct proxy *p, const struct proxy_flow_status *s, 
 bool proxy_flow_find(struct proxy *p, enum flow_side side, const struct ip_addr *src, const struct ip_addr *dst,
                      uint32_t dest_qpn, uint16_t vlan_tci, struct proxy_flow_view *v)
 {
-	uint32_t i = far_dest_hash(src, dst, dest_qpn);
+	uint32_t i = far_dest_hash(p, src, dst, dest_qpn);
 	const struct far_flow *f = side == FLOW_FAR ? far_by_dest(p, src, dst, dest_qpn, &i) : NULL;
 	const struct near_flow *n = side == FLOW_NEAR ? near_find(p, src, dst, dest_qpn, vlan_tci) : NULL;
 

@@ -146,7 +146,7 @@ static void reconfigure(struct worker *w, struct proxy_config *pc)
 	pc->max_flows = w->core_config.max_flows;
 	pc->ip_pool_bytes = w->core_config.ip_pool_bytes;
 	pc->relay_window = w->core_config.relay_window;
-	pc->random_seed = w->core_config.random_seed;
+	pc->hash_seed = w->core_config.hash_seed;
 	pc->rtt_hint_ns = w->core_config.rtt_hint_ns;
 	pc->rate_hint_bps = w->core_config.rate_hint_bps;
 	pc->seal = w->core_config.seal;

@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "daemon/config/host_groups.h"
@@ -163,7 +164,10 @@ static int open_arena(struct worker *w, char *err, size_t errlen)
 		pc.seal = &seal_ops;
 		pc.seal_ctx = w->seal;
 	}
-	pc.random_seed = (uint32_t)(w->params.new_epoch >> 32);
+	if (getrandom(&pc.hash_seed, sizeof(pc.hash_seed), 0) != sizeof(pc.hash_seed)) {
+		snprintf(err, errlen, "%s: no random numbers: %s", w->label, strerror(errno));
+		return -EIO;
+	}
 	w->core_config = pc;
 	r = open_memory(w, &fp, err, errlen);
 	if (r == 0)

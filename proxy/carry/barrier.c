@@ -65,7 +65,7 @@ static struct barrier_pair *find_pair(struct proxy *p, const struct ip_addr *src
 
 	src = barrier_host(p, src);
 	dst = barrier_host(p, dst);
-	h = i = barrier_hash(src, dst);
+	h = i = barrier_hash(p, src, dst);
 	while ((idx = idx_hash_next(&p->barrier.pair_by_hosts, h, &i)) != NONE) {
 		struct barrier_pair *bp = &p->barrier.pairs[idx];
 
@@ -86,7 +86,7 @@ static struct barrier_pair *new_pair(struct proxy *p, const struct ip_addr *src,
 	while (b->pairs[idx].used);
 	b->pairs[idx] = (struct barrier_pair){.used = true, .src = *barrier_host(p, src), .dst = *barrier_host(p, dst)};
 	dlist_init(&b->pairs[idx].lagging);
-	idx_hash_put(&b->pair_by_hosts, barrier_hash(&b->pairs[idx].src, &b->pairs[idx].dst), idx);
+	idx_hash_put(&b->pair_by_hosts, barrier_hash(p, &b->pairs[idx].src, &b->pairs[idx].dst), idx);
 	return &b->pairs[idx];
 }
 
@@ -112,7 +112,7 @@ void barrier_mark(struct proxy *p, struct near_flow *f)
 	dlist_remove(&f->lag_node);
 	if (--bp->nlagging == 0) {
 		bp->used = false;
-		idx_hash_del(&p->barrier.pair_by_hosts, barrier_hash(&bp->src, &bp->dst),
+		idx_hash_del(&p->barrier.pair_by_hosts, barrier_hash(p, &bp->src, &bp->dst),
 		             (uint32_t)(bp - p->barrier.pairs));
 	}
 }

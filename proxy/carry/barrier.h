@@ -70,12 +70,11 @@ const struct ip_addr *barrier_host(const struct proxy *p, const struct ip_addr *
 /* Lists and counts agree. 0, or a negative number. Slow. */
 int barrier_audit(struct proxy *p);
 
-static inline uint32_t barrier_hash(const struct ip_addr *src, const struct ip_addr *dst)
+static inline uint32_t barrier_hash(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
-	uint64_t h = hash_mix(get_be64(src->b) ^ hash_mix(get_be64(src->b + 8) + 1));
+	uint64_t seed = p->cfg.hash_seed;
 
-	h = hash_mix(h ^ get_be64(dst->b));
-	return (uint32_t)hash_mix(h ^ hash_mix(get_be64(dst->b + 8) + 2));
+	return (uint32_t)hash_mix((uint64_t)addr_hash(seed, src) << 32 | addr_hash(seed, dst));
 }
 
 #endif

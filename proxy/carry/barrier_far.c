@@ -36,7 +36,7 @@ static struct barrier_queue *find_queue(struct proxy *p, const struct ip_addr *s
 
 	src = barrier_host(p, src);
 	dst = barrier_host(p, dst);
-	h = i = barrier_hash(src, dst);
+	h = i = barrier_hash(p, src, dst);
 	while ((idx = idx_hash_next(&p->barrier.queue_by_hosts, h, &i)) != NONE) {
 		struct barrier_queue *q = &p->barrier.queues[idx];
 
@@ -62,7 +62,7 @@ static struct barrier_queue *new_queue(struct proxy *p, const struct ip_addr *sr
 	q->src = *barrier_host(p, src);
 	q->dst = *barrier_host(p, dst);
 	dlist_init(&q->waiting);
-	idx_hash_put(&b->queue_by_hosts, barrier_hash(&q->src, &q->dst), idx);
+	idx_hash_put(&b->queue_by_hosts, barrier_hash(p, &q->src, &q->dst), idx);
 	b->queues_used++;
 	return q;
 }
@@ -70,7 +70,7 @@ static struct barrier_queue *new_queue(struct proxy *p, const struct ip_addr *sr
 static void free_queue(struct proxy *p, struct barrier_queue *q)
 {
 	timer_cancel(&p->timers, &q->limit);
-	idx_hash_del(&p->barrier.queue_by_hosts, barrier_hash(&q->src, &q->dst), (uint32_t)(q - p->barrier.queues));
+	idx_hash_del(&p->barrier.queue_by_hosts, barrier_hash(p, &q->src, &q->dst), (uint32_t)(q - p->barrier.queues));
 	q->used = false;
 	p->barrier.queues_used--;
 }

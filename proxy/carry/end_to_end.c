@@ -28,9 +28,11 @@
 #define SETTLE_MORE_NS 1000000ull    /* and three round trips: a FLOW_PAIR is here by then, repaired if it was lost */
 #define POOL_PART      8             /* such packets hold at most 1/8 of the pool: only the host's window paces them */
 
-static uint32_t place_of(const struct ip_addr *requester, const struct ip_addr *responder)
+static uint32_t place_of(const struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder)
 {
-	return (uint32_t)hash_mix((uint64_t)addr_hash(requester) << 32 | addr_hash(responder)) % END_TO_END_PLACES;
+	uint64_t h = (uint64_t)addr_hash(p->cfg.hash_seed, requester) << 32 | addr_hash(p->cfg.hash_seed, responder);
+
+	return (uint32_t)hash_mix(h) % END_TO_END_PLACES;
 }
 
 static bool lately(const struct proxy *p, uint64_t at_ns, uint64_t quiet_ns)
@@ -40,24 +42,24 @@ static bool lately(const struct proxy *p, uint64_t at_ns, uint64_t quiet_ns)
 
 bool end_to_end_begun(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
-	return lately(p, p->end_to_end.begun_ns[place_of(src, dst)], BEGUN_QUIET_NS);
+	return lately(p, p->end_to_end.begun_ns[place_of(p, src, dst)], BEGUN_QUIET_NS);
 }
 
 bool end_to_end_asked(const struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder)
 {
-	return lately(p, p->end_to_end.asked_ns[place_of(requester, responder)], ASKED_QUIET_NS);
+	return lately(p, p->end_to_end.asked_ns[place_of(p, requester, responder)], ASKED_QUIET_NS);
 }
 
 bool end_to_end_settled(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
-	uint64_t since_ns = p->end_to_end.since_ns[place_of(src, dst)];
+	uint64_t since_ns = p->end_to_end.since_ns[place_of(p, src, dst)];
 
 	return end_to_end_begun(p, src, dst) && p->now_ns >= since_ns + 3 * proxy_rtt_ns(p) + SETTLE_MORE_NS;
 }
 
 enum proxy_drop end_to_end_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
-	uint32_t place = place_of(&pkt->src, &pkt->dst);
+	uint32_t place = place_of(p, &pkt->src, &pkt->dst);
 	uint64_t *begun_ns = &p->end_to_end.begun_ns[place];
 
 	if (!lately(p, *begun_ns, BEGUN_QUIET_NS)) {
@@ -93,7 +95,7 @@ bool end_to_end_admit(struct proxy *p, const struct roce_pkt *pkt)
 		return end_to_end_begun(p, &pkt->dst, &pkt->src) && !near_awaits(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
 	if (behind_stale_epoch(p, pkt))
 		return false;
-	p->end_to_end.asked_ns[place_of(&pkt->src, &pkt->dst)] = p->now_ns;
+	p->end_to_end.asked_ns[place_of(p, &pkt->src, &pkt->dst)] = p->now_ns;
 	return true;
 }
 

@@ -31,6 +31,7 @@
 #define RAW_SENDS_MAX    6
 #define RAW_PARTIAL_MAX  64
 #define RAW_HELD_MAX     512        /* of a lane: half of the window */
+#define CM_WORK          16         /* of CALL_WORK: a CM message may open a flow in either direction */
 #define RAW_HOLD_MORE_NS 1000000ull /* and two round trips, within which a repair comes */
 
 static bool is_local(const struct proxy *p, const struct ip_addr *a)
@@ -301,8 +302,10 @@ static void raw_deliver(struct proxy *p, uint32_t slot, const struct roce_pkt *p
 		slot_release(p, slot);
 		return;
 	}
-	if (pkt->opcode == UD_SEND_ONLY && pkt->dest_qpn == 1)
+	if (pkt->opcode == UD_SEND_ONLY && pkt->dest_qpn == 1) {
 		news = observe_cm(p, arena_data(p->arena, slot), pkt, h->vlan_tci);
+		work_done(p, CM_WORK);
+	}
 	what.patient = news.ends;
 	what.ends_qpn = news.known ? news.dest_qpn : NONE;
 	what.held = waits_at_barrier(p, pkt, &news);

@@ -131,7 +131,7 @@ void far_close(struct proxy *p, struct far_flow *f)
 	timer_cancel(&p->timers, &f->read_again);
 	idx_hash_del(&p->far_by_peer, far_peer_hash(f->peer_flow), f->idx);
 	if (f->key_known)
-		idx_hash_del(&p->far_by_dest, far_dest_hash(&f->src, &f->dst, f->dest_qpn), f->idx);
+		idx_hash_del(&p->far_by_dest, far_dest_hash(p, &f->src, &f->dst, f->dest_qpn), f->idx);
 	dlist_remove(&f->work_node);
 	f->used = false;
 	far_store(p, f);
@@ -151,7 +151,7 @@ static void supersede_flow(struct proxy *p, struct far_flow *f, enum proxy_failu
 
 void far_cm_open(struct proxy *p, const struct near_cm_info *ci)
 {
-	uint32_t i = far_dest_hash(&ci->src, &ci->dst, ci->dest_qpn);
+	uint32_t i = far_dest_hash(p, &ci->src, &ci->dst, ci->dest_qpn);
 	struct far_flow *f;
 
 	while ((f = far_by_dest(p, &ci->src, &ci->dst, ci->dest_qpn, &i))) {

@@ -32,7 +32,7 @@
 
 static struct lost_life *place_of(struct proxy *p, const struct far_flow *f, uint32_t i)
 {
-	return &p->lost_lives[(far_dest_hash(&f->src, &f->dst, f->dest_qpn) + i) & (p->nlost_lives - 1)];
+	return &p->lost_lives[(far_dest_hash(p, &f->src, &f->dst, f->dest_qpn) + i) & (p->nlost_lives - 1)];
 }
 
 static struct lost_life *find_lost(struct proxy *p, const struct far_flow *f)

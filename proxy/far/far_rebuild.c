@@ -115,7 +115,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d
 	idx_hash_put(&p->far_by_peer, far_peer_hash(f->peer_flow), idx);
 	p->far_used++;
 	f->key_known = true;
-	idx_hash_put(&p->far_by_dest, far_dest_hash(&f->src, &f->dst, f->dest_qpn), idx);
+	idx_hash_put(&p->far_by_dest, far_dest_hash(p, &f->src, &f->dst, f->dest_qpn), idx);
 	f->open = pair_join(p, f);
 	f->pairing = d->pairing;
 	f->requester_qpn = d->requester_qpn;

@@ -127,7 +127,7 @@ static bool key_matches(struct proxy *p, struct far_flow *f, const struct ip_add
 	f->src = *src;
 	f->dst = *dst;
 	f->dest_qpn = dest_qpn;
-	idx_hash_put(&p->far_by_dest, far_dest_hash(src, dst, dest_qpn), f->idx);
+	idx_hash_put(&p->far_by_dest, far_dest_hash(p, src, dst, dest_qpn), f->idx);
 	return true;
 }
 

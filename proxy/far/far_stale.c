@@ -65,7 +65,7 @@ static void free_from(struct proxy *p, struct far_flow *f, uint64_t from)
 /* Sets successor_of for successors that were here before a restart of this edge: no descriptor has it. */
 static void find_successors(struct proxy *p, const struct far_flow *stale)
 {
-	uint32_t i = far_dest_hash(&stale->src, &stale->dst, stale->dest_qpn);
+	uint32_t i = far_dest_hash(p, &stale->src, &stale->dst, stale->dest_qpn);
 	struct far_flow *f;
 
 	while ((f = far_by_dest(p, &stale->src, &stale->dst, stale->dest_qpn, &i)))
@@ -155,7 +155,7 @@ static void refuse_successor(struct proxy *p, const struct far_flow *stale, stru
 /* Refuses all successors. False: no work is left in this call for the rest of them. */
 static bool refuse_successors(struct proxy *p, const struct far_flow *stale)
 {
-	uint32_t i = far_dest_hash(&stale->src, &stale->dst, stale->dest_qpn);
+	uint32_t i = far_dest_hash(p, &stale->src, &stale->dst, stale->dest_qpn);
 	struct far_flow *f;
 
 	while ((f = far_by_dest(p, &stale->src, &stale->dst, stale->dest_qpn, &i))) {
@@ -194,7 +194,7 @@ void far_stale_failed(struct proxy *p, struct far_flow *f, uint64_t bytes)
 
 void far_stale_forgotten(struct proxy *p, const struct far_flow *stale_epoch)
 {
-	uint32_t i = far_dest_hash(&stale_epoch->src, &stale_epoch->dst, stale_epoch->dest_qpn);
+	uint32_t i = far_dest_hash(p, &stale_epoch->src, &stale_epoch->dst, stale_epoch->dest_qpn);
 	struct far_flow *f;
 
 	while ((f = far_by_dest(p, &stale_epoch->src, &stale_epoch->dst, stale_epoch->dest_qpn, &i))) {
@@ -207,7 +207,7 @@ void far_stale_forgotten(struct proxy *p, const struct far_flow *stale_epoch)
 
 void far_stale_first(struct proxy *p, struct far_flow *f)
 {
-	uint32_t i = far_dest_hash(&f->src, &f->dst, f->dest_qpn);
+	uint32_t i = far_dest_hash(p, &f->src, &f->dst, f->dest_qpn);
 	const struct far_flow *o;
 
 	while ((o = far_by_dest(p, &f->src, &f->dst, f->dest_qpn, &i)))

@@ -24,7 +24,7 @@
 
 static struct lan_host *host_find(struct proxy *p, const struct ip_addr *a)
 {
-	uint32_t h = addr_hash(a), i = h, idx;
+	uint32_t h = addr_hash(p->cfg.hash_seed, a), i = h, idx;
 
 	while ((idx = idx_hash_next(&p->host_by_addr, h, &i)) != NONE)
 		if (ip_addr_eq(&p->lan_hosts[idx].addr, a))
@@ -51,7 +51,7 @@ static struct lan_host *host_new(struct proxy *p, const struct ip_addr *a)
 	dlist_init(&h->waiting);
 	dlist_init(&h->out);
 	timer_init(&h->overdue, TK_LAN_HOST, idx);
-	idx_hash_put(&p->host_by_addr, addr_hash(a), idx);
+	idx_hash_put(&p->host_by_addr, addr_hash(p->cfg.hash_seed, a), idx);
 	return h;
 }
 
@@ -79,7 +79,7 @@ void lan_host_leave(struct proxy *p, struct hostpair *hp)
 	if (--h->pairs)
 		return;
 	timer_cancel(&p->timers, &h->overdue);
-	idx_hash_del(&p->host_by_addr, addr_hash(&h->addr), hp->lan_host);
+	idx_hash_del(&p->host_by_addr, addr_hash(p->cfg.hash_seed, &h->addr), hp->lan_host);
 	h->used = false;
 	dlist_append(&p->hosts_free, &h->free_node);
 }

@@ -63,15 +63,15 @@
 #define OVERTAKEN_MAX_NS 200000000ull /* longest wait for a row of refusals without a turn in between */
 #define VOID_QUIET_NS    OVERTAKEN_NS /* a flow without repetitions and answers for so long gets no late answer */
 
-static uint32_t qpn_hash(const struct far_flow *f)
+static uint32_t qpn_hash(const struct proxy *p, const struct far_flow *f)
 {
-	return far_requester_hash(&f->src, &f->dst, f->requester_qpn);
+	return far_requester_hash(p, &f->src, &f->dst, f->requester_qpn);
 }
 
 void pair_remove(struct proxy *p, struct far_flow *f)
 {
 	if (f->pairing != PAIR_LEARNING)
-		idx_hash_del(&p->far_by_qpn, qpn_hash(f), f->idx);
+		idx_hash_del(&p->far_by_qpn, qpn_hash(p, f), f->idx);
 	f->pairing = PAIR_LEARNING;
 }
 
@@ -100,7 +100,7 @@ void pair_enter(struct proxy *p, struct far_flow *f, uint32_t requester_qpn)
 		unpair(p, owner);
 	f->requester_qpn = requester_qpn;
 	f->was_paired = true;
-	idx_hash_put(&p->far_by_qpn, qpn_hash(f), f->idx);
+	idx_hash_put(&p->far_by_qpn, qpn_hash(p, f), f->idx);
 }
 
 /* --- host pairs --- */
@@ -116,7 +116,7 @@ void pair_init(struct proxy *p)
 
 static struct hostpair *hostpair_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
-	uint32_t h = far_requester_hash(src, dst, NONE), i = h, idx;
+	uint32_t h = far_requester_hash(p, src, dst, NONE), i = h, idx;
 
 	while ((idx = idx_hash_next(&p->pair_by_hosts, h, &i)) != NONE) {
 		struct hostpair *hp = &p->pairs[idx];
@@ -131,7 +131,7 @@ static void hostpair_free(struct proxy *p, struct hostpair *hp)
 {
 	timer_cancel(&p->timers, &hp->quarantine);
 	lan_host_leave(p, hp);
-	idx_hash_del(&p->pair_by_hosts, far_requester_hash(&hp->src, &hp->dst, NONE), (uint32_t)(hp - p->pairs));
+	idx_hash_del(&p->pair_by_hosts, far_requester_hash(p, &hp->src, &hp->dst, NONE), (uint32_t)(hp - p->pairs));
 	hp->used = false;
 	dlist_remove(&hp->place_node);
 	dlist_append(&p->pairs_free, &hp->place_node);
@@ -168,7 +168,7 @@ static struct hostpair *hostpair_new(struct proxy *p, const struct ip_addr *src,
 	hp->since_ns = p->now_ns;
 	dlist_init(&hp->waiting);
 	timer_init(&hp->quarantine, TK_QUARANTINE, idx);
-	idx_hash_put(&p->pair_by_hosts, far_requester_hash(src, dst, NONE), idx);
+	idx_hash_put(&p->pair_by_hosts, far_requester_hash(p, src, dst, NONE), idx);
 	return hp;
 }
 
@@ -521,7 +521,7 @@ void pair_leave(struct proxy *p, struct far_flow *f)
 	turn_end_and_next(p, f);
 	outstanding_leave(p, hp, f);
 	if (f->pairing != PAIR_LEARNING)
-		idx_hash_del(&p->far_by_qpn, qpn_hash(f), f->idx);
+		idx_hash_del(&p->far_by_qpn, qpn_hash(p, f), f->idx);
 	dlist_remove(&f->lan_node);
 	f->bytes_out = 0;
 	lan_host_less(p, f);

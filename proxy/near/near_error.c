@@ -77,7 +77,7 @@ static bool more_comes(const struct proxy *p, const struct far_flow *r)
  * failed. */
 static bool qpn_answers(struct proxy *p, const struct near_flow *f)
 {
-	uint32_t i = far_dest_hash(&f->dst, &f->src, f->requester_qpn);
+	uint32_t i = far_dest_hash(p, &f->dst, &f->src, f->requester_qpn);
 	const struct far_flow *r;
 
 	while ((r = far_by_dest(p, &f->dst, &f->src, f->requester_qpn, &i)))

@@ -14,9 +14,9 @@
 #define IDLE_UNPAIRED_NS 10000000000ull /* a flow silent for so long may be closed for a new one without a pair */
 #define LOOK_AGAIN_NS    10000000ull    /* a table full of busy flows is not searched more often */
 
-static uint32_t requester_hash(const struct near_flow *f)
+static uint32_t requester_hash(const struct proxy *p, const struct near_flow *f)
 {
-	return near_key_hash(&f->src, &f->src, f->requester_qpn, 0);
+	return near_key_hash(p, &f->src, &f->src, f->requester_qpn, 0);
 }
 
 static bool same_key(const struct near_flow *a, const struct near_flow *b)
@@ -38,7 +38,7 @@ static void supersede(struct proxy *p, struct near_flow *older)
 /* Supersedes f or a flow that shares f's requester. False: there is nothing to supersede. */
 static bool supersede_one(struct proxy *p, struct near_flow *f)
 {
-	uint32_t h = requester_hash(f), i = h, idx, n = 0;
+	uint32_t h = requester_hash(p, f), i = h, idx, n = 0;
 
 	while ((idx = idx_hash_next(&p->near_by_requester, h, &i)) != NONE) {
 		struct near_flow *other = &p->near[idx], *younger, *older;
@@ -61,14 +61,14 @@ void near_requester_enter(struct proxy *p, struct near_flow *f)
 	while (!f->superseded && supersede_one(p, f))
 		;
 	if (!f->superseded && !f->requester_known) {
-		idx_hash_put(&p->near_by_requester, requester_hash(f), f->idx);
+		idx_hash_put(&p->near_by_requester, requester_hash(p, f), f->idx);
 		f->requester_known = true;
 	}
 }
 
 enum requester_owner near_requester_owner(struct proxy *p, const struct near_flow *f)
 {
-	uint32_t h = requester_hash(f), i = h, idx, n = 0;
+	uint32_t h = requester_hash(p, f), i = h, idx, n = 0;
 	bool elsewhere = f->superseded || f->elsewhere_ns > f->last_rx_ns;
 
 	while ((idx = idx_hash_next(&p->near_by_requester, h, &i)) != NONE) {
@@ -89,7 +89,7 @@ enum requester_owner near_requester_owner(struct proxy *p, const struct near_flo
 void near_requester_leave(struct proxy *p, struct near_flow *f)
 {
 	if (f->requester_known)
-		idx_hash_del(&p->near_by_requester, requester_hash(f), f->idx);
+		idx_hash_del(&p->near_by_requester, requester_hash(p, f), f->idx);
 	f->requester_known = false;
 }
 
@@ -222,13 +222,13 @@ struct near_flow *near_flow_take(struct proxy *p, const struct ip_addr *src, uin
 
 static struct unpaired_source *source_of(struct proxy *p, const struct ip_addr *src)
 {
-	return &p->unpaired.source[addr_hash(src) % UNPAIRED_BUCKETS];
+	return &p->unpaired.source[addr_hash(p->cfg.hash_seed, src) % UNPAIRED_BUCKETS];
 }
 
 /* The number of paired flows of the source, and of the few sources that share its hash. */
 static uint32_t *paired_of(struct proxy *p, const struct ip_addr *src)
 {
-	return &p->unpaired.paired[addr_hash(src) / UNPAIRED_BUCKETS % UNPAIRED_KNOWN];
+	return &p->unpaired.paired[addr_hash(p->cfg.hash_seed, src) / UNPAIRED_BUCKETS % UNPAIRED_KNOWN];
 }
 
 /* A part of the table, but not less than FLOOR. */
@@ -251,15 +251,15 @@ static bool is_given_up(const struct near_flow *f)
 	return f->failed && !f->nak_syndrome;
 }
 
-static uint32_t hosts_hash(const struct near_flow *f)
+static uint32_t hosts_hash(const struct proxy *p, const struct near_flow *f)
 {
-	return near_key_hash(&f->src, &f->dst, 0, 0);
+	return near_key_hash(p, &f->src, &f->dst, 0, 0);
 }
 
 /* The first flow of the ring between the flow's hosts; NULL: there is none. */
 static struct near_flow *between_first(struct proxy *p, const struct near_flow *f)
 {
-	uint32_t h = hosts_hash(f), i = h, idx;
+	uint32_t h = hosts_hash(p, f), i = h, idx;
 
 	while ((idx = idx_hash_next(&p->unpaired.by_hosts, h, &i)) != NONE)
 		if (ip_addr_eq(&p->near[idx].src, &f->src) && ip_addr_eq(&p->near[idx].dst, &f->dst))
@@ -275,7 +275,7 @@ static struct near_flow *between_prev(const struct near_flow *f)
 static void between_lead(struct proxy *p, struct near_flow *f)
 {
 	f->between_first = true;
-	idx_hash_put(&p->unpaired.by_hosts, hosts_hash(f), f->idx);
+	idx_hash_put(&p->unpaired.by_hosts, hosts_hash(p, f), f->idx);
 }
 
 /* Enters the flow into its ring, in order of age. Only the first flow of a rebuilt ring may have any age. */
@@ -304,7 +304,7 @@ static void between_leave(struct proxy *p, struct near_flow *f)
 	if (!f->between_first)
 		return;
 	f->between_first = false;
-	idx_hash_del(&p->unpaired.by_hosts, hosts_hash(f), f->idx);
+	idx_hash_del(&p->unpaired.by_hosts, hosts_hash(p, f), f->idx);
 	if (next != f)
 		between_lead(p, next);
 }

@@ -138,22 +138,32 @@ void cm_parse(const uint8_t *l3, const struct roce_pkt *pkt, struct cm_msg *msg)
 
 /* --- the table --- */
 
-static uint32_t asked_hash(const struct ip_addr *a, const struct ip_addr *b, uint32_t comm_a, uint64_t transaction)
+/* A host chooses transaction and id, so neither may make up for the other before it is mixed. */
+static uint32_t asked_hash(const struct cm_table *t, const struct ip_addr *a, const struct ip_addr *b, uint32_t comm_a,
+                           uint64_t transaction)
 {
-	return (uint32_t)hash_mix(((uint64_t)addr_hash(a) << 32 | addr_hash(b)) + hash_mix(transaction + comm_a));
+	uint64_t h = hash_mix(hash_mix(transaction ^ t->seed) ^ comm_a);
+
+	return (uint32_t)hash_mix(h ^ ((uint64_t)addr_hash(t->seed, a) << 32 | addr_hash(t->seed, b)));
+}
+
+static uint64_t side_hash(const struct cm_table *t, const struct ip_addr *addr, uint32_t comm_id)
+{
+	return hash_mix((uint64_t)addr_hash(t->seed, addr) << 32 | comm_id);
 }
 
 /* The hash of a pair, the same from either side. */
-static uint32_t pair_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t local, uint32_t remote)
+static uint32_t pair_hash(const struct cm_table *t, const struct ip_addr *src, const struct ip_addr *dst,
+                          uint32_t local, uint32_t remote)
 {
-	return (uint32_t)(hash_mix((uint64_t)addr_hash(src) << 32 | local) ^
-	                  hash_mix((uint64_t)addr_hash(dst) << 32 | remote));
+	return (uint32_t)(side_hash(t, src, local) ^ side_hash(t, dst, remote));
 }
 
-void cm_table_init(struct cm_table *t, struct cm_conn *conns, struct idx_hash_cell *cells, uint32_t n)
+void cm_table_init(struct cm_table *t, struct cm_conn *conns, struct idx_hash_cell *cells, uint32_t n, uint64_t seed)
 {
 	memset(conns, 0, n * sizeof(*conns));
 	t->conns = conns;
+	t->seed = seed;
 	idx_hash_init(&t->asked, cells, idx_hash_size(n));
 	idx_hash_init(&t->pairs, cells + idx_hash_size(n), idx_hash_size(n));
 	for (unsigned i = 0; i < CMS_RANKS; i++)
@@ -180,7 +190,7 @@ static void touch(struct cm_table *t, struct cm_conn *c)
 static struct cm_conn *find_asked(const struct cm_table *t, const struct ip_addr *a, const struct ip_addr *b,
                                   uint32_t comm_a, uint64_t transaction)
 {
-	uint32_t hash = asked_hash(a, b, comm_a, transaction), idx;
+	uint32_t hash = asked_hash(t, a, b, comm_a, transaction), idx;
 
 	for (uint32_t i = hash; (idx = idx_hash_next(&t->asked, hash, &i)) != UINT32_MAX;) {
 		struct cm_conn *c = &t->conns[idx];
@@ -204,7 +214,7 @@ static bool is_pair(const struct cm_conn *c, const struct ip_addr *src, const st
 static struct cm_conn *find_pair(const struct cm_table *t, const struct ip_addr *src, const struct ip_addr *dst,
                                  uint32_t local, uint32_t remote)
 {
-	uint32_t hash = pair_hash(src, dst, local, remote), idx;
+	uint32_t hash = pair_hash(t, src, dst, local, remote), idx;
 
 	for (uint32_t i = hash; (idx = idx_hash_next(&t->pairs, hash, &i)) != UINT32_MAX;)
 		if (is_pair(&t->conns[idx], src, dst, local, remote))
@@ -215,14 +225,14 @@ static struct cm_conn *find_pair(const struct cm_table *t, const struct ip_addr 
 static void pair_forget(struct cm_table *t, struct cm_conn *c)
 {
 	if (c->by_pair)
-		idx_hash_del(&t->pairs, pair_hash(&c->a, &c->b, c->comm_a, c->comm_b), idx_of(t, c));
+		idx_hash_del(&t->pairs, pair_hash(t, &c->a, &c->b, c->comm_a, c->comm_b), idx_of(t, c));
 	c->by_pair = false;
 }
 
 static void pair_note(struct cm_table *t, struct cm_conn *c)
 {
 	pair_forget(t, c);
-	idx_hash_put(&t->pairs, pair_hash(&c->a, &c->b, c->comm_a, c->comm_b), idx_of(t, c));
+	idx_hash_put(&t->pairs, pair_hash(t, &c->a, &c->b, c->comm_a, c->comm_b), idx_of(t, c));
 	c->by_pair = true;
 }
 
@@ -232,7 +242,7 @@ static void forget(struct cm_table *t, struct cm_conn *c)
 	if (c->state == CMC_FREE)
 		return;
 	pair_forget(t, c);
-	idx_hash_del(&t->asked, asked_hash(&c->a, &c->b, c->comm_a, c->transaction), idx_of(t, c));
+	idx_hash_del(&t->asked, asked_hash(t, &c->a, &c->b, c->comm_a, c->transaction), idx_of(t, c));
 	c->state = CMC_FREE;
 	touch(t, c);
 }
@@ -278,7 +288,7 @@ static struct cm_conn *observe_req(struct cm_table *t, const struct ip_addr *src
 	    .state = CMC_REQ_SEEN,
 	    .node = c->node,
 	};
-	idx_hash_put(&t->asked, asked_hash(src, dst, msg->local_comm_id, msg->transaction), idx_of(t, c));
+	idx_hash_put(&t->asked, asked_hash(t, src, dst, msg->local_comm_id, msg->transaction), idx_of(t, c));
 	return c;
 }
 

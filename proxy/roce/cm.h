@@ -74,12 +74,13 @@ enum cm_change {
 /* A bounded table, least recently used goes first. */
 struct cm_table {
 	struct cm_conn *conns;
+	uint64_t seed;                     /* of the hashes */
 	struct idx_hash asked, pairs;      /* by the REQ's sender, receiver, id and transaction; by both ids */
 	struct dnode spare[CMS_RANKS];     /* all entries, the one used longest ago first */
 };
 
-/* The caller gives `n` entries and twice idx_hash_size(n) cells. */
-void cm_table_init(struct cm_table *t, struct cm_conn *conns, struct idx_hash_cell *cells, uint32_t n);
+/* The caller gives `n` entries and twice idx_hash_size(n) cells. seed: proxy_config.hash_seed. */
+void cm_table_init(struct cm_table *t, struct cm_conn *conns, struct idx_hash_cell *cells, uint32_t n, uint64_t seed);
 
 /* Takes a message on its way from src to dst. If the message belongs to a connection, *conn points at that connection
  * (else NULL), also when nothing changed. */

@@ -3,15 +3,16 @@
 
 /* --- near flows --- */
 
-uint32_t near_key_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t qpn, uint16_t vlan)
+uint32_t near_key_hash(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t qpn,
+                       uint16_t vlan)
 {
-	uint64_t a, b, c, d;
+	uint64_t a, b, c, d, h = hash_mix(((uint64_t)vlan << 32 | qpn) ^ p->cfg.hash_seed);
 
 	memcpy(&a, src->b, 8);
 	memcpy(&b, src->b + 8, 8);
 	memcpy(&c, dst->b, 8);
 	memcpy(&d, dst->b + 8, 8);
-	return (uint32_t)hash_mix(a ^ hash_mix(b ^ hash_mix(c ^ hash_mix(d ^ ((uint64_t)vlan << 32 | qpn)))));
+	return (uint32_t)hash_mix(a ^ hash_mix(b ^ hash_mix(c ^ hash_mix(d ^ h))));
 }
 
 static bool has_key(const struct near_flow *f, const struct ip_addr *src, const struct ip_addr *dst, uint32_t qpn,
@@ -29,33 +30,33 @@ struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const st
 
 	if (p->near_found && has_key(p->near_found, src, dst, dest_qpn, vid))
 		return p->near_found;
-	i = h = near_key_hash(src, dst, dest_qpn, vid);
+	i = h = near_key_hash(p, src, dst, dest_qpn, vid);
 	while ((idx = idx_hash_next(&p->near_by_key, h, &i)) != NONE)
 		if (has_key(&p->near[idx], src, dst, dest_qpn, vid))
 			return p->near_found = &p->near[idx];
 	return NULL;
 }
 
-static uint32_t key_hash(const struct near_flow *f)
+static uint32_t key_hash(const struct proxy *p, const struct near_flow *f)
 {
-	return near_key_hash(&f->src, &f->dst, f->dest_qpn, f->vlan_tci & 0xfff);
+	return near_key_hash(p, &f->src, &f->dst, f->dest_qpn, f->vlan_tci & 0xfff);
 }
 
 void near_key_put(struct proxy *p, const struct near_flow *f)
 {
-	idx_hash_put(&p->near_by_key, key_hash(f), f->idx);
+	idx_hash_put(&p->near_by_key, key_hash(p, f), f->idx);
 	p->near_found = NULL;
 }
 
 void near_key_del(struct proxy *p, const struct near_flow *f)
 {
-	idx_hash_del(&p->near_by_key, key_hash(f), f->idx);
+	idx_hash_del(&p->near_by_key, key_hash(p, f), f->idx);
 	p->near_found = NULL;
 }
 
 bool near_awaits(struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder, uint32_t qpn)
 {
-	uint32_t h = near_key_hash(requester, requester, qpn, 0), i = h, idx;
+	uint32_t h = near_key_hash(p, requester, requester, qpn, 0), i = h, idx;
 
 	while ((idx = idx_hash_next(&p->near_by_requester, h, &i)) != NONE) {
 		const struct near_flow *f = &p->near[idx];
@@ -69,7 +70,7 @@ bool near_awaits(struct proxy *p, const struct ip_addr *requester, const struct 
 
 void near_requester_answered(struct proxy *p, const struct ip_addr *host, uint32_t qpn, const struct ip_addr *peer)
 {
-	uint32_t h = near_key_hash(host, host, qpn, 0), i = h, idx;
+	uint32_t h = near_key_hash(p, host, host, qpn, 0), i = h, idx;
 
 	for (int n = 0; n < REQUESTER_LOOKS && (idx = idx_hash_next(&p->near_by_requester, h, &i)) != NONE; n++) {
 		struct near_flow *f = &p->near[idx];
@@ -116,15 +117,17 @@ struct far_flow *far_by_peer_of(struct proxy *p, uint32_t peer_flow, uint64_t pe
 	return NULL;
 }
 
-uint32_t far_dest_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn)
+uint32_t far_dest_hash(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn)
 {
-	return (uint32_t)hash_mix(addr_hash(src) ^ hash_mix((uint64_t)addr_hash(dst) << 32 | dest_qpn));
+	uint64_t seed = p->cfg.hash_seed;
+
+	return (uint32_t)hash_mix(addr_hash(seed, src) ^ hash_mix((uint64_t)addr_hash(seed, dst) << 32 | dest_qpn));
 }
 
 struct far_flow *far_by_dest(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
                              uint32_t *i)
 {
-	uint32_t h = far_dest_hash(src, dst, dest_qpn), idx;
+	uint32_t h = far_dest_hash(p, src, dst, dest_qpn), idx;
 
 	while ((idx = idx_hash_next(&p->far_by_dest, h, i)) != NONE) {
 		struct far_flow *f = &p->far[idx];
@@ -143,17 +146,17 @@ static uint64_t addr_word(const struct ip_addr *a, int half)
 	return v;
 }
 
-uint32_t far_requester_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t qpn)
+uint32_t far_requester_hash(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t qpn)
 {
-	uint64_t h = hash_mix(addr_word(src, 0) ^ hash_mix(addr_word(src, 1) + qpn));
+	uint64_t h = hash_mix(addr_word(src, 0) ^ hash_mix(addr_word(src, 1) ^ hash_mix(qpn ^ p->cfg.hash_seed)));
 
-	return (uint32_t)hash_mix(h ^ addr_word(dst, 0) ^ hash_mix(addr_word(dst, 1)));
+	return (uint32_t)hash_mix(addr_word(dst, 0) ^ hash_mix(addr_word(dst, 1) ^ h));
 }
 
 struct far_flow *pair_find(struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder,
                            uint32_t requester_qpn)
 {
-	uint32_t h = far_requester_hash(requester, responder, requester_qpn), i = h, idx;
+	uint32_t h = far_requester_hash(p, requester, responder, requester_qpn), i = h, idx;
 
 	while ((idx = idx_hash_next(&p->far_by_qpn, h, &i)) != NONE) {
 		struct far_flow *f = &p->far[idx];

@@ -8,7 +8,8 @@
 /* --- near flows --- */
 
 /* Of a key: hosts, destination QPN (24 bits), VLAN id (12 bits). */
-uint32_t near_key_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t qpn, uint16_t vlan);
+uint32_t near_key_hash(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t qpn,
+                       uint16_t vlan);
 /* The newest incarnation of a key (VLAN id, hosts, destination QPN), NULL if there is none. */
 struct near_flow *near_find(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
                             uint16_t vlan_tci);
@@ -38,8 +39,9 @@ uint64_t far_epoch(const struct proxy *p, uint64_t peer_epoch);
 /* The flow with that responder's QPN, stale flows included; *i begins with the hash. NULL: no other. */
 struct far_flow *far_by_dest(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn,
                              uint32_t *i);
-uint32_t far_dest_hash(const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn);
-uint32_t far_requester_hash(const struct ip_addr *requester, const struct ip_addr *responder, uint32_t requester_qpn);
+uint32_t far_dest_hash(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn);
+uint32_t far_requester_hash(const struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder,
+                            uint32_t requester_qpn);
 /* The paired flow from requester to responder with that QPN (24 bits), NULL if there is none. */
 struct far_flow *pair_find(struct proxy *p, const struct ip_addr *requester, const struct ip_addr *responder,
                            uint32_t requester_qpn);

@@ -54,19 +54,19 @@ const struct proxy_flow_view *proxy_flow_ended_next(const struct proxy *p, uint3
 
 /* --- hosts --- */
 
-static uint32_t place_of(const struct ip_addr *host)
+static uint32_t place_of(const struct proxy *p, const struct ip_addr *host)
 {
-	return addr_hash(host) % HOSTS_HEARD;
+	return addr_hash(p->cfg.hash_seed, host) % HOSTS_HEARD;
 }
 
 void flow_history_heard(struct proxy *p, const struct ip_addr *host)
 {
-	p->hosts_heard[place_of(host)] = (struct host_heard){.addr = *host, .at_ns = p->now_ns};
+	p->hosts_heard[place_of(p, host)] = (struct host_heard){.addr = *host, .at_ns = p->now_ns};
 }
 
 uint64_t proxy_host_heard(const struct proxy *p, const struct ip_addr *host)
 {
-	const struct host_heard *h = &p->hosts_heard[place_of(host)];
+	const struct host_heard *h = &p->hosts_heard[place_of(p, host)];
 
 	return h->at_ns && ip_addr_eq(&h->addr, host) ? h->at_ns : 0;
 }

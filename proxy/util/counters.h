@@ -61,7 +61,8 @@
 	X(WAN_UNWANTED, "wan_unwanted", "response for a flow that a younger one has replaced")                         \
 	X(WAN_FAILED, "wan_failed", "request for a queue pair that failed")                                            \
 	X(FEC_OFF, "fec_off", "repair datagram where FEC is off")                                                      \
-	X(FEC_FORGOTTEN, "fec_forgotten", "repair datagram of a FEC group that is too old to be kept")                 \
+	X(FEC_FORGOTTEN, "fec_forgotten",                                                                              \
+	  "repair of a FEC group, or datagram rebuilt and not taken yet, that is too old to be kept")                  \
 	X(WAN_STALE_INCARNATION, "wan_stale_incarnation",                                                              \
 	  "frame of an earlier incarnation of a flow or relay channel")                                                \
 	X(WAN_UNKNOWN_FLOW, "wan_unknown_flow", "report for a flow that does not exist")                               \

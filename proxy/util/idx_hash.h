@@ -30,13 +30,16 @@ static inline uint64_t hash_mix(uint64_t x)
 	return x ^ x >> 32;
 }
 
-static inline uint32_t addr_hash(const struct ip_addr *a)
+/* Hosts choose most keys, addresses included. hash_mix() is no secret and can be computed backwards, so a host that
+ * knew all of a hash could give any number of keys one value, and each look at the table would walk past all of them.
+ * The seed (proxy_config.hash_seed) goes in before anything that a host chooses. */
+static inline uint32_t addr_hash(uint64_t seed, const struct ip_addr *a)
 {
 	uint64_t hi, lo;
 
 	memcpy(&hi, a->b, 8);
 	memcpy(&lo, a->b + 8, 8);
-	return (uint32_t)hash_mix(hi ^ hash_mix(lo));
+	return (uint32_t)hash_mix(hi ^ hash_mix(lo ^ seed));
 }
 
 /* Power of two that holds n entries at half load. */

@@ -254,6 +254,7 @@ void wan_fec_session_start(struct proxy *p)
 	if (!p->wan->fec)
 		return;
 	fec_rx_reset(&p->wan->fec->rx);
+	p->wan->fec->rebuilt_tail = p->wan->fec->rebuilt_head;
 	for (uint32_t i = 0; i < p->wan->npaths; i++) {
 		struct wan_path *path = &p->wan->path[i];
 
@@ -440,13 +441,12 @@ int wan_fec_audit(const struct proxy *p)
 
 /* --- receiving --- */
 
-void wan_fec_came(struct proxy *p, struct pn_space *s, const struct wan_hdr *h, const uint8_t *dgram, size_t len)
+void wan_fec_came(struct proxy *p, struct pn_space *s, const struct wan_hdr *h, const uint8_t *frames, size_t len)
 {
 	if (!s->fec)
 		return;
 	if (h->flags & WAN_FLAG_FEC)
-		fec_rx_keep(&p->wan->fec->rx, &s->fec->seen, h->wan_pn, dgram + WAN_HDR_LEN, len - WAN_HDR_LEN,
-		            p->now_ns);
+		fec_rx_keep(&p->wan->fec->rx, &s->fec->seen, h->wan_pn, frames, len, p->now_ns);
 	else
 		fec_rx_no_member(&p->wan->fec->rx, &s->fec->seen, h->wan_pn);
 }
@@ -455,28 +455,60 @@ struct rebuilt_ctx {
 	struct proxy *p;
 	struct lane *l;
 	struct pn_space *s;
-	const struct wan_hdr *h; /* of the repair */
+	bool full; /* a datagram found no place in the queue: it stays missing */
 };
 
 static void on_rebuilt(void *arg, uint64_t pn, uint8_t *dgram, size_t len, uint64_t due_ns)
 {
 	struct rebuilt_ctx *c = arg;
-	struct wan_hdr h = *c->h;
+	struct fec_shard *fec = c->p->wan->fec;
 
-	h.wan_pn = pn;
-	h.flags |= WAN_FLAG_FEC;
-	if (wan_lane_rx_rebuilt(c->p, c->l, &h, dgram, len) == DROP_WAN_NO_ROOM && !FAULT(FAULT_REBUILT_REFUSED))
+	if (fec->rebuilt_head - fec->rebuilt_tail == FEC_REBUILT_MAX) {
+		c->full = true;
+		return;
+	}
+	fec_rx_keep(&fec->rx, &c->s->fec->seen, pn, dgram + WAN_HDR_LEN, len - WAN_HDR_LEN, c->p->now_ns);
+	fec->rebuilt[fec->rebuilt_head++ % FEC_REBUILT_MAX] = (struct fec_rebuilt){
+	    .pn = pn, .due_ns = due_ns, .lane = c->l->id, .path = c->s->path};
+}
+
+static void take_rebuilt(struct proxy *p, const struct fec_rebuilt *r)
+{
+	struct lane *l = lane_of(p, r->lane);
+	struct pn_space *s = &l->space[r->path];
+	struct wan_hdr h = {.lane = r->lane, .path = r->path, .epoch = p->session.epoch_rx, .wan_pn = r->pn};
+	const uint8_t *frames;
+	size_t len;
+
+	if (wan_recv_seen(&s->recv, r->pn))
+		return; /* it has come itself in the meantime */
+	frames = fec_rx_kept(&p->wan->fec->rx, &s->fec->seen, r->pn, &len);
+	if (!frames) {
+		drop(p, DROP_FEC_FORGOTTEN);
+		s->report_due = true;
+		wan_lane_schedule(p, l);
+		return;
+	}
+	if (wan_lane_rx_rebuilt(p, l, &h, frames, len) == DROP_WAN_NO_ROOM && !FAULT(FAULT_REBUILT_REFUSED))
 		return; /* refused, like a received datagram, and not told as rebuilt */
-	count(c->p, CTR_FEC_REBUILT, 1);
-	c->p->wan->path[c->s->path].stats.rebuilt++;
-	count(c->p, CTR_FEC_DELAY_US, due_ns ? (c->p->now_ns - due_ns + 500) / 1000 : 0);
-	wan_arrivals_rebuilt(&c->s->arrivals, pn);
+	count(p, CTR_FEC_REBUILT, 1);
+	p->wan->path[r->path].stats.rebuilt++;
+	count(p, CTR_FEC_DELAY_US, r->due_ns ? (p->now_ns - r->due_ns + 500) / 1000 : 0);
+	wan_arrivals_rebuilt(&s->arrivals, r->pn);
+}
+
+void wan_fec_take_rebuilt(struct proxy *p, uint32_t rest)
+{
+	struct fec_shard *fec = p->wan->fec;
+
+	while (wan_fec_has_rebuilt(p) && p->work_left > rest && work_take(p))
+		take_rebuilt(p, &fec->rebuilt[fec->rebuilt_tail++ % FEC_REBUILT_MAX]);
 }
 
 bool wan_fec_on_repair(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_hdr *h,
                        const struct wan_frame *f, bool *hole)
 {
-	struct rebuilt_ctx c = {p, l, s, h};
+	struct rebuilt_ctx c = {p, l, s, false};
 	struct wan_fec w;
 
 	if (!wan_fec_frame_get(f, &w))
@@ -501,6 +533,7 @@ bool wan_fec_on_repair(struct proxy *p, struct lane *l, struct pn_space *s, cons
 	case FEC_NONSENSE:
 		return false;
 	default:
+		*hole |= c.full;
 		break;
 	}
 	return true;

@@ -11,6 +11,11 @@
  * Receiving: a rebuilt datagram is taken like a received one (wan_lane_rx_rebuilt()): same window of numbers, same
  * parser. REPORT then tells the peer that it arrived, and REBUILT that FEC rebuilt it.
  *
+ * One repair rebuilds up to FEC_M_MAX datagrams. They are kept like members and queued (fec_shard.rebuilt), and a call
+ * takes only as many as the rest of its work allows; proxy_tick() goes on. Until a datagram is taken it counts as
+ * missing. So nothing is owed to a datagram that leaves the queue otherwise: with its session, or because newer ones
+ * have taken its place in the ring. The peer sends the contents again.
+ *
  * Loss detection waits for FEC: a member counts as sent when the last repair of its block was (wan_sent.h), but at most
  * a round trip after the member itself. A block closes by count, or when it is hold_ns() old and the budget has
  * something left, or after a quarter of a round trip in any case. So no loss waits for a block that does not close. On
@@ -38,12 +43,22 @@ struct fec_space {
 	uint64_t done_ns[FEC_BLOCKS];
 };
 
+#define FEC_REBUILT_MAX 256 /* a power of two; less than FEC_KEEP_MIN */
+
+/* A datagram that was rebuilt and is not taken yet. */
+struct fec_rebuilt {
+	uint64_t pn, due_ns; /* due_ns: about when it would have come; 0: not known */
+	uint8_t lane, path;
+};
+
 /* FEC of a shard. */
 struct fec_shard {
 	struct fec_code code;
 	struct fec_solver solver;
 	struct fec_pool pool;
 	struct fec_rx rx;
+	struct fec_rebuilt rebuilt[FEC_REBUILT_MAX];
+	uint32_t rebuilt_head, rebuilt_tail; /* queued, taken */
 };
 
 /* Sizes of a shard's memory; 0 with FEC off. */
@@ -86,7 +101,16 @@ void wan_fec_found_lost(struct proxy *p, struct wan_path *path);
 void wan_fec_found_late(struct proxy *p, struct wan_path *path, uint64_t n);
 
 /* Receiving. Called when a datagram was opened. */
-void wan_fec_came(struct proxy *p, struct pn_space *s, const struct wan_hdr *h, const uint8_t *dgram, size_t len);
+void wan_fec_came(struct proxy *p, struct pn_space *s, const struct wan_hdr *h, const uint8_t *frames, size_t len);
+/* Takes datagrams that were rebuilt, while more than `rest` of the call's work is left. */
+void wan_fec_take_rebuilt(struct proxy *p, uint32_t rest);
+
+/* True if datagrams that were rebuilt wait for the next call. */
+static inline bool wan_fec_has_rebuilt(const struct proxy *p)
+{
+	return p->wan->fec && p->wan->fec->rebuilt_head != p->wan->fec->rebuilt_tail;
+}
+
 /* Takes a repair. False: malformed. *hole: a member of its group is still missing. */
 bool wan_fec_on_repair(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_hdr *h,
                        const struct wan_frame *f, bool *hole);

@@ -54,8 +54,8 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
  * Returns DROP_NONE, or the drop reason of the last part of the datagram that was dropped. */
 enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len,
                             uint8_t ecn);
-/* Like wan_lane_rx(), for a datagram that FEC has rebuilt. */
-enum proxy_drop wan_lane_rx_rebuilt(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram,
+/* Like wan_lane_rx(), for the frames of a datagram that FEC has rebuilt, and that fec_rx keeps. */
+enum proxy_drop wan_lane_rx_rebuilt(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *frames,
                                     size_t len);
 /* Copies a piece into its slot, whose length is w->total. True if the packet is whole now. */
 bool wan_piece_take(struct proxy *p, uint32_t slot, const struct wan_packet *w);

@@ -122,17 +122,18 @@ struct taken {
 	enum proxy_drop d;
 };
 
-static void take_frames(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len,
+static void take_frames(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *frames, size_t len,
                         bool rebuilt, struct taken *t)
 {
 	struct pn_space *s = &l->space[h->path];
-	size_t off = WAN_HDR_LEN;
+	size_t off = 0;
 	struct wan_frame f;
 	int more;
 
-	while ((more = wan_frame_next(dgram, len, &off, &f)) > 0) {
+	while ((more = wan_frame_next(frames, len, &off, &f)) > 0) {
 		bool ok = true;
 
+		work_done(p, 1);
 		t->wants_report |= !is_quiet(p, f.type);
 		if (f.type == WF_PACKET)
 			t->refused |= !on_packet(p, l, &f);
@@ -155,7 +156,7 @@ static void note_order(struct wan_path_stats *st, const struct pn_space *s, uint
 	st->reorder_most = max_u64(st->reorder_most, s->recv.next - 1 - pn);
 }
 
-static enum proxy_drop take_datagram(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram,
+static enum proxy_drop take_datagram(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *frames,
                                      size_t len, bool rebuilt)
 {
 	struct pn_space *s = &l->space[h->path];
@@ -163,8 +164,9 @@ static enum proxy_drop take_datagram(struct proxy *p, struct lane *l, const stru
 
 	if (wan_recv_seen(&s->recv, h->wan_pn))
 		return drop(p, DROP_WAN_DUPLICATE);
-	wan_fec_came(p, s, h, dgram, len);
-	take_frames(p, l, h, dgram, len, rebuilt, &t);
+	if (!rebuilt) /* else it is kept already */
+		wan_fec_came(p, s, h, frames, len);
+	take_frames(p, l, h, frames, len, rebuilt, &t);
 	if (t.refused) {
 		drop(p, DROP_WAN_NO_ROOM);
 		s->report_due |= wan_recv_refuse(&s->recv, h->wan_pn);
@@ -187,11 +189,11 @@ enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hd
 	if (!wan_recv_seen(&l->space[h->path].recv, h->wan_pn))
 		wan_ecn_came(&l->space[h->path].recv.ecn, ecn);
 	wan_arrivals_note(&l->space[h->path].arrivals, h->wan_pn);
-	return take_datagram(p, l, h, dgram, len, false);
+	return take_datagram(p, l, h, dgram + WAN_HDR_LEN, len - WAN_HDR_LEN, false);
 }
 
-enum proxy_drop wan_lane_rx_rebuilt(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram,
+enum proxy_drop wan_lane_rx_rebuilt(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *frames,
                                     size_t len)
 {
-	return take_datagram(p, l, h, dgram, len, true);
+	return take_datagram(p, l, h, frames, len, true);
 }

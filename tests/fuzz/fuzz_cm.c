@@ -115,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct idx_hash_cell cells[2 * 16 + 4 * CONNS]; /* twice idx_hash_size() */
 	struct cm_table t;
 
-	cm_table_init(&t, conns, cells, CONNS);
+	cm_table_init(&t, conns, cells, CONNS, 0);
 	while (size >= 2 + STEP_DATA && data[0] != 0xff) {
 		feed_step(&t, data);
 		data += 2 + STEP_DATA;

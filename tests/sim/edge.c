@@ -408,7 +408,7 @@ static void shard_config(struct edge_shard *s, uint8_t index)
 		c->give_up_ns = wc->give_up_ns;
 	if (wc->reorder_ns)
 		c->reorder_ns = wc->reorder_ns;
-	c->random_seed = (uint32_t)wc->seed;
+	c->hash_seed = wc->seed;
 	c->relay_channels = wc->relay_channels;
 	c->relay_window = wc->relay_bulk ? 1u << 19 : 256;
 	group_addresses(s->edge->w, c);

@@ -222,13 +222,83 @@ static void cm_parse__not_cm(void **state)
 	assert_int_equal(read_mad(mad, 0, UD_SEND_ONLY, 1, 0x80010000).type, CM_NONE);
 }
 
+/* --- the table --- */
+
+#define MANY 1024
+
+/* The longest row of occupied cells after MANY REQs: what one look at the table may walk past. */
+static uint32_t longest_row(uint64_t seed, void (*choose)(uint32_t i, struct cm_msg *req))
+{
+	static struct cm_conn conns[MANY];
+	static struct idx_hash_cell cells[4 * MANY]; /* twice idx_hash_size(MANY) */
+	struct cm_table t;
+	uint32_t row = 0, most = 0;
+
+	cm_table_init(&t, conns, cells, MANY, seed);
+	for (uint32_t i = 0; i < MANY; i++) {
+		struct cm_msg req = {.type = CM_REQ, .qpn = 0x12, .rc = true};
+		struct cm_conn *c;
+
+		choose(i, &req);
+		cm_observe(&t, &host_a, &host_b, &req, &c);
+		assert_non_null(c);
+	}
+	for (uint32_t i = 0; i < 2 * (t.asked.mask + 1); i++) { /* twice round: a row may pass the end */
+		row = t.asked.cells[i & t.asked.mask].idx == UINT32_MAX ? 0 : row + 1;
+		most = row > most ? row : most;
+	}
+	return most;
+}
+
+static void same_sum(uint32_t i, struct cm_msg *req)
+{
+	req->local_comm_id = i;
+	req->transaction = 0x123456789abcull - i;
+}
+
+/* hash_mix() computed backwards. */
+static uint64_t hash_unmix(uint64_t x)
+{
+	uint64_t inverse = 1;
+
+	for (int i = 0; i < 6; i++)
+		inverse *= 2 - 0xd6e8feb86659fd93ull * inverse;
+	x ^= x >> 32;
+	x *= inverse;
+	x ^= x >> 32;
+	x *= inverse;
+	return x ^ x >> 32;
+}
+
+/* As somebody chooses who takes the seed to be 0. */
+static void same_hash(uint32_t i, struct cm_msg *req)
+{
+	req->local_comm_id = i;
+	req->transaction = hash_unmix(0x5ull << 32 | i);
+}
+
+static void cm_table__ids_make_up_for_no_transaction(void **state)
+{
+	(void)state;
+	assert_in_range(longest_row(0, same_sum), 1, 64);
+	assert_in_range(longest_row(1, same_sum), 1, 64);
+}
+
+static void cm_table__nobody_can_choose_a_hash(void **state)
+{
+	(void)state;
+	assert_int_equal(hash_unmix(hash_mix(0x123456789abcdefull)), 0x123456789abcdefull);
+	assert_true(longest_row(0, same_hash) >= MANY); /* so this is how it would be done */
+	assert_in_range(longest_row(1, same_hash), 1, 64);
+}
+
 /* --- cm_observe --- */
 
 struct fixture {
 	struct cm_table table;
 	struct cm_conn conns[4];
 	struct idx_hash_cell cells[2 * 16]; /* twice idx_hash_size(4) */
-	struct cm_conn *conn; /* of the last message */
+	struct cm_conn *conn;               /* of the last message */
 };
 
 static int set_up(void **state)
@@ -236,7 +306,7 @@ static int set_up(void **state)
 	static struct fixture f;
 
 	memset(f.conns, 0xee, sizeof(f.conns));
-	cm_table_init(&f.table, f.conns, f.cells, 4);
+	cm_table_init(&f.table, f.conns, f.cells, 4, 0);
 	f.conn = NULL;
 	*state = &f;
 	return 0;
@@ -647,6 +717,8 @@ static void cm_observe__of_equal_ids_the_latest_is_found(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(cm_table__ids_make_up_for_no_transaction),
+	    cmocka_unit_test(cm_table__nobody_can_choose_a_hash),
 	    cmocka_unit_test(cm_parse__req),
 	    cmocka_unit_test(cm_parse__req_path_mtu),
 	    cmocka_unit_test(cm_parse__req_service_type),

@@ -92,6 +92,17 @@ void fec_rx_no_member(struct fec_rx *rx, struct fec_seen *seen, uint64_t pn)
 		*cell_of(rx, seen, pn) = pn << 16 | NO_MEMBER;
 }
 
+const uint8_t *fec_rx_kept(const struct fec_rx *rx, const struct fec_seen *seen, uint64_t pn, size_t *len)
+{
+	uint64_t c = *cell_of(rx, seen, pn);
+	uint32_t at = (uint32_t)(c & 0xffff) - 1;
+
+	if (c >> 16 != pn || at >= rx->nkept || rx->kept[at].space != seen->space || rx->kept[at].pn != pn)
+		return NULL; /* NO_MEMBER is no place, either */
+	*len = rx->kept[at].len - FEC_SYMBOL_HDR;
+	return data_of(rx, at) + FEC_SYMBOL_HDR;
+}
+
 /* --- a group --- */
 
 enum place_is { PLACE_HERE, PLACE_EMPTY, PLACE_LOST, PLACE_FORGOTTEN };

@@ -76,6 +76,8 @@ void fec_seen_reset(const struct fec_rx *rx, struct fec_seen *seen);
 void fec_rx_keep(struct fec_rx *rx, struct fec_seen *seen, uint64_t pn, const uint8_t *frames, size_t len,
                  uint64_t now_ns);
 void fec_rx_no_member(struct fec_rx *rx, struct fec_seen *seen, uint64_t pn);
+/* The frames of a member, valid until the next fec_rx_keep() or fec_rx_repair(). NULL: it is not kept. */
+const uint8_t *fec_rx_kept(const struct fec_rx *rx, const struct fec_seen *seen, uint64_t pn, size_t *len);
 
 enum fec_outcome {
 	FEC_NOT_NEEDED, /* no member of the group is lost */
@@ -87,7 +89,7 @@ enum fec_outcome {
 };
 
 /* dgram: WAN_HDR_LEN bytes of room, then the frames; due_ns: when its neighbour in the group came, 0: it has none. The
- * caller treats the datagram like a received one, fec_rx_keep() included. */
+ * caller keeps it (fec_rx_keep()) and takes it like a received one, now or later. */
 typedef void (*fec_rebuilt_fn)(void *arg, uint64_t pn, uint8_t *dgram, size_t len, uint64_t due_ns);
 
 /* A repair came in the datagram pn. recv: the numbers that have arrived in this space. Calls rebuilt() for each

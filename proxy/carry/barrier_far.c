@@ -20,7 +20,9 @@
  * epoch an entry finds stale flows (far_stale.c), too. A flow of an earlier epoch that never sent a packet does not
  * come any more, and its entry is waived. Snapshots of the next epoch cannot name the stale flows, although hosts saw
  * their completions. So every packet that the barrier holds, with or without a snapshot, and every DREQ and DREP, waits
- * for the stale flows between its two machines.
+ * for the stale flows between its two machines. Each pair of machines has lists of its stale flows (struct
+ * barrier_far_pair), one for each reason to wait for them or not (enum stale_class). So the number of stale flows costs
+ * nothing, neither a packet of other machines nor one of theirs.
  *
  * With Barrier=causal a request that begins a message carries entries, too, of the other flows of its pair. The flow of
  * that request stops in front of it until the entries are done. No cycle is possible: an entry names requests committed
@@ -130,30 +132,189 @@ static enum verdict entry_verdict(struct proxy *p, const uint8_t *entry, uint64_
 	return verdict_while_lacking(f, pc);
 }
 
-static bool flow_is_between(const struct proxy *p, const struct far_flow *f, const struct ip_addr *src,
-                            const struct ip_addr *dst)
+/* --- stale flows --- */
+
+#define STALE_LOOKS                                                                                                    \
+	64 /* stale flows of one QPN that are looked at: a packet waits for the last one if there are more */
+
+static struct barrier_far_pair *find_far_pair(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
-	return ip_addr_eq(barrier_host(p, &f->src), barrier_host(p, src)) &&
-	       ip_addr_eq(barrier_host(p, &f->dst), barrier_host(p, dst));
+	uint32_t h, i, idx;
+
+	src = barrier_host(p, src);
+	dst = barrier_host(p, dst);
+	h = i = barrier_hash(src, dst);
+	while ((idx = idx_hash_next(&p->barrier.far_pair_by_hosts, h, &i)) != NONE) {
+		struct barrier_far_pair *bp = &p->barrier.far_pairs[idx];
+
+		if (ip_addr_eq(&bp->src, src) && ip_addr_eq(&bp->dst, dst))
+			return bp;
+	}
+	return NULL;
 }
 
-/* The first stale flow of that session or an earlier one that must be waited for; NULL: none. */
+/* A free place always exists: each used one has a flow, and there are as many places as flows. */
+static struct barrier_far_pair *new_far_pair(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	struct barrier *b = &p->barrier;
+	struct barrier_far_pair *bp = dlist_entry(dlist_first(&b->far_pairs_free), struct barrier_far_pair, free_node);
+
+	dlist_remove(&bp->free_node);
+	*bp = (struct barrier_far_pair){.src = *barrier_host(p, src), .dst = *barrier_host(p, dst)};
+	for (int i = 0; i < STALE_CLASSES; i++)
+		dlist_init(&bp->stale[i]);
+	idx_hash_put(&b->far_pair_by_hosts, barrier_hash(&bp->src, &bp->dst), (uint32_t)(bp - b->far_pairs));
+	return bp;
+}
+
+static struct barrier_far_pair *join_far_pair(struct proxy *p, struct far_flow *f)
+{
+	if (!f->barrier_pair)
+		f->barrier_pair = find_far_pair(p, &f->src, &f->dst);
+	if (!f->barrier_pair)
+		f->barrier_pair = new_far_pair(p, &f->src, &f->dst);
+	f->barrier_pair->users++;
+	return f->barrier_pair;
+}
+
+static void leave_far_pair(struct proxy *p, struct far_flow *f)
+{
+	struct barrier_far_pair *bp = f->barrier_pair;
+
+	if (!dnode_on(&f->stale_class_node))
+		f->barrier_pair = NULL;
+	if (--bp->users)
+		return;
+	idx_hash_del(&p->barrier.far_pair_by_hosts, barrier_hash(&bp->src, &bp->dst),
+	             (uint32_t)(bp - p->barrier.far_pairs));
+	dlist_append(&p->barrier.far_pairs_free, &bp->free_node);
+}
+
+static enum stale_class stale_class_of(const struct far_flow *f)
+{
+	if (f->pos_acked >= f->pos_rx)
+		return STALE_OVER;
+	if (verdict_while_lacking(f, NULL) == WAITS)
+		return STALE_AWAITED;
+	return f->failed || f->stalled ? STALE_STUCK : STALE_NOT_READY;
+}
+
+/* Puts the flow on the list of its class. It goes to the end if it has just become stale, and to the front if it is of
+ * the earliest session. It is between others only if the near edge has lost its arena a third time meanwhile. */
+static void list_stale(struct proxy *p, struct far_flow *f)
+{
+	struct dnode *head = &f->barrier_pair->stale[f->stale_class], *at = head, *n = dlist_first(head);
+
+	if (n && dlist_entry(n, struct far_flow, stale_class_node)->stale_since >= f->stale_since)
+		at = n;
+	else
+		for (; at->prev != head; at = at->prev, work_done(p, 1))
+			if (dlist_entry(at->prev, struct far_flow, stale_class_node)->stale_since <= f->stale_since)
+				break;
+	dlist_insert_before(at, &f->stale_class_node);
+}
+
+static uint32_t stale_hash(const struct far_flow *f)
+{
+	return far_dest_hash(&f->barrier_pair->src, &f->barrier_pair->dst, f->dest_qpn);
+}
+
+void barrier_flow_stale(struct proxy *p, struct far_flow *f)
+{
+	join_far_pair(p, f);
+	f->stale_class = stale_class_of(f);
+	list_stale(p, f);
+	idx_hash_put(&p->barrier.stale_by_dest, stale_hash(f), f->idx);
+}
+
+void barrier_mark_stale(struct proxy *p, struct far_flow *f)
+{
+	enum stale_class class;
+
+	if (!dnode_on(&f->stale_class_node))
+		return;
+	class = stale_class_of(f);
+	if (class == f->stale_class)
+		return;
+	dlist_remove(&f->stale_class_node);
+	f->stale_class = class;
+	list_stale(p, f);
+}
+
+static void forget_stale(struct proxy *p, struct far_flow *f)
+{
+	if (!dnode_on(&f->stale_class_node))
+		return;
+	idx_hash_del(&p->barrier.stale_by_dest, stale_hash(f), f->idx);
+	dlist_remove(&f->stale_class_node);
+	leave_far_pair(p, f);
+}
+
+bool barrier_stale_flow_to(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn)
+{
+	uint32_t h, i, idx, looks = 0;
+
+	if (dlist_empty(&p->stale_flows))
+		return false;
+	h = i = far_dest_hash(barrier_host(p, src), barrier_host(p, dst), dest_qpn);
+	while ((idx = idx_hash_next(&p->barrier.stale_by_dest, h, &i)) != NONE) {
+		const struct far_flow *f = &p->far[idx];
+
+		if ((f->dest_qpn == dest_qpn && ip_addr_eq(&f->src, src) && ip_addr_eq(&f->dst, dst)) ||
+		    ++looks == STALE_LOOKS)
+			return true;
+	}
+	return false;
+}
+
+/* A flow of the class that was stale in that session; NULL: none. */
+static const struct far_flow *first_stale(const struct barrier_far_pair *bp, enum stale_class class, uint32_t session)
+{
+	const struct dnode *n = dlist_first(&bp->stale[class]);
+	const struct far_flow *f = n ? dlist_entry(n, struct far_flow, stale_class_node) : NULL;
+
+	return f && f->stale_since <= session ? f : NULL;
+}
+
+/* A flow to that queue pair, ready or not, that was stale in that session; NULL: none. */
+static const struct far_flow *stale_of_qp(struct proxy *p, const struct barrier_far_pair *bp, uint32_t dest_qpn,
+                                          uint32_t session)
+{
+	uint32_t h = far_dest_hash(&bp->src, &bp->dst, dest_qpn), i = h, idx, looks = 0;
+
+	while ((idx = idx_hash_next(&p->barrier.stale_by_dest, h, &i)) != NONE) {
+		const struct far_flow *f = &p->far[idx];
+
+		if (f->barrier_pair == bp && f->dest_qpn == dest_qpn && f->stale_since <= session &&
+		    (f->stale_class == STALE_AWAITED || f->stale_class == STALE_NOT_READY))
+			return f;
+		if (++looks == STALE_LOOKS)
+			return f;
+	}
+	return NULL;
+}
+
+/* A stale flow of that session or an earlier one that must be waited for; NULL: none, *waived tells if one is not
+ * waited for. pc: the packet that waits; NULL: a message of another queue pair. */
 static const struct far_flow *stale_epoch_in_front(struct proxy *p, const struct ip_addr *src,
                                                    const struct ip_addr *dst, uint32_t session,
                                                    const struct held_packet *pc, bool *waived)
 {
-	for (const struct dnode *n = p->stale_flows.next; n != &p->stale_flows; n = n->next) {
-		const struct far_flow *o = dlist_entry(n, struct far_flow, stale_node);
+	const struct barrier_far_pair *bp = dlist_empty(&p->stale_flows) ? NULL : find_far_pair(p, src, dst);
+	const struct far_flow *f;
 
-		if (o->closing || o->pos_acked >= o->pos_rx || o->stale_since > session ||
-		    !flow_is_between(p, o, src, dst) || FAULT(FAULT_STALE_FLOW_OVERTAKEN))
-			continue;
-		if (verdict_while_lacking(o, pc) == WAITS)
-			return o;
-		*waived = true;
-	}
-	return NULL;
+	if (!bp || FAULT(FAULT_STALE_FLOW_OVERTAKEN))
+		return NULL;
+	f = first_stale(bp, STALE_AWAITED, session);
+	if (!f && pc && pc->patient)
+		f = pc->ends_qpn == NONE ? first_stale(bp, STALE_NOT_READY, session)
+		                         : stale_of_qp(p, bp, pc->ends_qpn, session);
+	if (!f)
+		*waived |= first_stale(bp, STALE_NOT_READY, session) || first_stale(bp, STALE_STUCK, session);
+	return f;
 }
+
+/* --- packets --- */
 
 /* Moves pc->at to the first entry that must be waited for. False: there is one, or a stale flow. */
 static bool packet_passes(struct proxy *p, struct held_packet *pc, const struct ip_addr *src, const struct ip_addr *dst)
@@ -197,7 +358,7 @@ static void say_expired(struct proxy *p, const struct far_flow *f)
 static void expire_packet(struct proxy *p, const struct barrier_queue *q, const struct held_packet *pc)
 {
 	const uint8_t *entry = held_packet_entries(p, pc) + (size_t)pc->at * BARRIER_ENTRY_LEN;
-	bool waived;
+	bool waived = false;
 
 	if (pc->at < pc->n)
 		say_expired(p, far_by_peer_of(p, get_be32(entry), far_epoch(p, pc->peer_epoch)));
@@ -283,6 +444,13 @@ bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot)
 	return false;
 }
 
+static bool flow_is_between(const struct proxy *p, const struct far_flow *f, const struct ip_addr *src,
+                            const struct ip_addr *dst)
+{
+	return ip_addr_eq(barrier_host(p, &f->src), barrier_host(p, src)) &&
+	       ip_addr_eq(barrier_host(p, &f->dst), barrier_host(p, dst));
+}
+
 /* Flows between the same machines whose next message waits try again. */
 static void wake_starts(struct proxy *p, const struct far_flow *moved)
 {
@@ -362,6 +530,7 @@ void barrier_progress(struct proxy *p, struct far_flow *f)
 {
 	struct barrier_queue *q = p->barrier.queues_used && f->key_known ? find_queue(p, &f->src, &f->dst) : NULL;
 
+	barrier_mark_stale(p, f);
 	if (q)
 		run_queue(p, q);
 	if (!dlist_empty(&p->barrier.starts))
@@ -374,6 +543,7 @@ void barrier_flow_gone(struct proxy *p, struct far_flow *f)
 	struct barrier_queue *q = p->barrier.queues_used && f->key_known ? find_queue(p, &f->src, &f->dst) : NULL;
 
 	dlist_remove(&f->start_node);
+	forget_stale(p, f);
 	f->closing = true;
 	b->gone[b->ngone % BARRIER_GONE].peer_epoch = far_epoch(p, f->peer_epoch);
 	b->gone[b->ngone % BARRIER_GONE].peer_flow = f->peer_flow;
@@ -383,4 +553,53 @@ void barrier_flow_gone(struct proxy *p, struct far_flow *f)
 		run_queue(p, q);
 	if (!dlist_empty(&b->starts))
 		wake_starts(p, f);
+}
+
+/* --- audit --- */
+
+/* True if the pair's lists hold flows of the pair and of their class, ascending by stale_since. Adds to *n. */
+static bool audit_stale_lists(const struct barrier_far_pair *bp, uint32_t *n)
+{
+	for (int class = 0; class < STALE_CLASSES; class ++) {
+		uint32_t since = 0;
+
+		for (const struct dnode *d = bp->stale[class].next; d != &bp->stale[class]; d = d->next, (*n)++) {
+			const struct far_flow *f = dlist_entry(d, struct far_flow, stale_class_node);
+
+			if (f->barrier_pair != bp || (int)f->stale_class != class ||
+			    stale_class_of(f) != f->stale_class || f->stale_since < since)
+				return false;
+			since = f->stale_since;
+		}
+	}
+	return true;
+}
+
+int barrier_far_audit(struct proxy *p)
+{
+	uint32_t stale = 0, listed = 0, used = 0, free = 0;
+
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		const struct barrier_far_pair *bp = &p->barrier.far_pairs[i];
+		const struct far_flow *f = &p->far[i];
+		bool is_stale = f->used && f->stale_epoch;
+		uint32_t users = 0;
+
+		stale += is_stale;
+		if (is_stale != dnode_on(&f->stale_class_node) || is_stale != dnode_on(&f->stale_node) ||
+		    is_stale != (f->barrier_pair != NULL))
+			return -137;
+		if (is_stale && (find_far_pair(p, &f->src, &f->dst) != f->barrier_pair ||
+		                 !barrier_stale_flow_to(p, &f->src, &f->dst, f->dest_qpn)))
+			return -138;
+		if (dnode_on(&bp->free_node)) {
+			free++;
+			continue;
+		}
+		used++;
+		if (!audit_stale_lists(bp, &users) || users == 0 || users != bp->users)
+			return -139;
+		listed += users;
+	}
+	return stale == listed && used + free == p->cfg.max_flows ? 0 : -139;
 }

@@ -633,6 +633,150 @@ static void bounds__one_requester_number_never_certain(void **state)
 		near_requester_leave(p, &p->near[i]);
 }
 
+/* --- the barrier --- */
+
+enum { WRITER_QPN = 0x1000, WRITTEN_QPN = 0x5000, WRITE_PSN = 700 };
+
+/* Host A has written something on each of n connections to host B, which has not answered. */
+static struct core *given_many_writes(void **state, enum barrier_mode mode, uint32_t n)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 400);
+
+	for (int i = 0; i < 2; i++) {
+		struct core_edge *e = i ? &c->b : &c->a;
+
+		e->cfg.barrier = mode;
+		e->cfg.ip_pool_bytes = 16 << 20;
+		e->cfg.barrier_max_ns = 100 * 1000 * CORE_MS;
+		core_begin(e, 1);
+	}
+	core_know_epochs(c);
+	for (uint32_t i = 0; i < n; i++) {
+		core_cm_in(
+		    &c->a,
+		    &(struct core_cm){
+		        .type = 0x10, .local_id = WRITER_QPN + i, .qpn = WRITER_QPN + i, .psn = 900, .rnr_retry = 7});
+		while (carry(c, &c->a, &c->b))
+			;
+		core_cm_in(&c->b, &(struct core_cm){.type = 0x13,
+		                                    .local_id = WRITTEN_QPN + i,
+		                                    .remote_id = WRITER_QPN + i,
+		                                    .qpn = WRITTEN_QPN + i,
+		                                    .psn = WRITE_PSN,
+		                                    .rnr_retry = 7});
+		while (carry(c, &c->b, &c->a))
+			;
+		if (i % 64 == 0)
+			core_wait(c, CORE_MS);
+		core_forget(&c->a);
+		core_forget(&c->b);
+	}
+	core_wait(c, CORE_MS);
+	core_forget(&c->b);
+	for (uint32_t i = 0; i < n; i++) {
+		struct roce_pkt h = core_req(RC_WRITE_ONLY, WRITE_PSN);
+
+		h.dest_qpn = WRITTEN_QPN + i;
+		h.reth_len = 8;
+		assert_int_equal(core_in(&c->a, h, 8, 0), DROP_NONE);
+		if (i % 32 == 0)
+			core_wait(c, 10 * CORE_US);
+		core_forget(&c->a);
+	}
+	core_wait(c, 500 * CORE_US);
+	core_forget(&c->a);
+	return c;
+}
+
+/* Host B answers the WRITE on connection i. False: once more. */
+static bool answer_write(struct core *c, uint32_t i, uint8_t syndrome)
+{
+	struct roce_pkt h = core_answer(RC_ACK, WRITER_QPN + i, WRITE_PSN, syndrome, 1);
+	uint8_t buf[200];
+	size_t n = roce_build(buf, sizeof(buf), &h, core_payload(0, 0), 0);
+	enum proxy_drop d;
+
+	steps_begin();
+	d = proxy_lan_rx(c->b.p, c->now_ns, buf, n, 0);
+	called("proxy_lan_rx");
+	return d == DROP_NONE;
+}
+
+/* Writes a TCP segment of one byte from that host of site 1 to the same of site 2. Returns its bytes. */
+static size_t tcp_byte(uint8_t *l3, uint8_t host)
+{
+	struct ip_addr src = core_ip(1, host), dst = core_ip(2, host);
+	uint8_t h[41] = {0x45, [3] = sizeof(h), [8] = 64, [9] = 6, [20] = 99, [22] = 99, [32] = 5 << 4, [33] = 0x18};
+	uint32_t sum = 0;
+
+	memcpy(h + 12, src.b + 12, 4);
+	memcpy(h + 16, dst.b + 12, 4);
+	for (int i = 0; i < 20; i += 2)
+		sum += get_be16(h + i);
+	put_be16(h + 10, (uint16_t) ~((sum & 0xffff) + (sum >> 16)));
+	memcpy(l3, h, sizeof(h));
+	return sizeof(h);
+}
+
+/* n such segments, as many as fit in each datagram. */
+static void small_tcp(struct core *c, uint8_t host, uint32_t n)
+{
+	uint8_t l3[64];
+	size_t len = tcp_byte(l3, host);
+
+	while (n--)
+		assert_int_equal(proxy_lan_rx(c->a.p, c->now_ns, l3, len, 0), DROP_NONE);
+	while (carry(c, &c->a, &c->b))
+		;
+	core_pump(c);
+}
+
+/* The near edge has lost its arena while many flows of two hosts had requests here. What others send does not look at
+ * these flows one by one, nor do packets of the two, whatever state the flows are in. */
+static void bounds__packets_beside_many_stale_flows(void **state)
+{
+	const uint32_t n = 300;
+	struct core *c = given_many_writes(state, BARRIER_PAIR, n);
+
+	core_lose(c, &c->a, 99);
+	assert_int_equal(places(&c->b.p->stale_flows), n);
+	core_forget(&c->b);
+	worst = 0;
+	small_tcp(c, 7, 100);
+	assert_int_equal(core_pending(&c->b), 100);
+	small_tcp(c, 2, 100);
+	assert_int_equal(core_pending(&c->b), 100);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_HELD), 100);
+	assert_in_range(worst, 1, STEPS_MAX);
+
+	for (uint32_t i = 0; i < n; i++)
+		assert_true(answer_write(c, i, AETH_RNR_NAK | 28)); /* 164 ms */
+	core_pump(c);
+	assert_int_equal(core_pending(&c->b), 200);
+	small_tcp(c, 2, 100);
+	assert_int_equal(core_pending(&c->b), 300);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_HELD), 100);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 200);
+	for (uint32_t i = 0; i < 30; i++)
+		core_cm_in(&c->a, &(struct core_cm){.type = 0x15, .local_id = 1, .remote_id = 2, .qpn = 0x9000 + i});
+	while (carry(c, &c->a, &c->b))
+		;
+	assert_in_range(worst, 1, STEPS_MAX);
+
+	core_forget(&c->b);
+	core_wait(c, 200 * CORE_MS); /* RNR is over: all are sent again, and waited for */
+	small_tcp(c, 2, 1);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_HELD), 101);
+	assert_int_equal(c->b.p->barrier.waiting, 1);
+	for (uint32_t i = 0; i < n; i++)
+		assert_true(answer_write(c, i, AETH_ACK_NO_CREDITS));
+	core_wait(c, CORE_MS);
+	assert_int_equal(c->b.p->barrier.waiting, 0);
+	assert_true(dlist_empty(&c->b.p->stale_flows));
+	assert_int_equal(places(&c->b.p->barrier.far_pairs_free), CORE_FLOWS);
+	assert_in_range(worst, 1, STEPS_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -658,6 +802,7 @@ int main(void)
 	    CORE_TEST(bounds__late_error_among_unpaired_flows),
 	    CORE_TEST(bounds__late_error_of_a_number_used_often),
 	    CORE_TEST(bounds__turns_of_lanes),
+	    CORE_TEST(bounds__packets_beside_many_stale_flows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,6 +51,7 @@ void barrier_init(struct proxy *p, struct barrier_pair *pairs, struct barrier_fa
 		dlist_append(&b->far_pairs_free, &far_pairs[i].free_node);
 	dlist_init(&b->held_packets_free);
 	dlist_init(&b->starts);
+	dlist_init(&b->waking);
 	timer_init(&b->starts_limit, TK_STARTS, 0);
 	for (uint32_t i = 0; i < nheld_packets; i++)
 		dlist_append(&b->held_packets_free, &held_packets[i].node);

@@ -37,7 +37,8 @@ bool barrier_admit(struct proxy *p, const struct held_packet *what, const struct
 /* True if the request in the slot, which is f's next, begins a message that must wait for other flows. When these flows
  * have moved on, role_calls.far_schedule is called for f. */
 bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot);
-/* Called when the first flow whose message waits has waited for barrier_max_ns. */
+/* Called when the first flow whose message waits has waited for barrier_max_ns, or a call had no work left to look at
+ * all flows that may go on. */
 void barrier_on_starts_timer(struct proxy *p);
 /* Called when the responder of the flow has taken more, or cannot (RNR, stalled, failed, leaving). */
 void barrier_progress(struct proxy *p, struct far_flow *f);

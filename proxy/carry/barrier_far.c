@@ -26,7 +26,8 @@
  *
  * With Barrier=causal a request that begins a message carries entries, too, of the other flows of its pair. The flow of
  * that request stops in front of it until the entries are done. No cycle is possible: an entry names requests committed
- * before. */
+ * before. Each time when a flow moves on, all flows between its machines that have stopped look again at their first
+ * open entry. Those that the call has no work for are looked at in the next ticks (barrier_far_pair.to_wake). */
 #include "barrier.h"
 #include "proxy/shard/flow_find.h"
 
@@ -163,6 +164,7 @@ static struct barrier_far_pair *new_far_pair(struct proxy *p, const struct ip_ad
 	*bp = (struct barrier_far_pair){.src = *barrier_host(p, src), .dst = *barrier_host(p, dst)};
 	for (int i = 0; i < STALE_CLASSES; i++)
 		dlist_init(&bp->stale[i]);
+	dlist_init(&bp->starts);
 	idx_hash_put(&b->far_pair_by_hosts, barrier_hash(&bp->src, &bp->dst), (uint32_t)(bp - b->far_pairs));
 	return bp;
 }
@@ -181,7 +183,7 @@ static void leave_far_pair(struct proxy *p, struct far_flow *f)
 {
 	struct barrier_far_pair *bp = f->barrier_pair;
 
-	if (!dnode_on(&f->stale_class_node))
+	if (!dnode_on(&f->stale_class_node) && !dnode_on(&f->start_node))
 		f->barrier_pair = NULL;
 	if (--bp->users)
 		return;
@@ -397,91 +399,177 @@ static void run_queue(struct proxy *p, struct barrier_queue *q)
 
 /* --- messages that wait for other queue pairs --- */
 
-static void start_goes(struct proxy *p, struct far_flow *f, uint64_t pos)
+static void start_leaves(struct proxy *p, struct far_flow *f)
 {
+	struct barrier_far_pair *bp = f->barrier_pair;
+
+	if (!dnode_on(&f->start_node))
+		return;
 	dlist_remove(&f->start_node);
-	f->start_passed = pos + 1;
+	dlist_remove(&f->start_pair_node);
+	bp->nstarts--;
+	bp->to_wake = bp->to_wake < bp->nstarts ? bp->to_wake : bp->nstarts;
+	if (!bp->to_wake)
+		dlist_remove(&bp->wake_node);
+	leave_far_pair(p, f);
 	if (dlist_empty(&p->barrier.starts))
 		timer_cancel(&p->timers, &p->barrier.starts_limit);
 }
 
+static void start_goes(struct proxy *p, struct far_flow *f, uint64_t pos)
+{
+	start_leaves(p, f);
+	f->start_passed = pos + 1;
+}
+
 static void start_stays(struct proxy *p, struct far_flow *f)
 {
+	struct barrier_far_pair *bp;
+
 	if (dnode_on(&f->start_node))
 		return;
+	bp = join_far_pair(p, f);
 	f->start_since_ns = p->now_ns;
 	dlist_append(&p->barrier.starts, &f->start_node);
+	dlist_append(&bp->starts, &f->start_pair_node);
+	bp->nstarts++;
 	count(p, CTR_BARRIER_HELD, 1);
 	if (!timer_armed(&p->barrier.starts_limit))
 		timer_set(&p->timers, &p->barrier.starts_limit, p->now_ns + p->cfg.barrier_max_ns);
 }
 
-bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot)
+/* Flows of the pair are left to look at: the timer goes on with them in the next tick. */
+static void wake_later(struct proxy *p, struct barrier_far_pair *bp)
+{
+	dlist_append_once(&p->barrier.waking, &bp->wake_node);
+	timer_set(&p->timers, &p->barrier.starts_limit, p->now_ns);
+}
+
+/* No work is left to look at more entries of the flow's message: the flow is the first to be looked at in the next
+ * tick. */
+static void look_at_rest_later(struct proxy *p, struct far_flow *f)
+{
+	struct barrier_far_pair *bp;
+
+	start_stays(p, f);
+	bp = f->barrier_pair;
+	dlist_remove(&f->start_pair_node);
+	dlist_append(bp->starts.next, &f->start_pair_node);
+	bp->to_wake += bp->to_wake < bp->nstarts;
+	wake_later(p, bp);
+}
+
+/* True if the message in the slot, f's next one, must wait for a stale flow or for one of its entries. Moves
+ * f->start_at to that entry. */
+static bool start_is_behind(struct proxy *p, struct far_flow *f, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
-	const uint8_t *e = arena_data(p->arena, slot) + slot_packet_len(h);
-	bool begins = h->flags & (SF_MSG_START | SF_OWN_RESPONSE), waived = false;
+	const uint8_t *entries = arena_data(p->arena, slot) + slot_packet_len(h);
+	uint32_t session = f->stale_epoch ? f->stale_since - 1 : p->sessions;
 
-	if (!begins || h->pos < f->start_passed || FAULT(FAULT_CAUSAL_IGNORED))
-		return false;
-	if (stale_epoch_in_front(p, &f->src, &f->dst, f->stale_epoch ? f->stale_since - 1 : p->sessions, NULL,
-	                         &waived)) {
+	if (stale_epoch_in_front(p, &f->src, &f->dst, session, NULL, &f->start_waived)) {
 		start_stays(p, f);
 		return true;
 	}
-	for (uint32_t i = 0; i < h->waits; i++, e += BARRIER_ENTRY_LEN) {
-		enum verdict v = entry_verdict(p, e, far_epoch(p, f->peer_epoch), NULL);
+	for (; f->start_at < h->waits; f->start_at++) {
+		enum verdict v;
 
+		if (!work_take(p)) {
+			look_at_rest_later(p, f);
+			return true;
+		}
+		v = entry_verdict(p, entries + (size_t)f->start_at * BARRIER_ENTRY_LEN, far_epoch(p, f->peer_epoch),
+		                  NULL);
 		if (v == WAITS) {
 			start_stays(p, f);
 			return true;
 		}
-		waived |= v == WAIVED;
+		f->start_waived |= v == WAIVED;
 	}
-	if (waived)
+	return false;
+}
+
+bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	bool begins = h->flags & (SF_MSG_START | SF_OWN_RESPONSE);
+
+	if (!begins || h->pos < f->start_passed || FAULT(FAULT_CAUSAL_IGNORED))
+		return false;
+	if (f->start_pos != h->pos) {
+		f->start_pos = h->pos;
+		f->start_at = 0;
+		f->start_waived = false;
+	}
+	if (start_is_behind(p, f, slot))
+		return true;
+	if (f->start_waived)
 		count(p, CTR_BARRIER_WAIVED, 1);
 	start_goes(p, f, h->pos);
 	return false;
 }
 
-static bool flow_is_between(const struct proxy *p, const struct far_flow *f, const struct ip_addr *src,
-                            const struct ip_addr *dst)
+/* Flows of the pair that are left to look at try again, as far as half of the call's work goes: the caller needs work,
+ * too. */
+static void wake_some(struct proxy *p, struct barrier_far_pair *bp)
 {
-	return ip_addr_eq(barrier_host(p, &f->src), barrier_host(p, src)) &&
-	       ip_addr_eq(barrier_host(p, &f->dst), barrier_host(p, dst));
+	while (bp->to_wake && p->work_left > CALL_WORK / 2 && work_take(p)) {
+		struct far_flow *f = dlist_entry(dlist_first(&bp->starts), struct far_flow, start_pair_node);
+
+		dlist_rotate(&bp->starts);
+		if (--bp->to_wake == 0)
+			dlist_remove(&bp->wake_node);
+		p->roles->far_schedule(p, f); /* bp may be free now; then bp->to_wake is 0 */
+	}
+	if (bp->to_wake)
+		wake_later(p, bp);
 }
 
 /* Flows between the same machines whose next message waits try again. */
-static void wake_starts(struct proxy *p, const struct far_flow *moved)
+static void wake_starts(struct proxy *p, struct far_flow *moved)
 {
-	struct dnode *next;
+	struct barrier_far_pair *bp = moved->barrier_pair;
 
-	for (struct dnode *n = p->barrier.starts.next; n != &p->barrier.starts; n = next) {
-		struct far_flow *f = dlist_entry(n, struct far_flow, start_node);
-
-		next = n->next;
-		if (f->failed)
-			dlist_remove(n);
-		else if (flow_is_between(p, f, &moved->src, &moved->dst))
-			p->roles->far_schedule(p, f);
-	}
+	if (!bp && moved->key_known)
+		bp = find_far_pair(p, &moved->src, &moved->dst);
+	if (!bp)
+		return;
+	bp->to_wake = bp->nstarts;
+	wake_some(p, bp);
 }
 
-void barrier_on_starts_timer(struct proxy *p)
+/* Flows that have waited for barrier_max_ns go on, as far as the call's work goes. */
+static void expire_starts(struct proxy *p)
 {
 	struct dnode *n;
 
 	while ((n = dlist_first(&p->barrier.starts))) {
 		struct far_flow *f = dlist_entry(n, struct far_flow, start_node);
 
-		if (p->now_ns < f->start_since_ns + p->cfg.barrier_max_ns) {
-			timer_set(&p->timers, &p->barrier.starts_limit, f->start_since_ns + p->cfg.barrier_max_ns);
+		if (p->now_ns < f->start_since_ns + p->cfg.barrier_max_ns || !work_take(p))
 			return;
-		}
 		say_expired(p, f);
 		start_goes(p, f, f->pos_tx);
 		p->roles->far_schedule(p, f);
 	}
+}
+
+void barrier_on_starts_timer(struct proxy *p)
+{
+	struct barrier *b = &p->barrier;
+	struct dnode *n;
+
+	while ((n = dlist_first(&b->waking)) && p->work_left > CALL_WORK / 2) {
+		dlist_rotate(&b->waking);
+		wake_some(p, dlist_entry(n, struct barrier_far_pair, wake_node));
+	}
+	expire_starts(p);
+	n = dlist_first(&b->starts);
+	if (!dlist_empty(&b->waking))
+		timer_set(&p->timers, &b->starts_limit, p->now_ns);
+	else if (n)
+		timer_set(&p->timers, &b->starts_limit,
+		          dlist_entry(n, struct far_flow, start_node)->start_since_ns + p->cfg.barrier_max_ns);
 }
 
 /* --- queues again --- */
@@ -531,6 +619,8 @@ void barrier_progress(struct proxy *p, struct far_flow *f)
 	struct barrier_queue *q = p->barrier.queues_used && f->key_known ? find_queue(p, &f->src, &f->dst) : NULL;
 
 	barrier_mark_stale(p, f);
+	if (f->failed)
+		start_leaves(p, f);
 	if (q)
 		run_queue(p, q);
 	if (!dlist_empty(&p->barrier.starts))
@@ -542,7 +632,7 @@ void barrier_flow_gone(struct proxy *p, struct far_flow *f)
 	struct barrier *b = &p->barrier;
 	struct barrier_queue *q = p->barrier.queues_used && f->key_known ? find_queue(p, &f->src, &f->dst) : NULL;
 
-	dlist_remove(&f->start_node);
+	start_leaves(p, f);
 	forget_stale(p, f);
 	f->closing = true;
 	b->gone[b->ngone % BARRIER_GONE].peer_epoch = far_epoch(p, f->peer_epoch);
@@ -556,6 +646,19 @@ void barrier_flow_gone(struct proxy *p, struct far_flow *f)
 }
 
 /* --- audit --- */
+
+/* True if the pair's waiting flows are counted, and those left to look at have a timer. Adds to *n. */
+static bool audit_starts(const struct proxy *p, const struct barrier_far_pair *bp, uint32_t *n)
+{
+	uint32_t starts = 0;
+
+	for (const struct dnode *d = bp->starts.next; d != &bp->starts; d = d->next, starts++)
+		if (dlist_entry(d, struct far_flow, start_pair_node)->barrier_pair != bp)
+			return false;
+	*n += starts;
+	return starts == bp->nstarts && bp->to_wake <= starts && (bp->to_wake != 0) == dnode_on(&bp->wake_node) &&
+	       (!bp->to_wake || timer_armed(&p->barrier.starts_limit));
+}
 
 /* True if the pair's lists hold flows of the pair and of their class, ascending by stale_since. Adds to *n. */
 static bool audit_stale_lists(const struct barrier_far_pair *bp, uint32_t *n)
@@ -575,31 +678,36 @@ static bool audit_stale_lists(const struct barrier_far_pair *bp, uint32_t *n)
 	return true;
 }
 
+/* True if the flow is on the lists that its state asks for, and they are those of its machines. */
+static bool audit_far_flow(struct proxy *p, const struct far_flow *f)
+{
+	bool stale = f->used && f->stale_epoch, waits = dnode_on(&f->start_node);
+
+	if (stale != dnode_on(&f->stale_class_node) || stale != dnode_on(&f->stale_node) ||
+	    waits != dnode_on(&f->start_pair_node) || (stale || waits) != (f->barrier_pair != NULL))
+		return false;
+	if (f->barrier_pair && find_far_pair(p, &f->src, &f->dst) != f->barrier_pair)
+		return false;
+	return !stale || barrier_stale_flow_to(p, &f->src, &f->dst, f->dest_qpn);
+}
+
 int barrier_far_audit(struct proxy *p)
 {
-	uint32_t stale = 0, listed = 0, used = 0, free = 0;
+	uint32_t users = 0, listed = 0;
 
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
 		const struct barrier_far_pair *bp = &p->barrier.far_pairs[i];
 		const struct far_flow *f = &p->far[i];
-		bool is_stale = f->used && f->stale_epoch;
-		uint32_t users = 0;
+		uint32_t n = 0;
 
-		stale += is_stale;
-		if (is_stale != dnode_on(&f->stale_class_node) || is_stale != dnode_on(&f->stale_node) ||
-		    is_stale != (f->barrier_pair != NULL))
+		if (!audit_far_flow(p, f))
 			return -137;
-		if (is_stale && (find_far_pair(p, &f->src, &f->dst) != f->barrier_pair ||
-		                 !barrier_stale_flow_to(p, &f->src, &f->dst, f->dest_qpn)))
-			return -138;
-		if (dnode_on(&bp->free_node)) {
-			free++;
+		users += (uint32_t)dnode_on(&f->stale_class_node) + dnode_on(&f->start_node);
+		if (dnode_on(&bp->free_node))
 			continue;
-		}
-		used++;
-		if (!audit_stale_lists(bp, &users) || users == 0 || users != bp->users)
-			return -139;
-		listed += users;
+		if (!audit_stale_lists(bp, &n) || !audit_starts(p, bp, &n) || n == 0 || n != bp->users)
+			return -138;
+		listed += n;
 	}
-	return stale == listed && used + free == p->cfg.max_flows ? 0 : -139;
+	return users == listed ? 0 : -139;
 }

@@ -5,6 +5,7 @@
 
 #include "proxy/carry/barrier.h"
 #include "proxy/carry/ip_carry.h"
+#include "proxy/shard/flow_find.h"
 
 enum { TCP_ACK_FLAG = 0x10, TCP_PSH = 0x18, TCP_SYN = 0x02, TCP_FIN = 0x11, POOL = 4 << 20, L3_MAX = 9300 };
 
@@ -1057,11 +1058,11 @@ static void barrier_audit__finds_what_is_out_of_step(void **state)
 	assert_true(barrier_audit(b) < 0);
 	b->barrier.waiting--;
 	dlist_append(&b->barrier.starts, &core_far(c)->start_node); /* waits, and no timer runs */
-	assert_true(barrier_audit(b) < 0);
+	assert_int_equal(barrier_audit(b), -136);
 	timer_set(&b->timers, &b->barrier.starts_limit, c->now_ns + CORE_MS);
-	assert_int_equal(barrier_audit(b), 0);
+	assert_int_equal(barrier_audit(b), -137); /* its pair of machines does not know */
 	core_far(c)->used = false; /* a flow that is gone waits */
-	assert_true(barrier_audit(b) < 0);
+	assert_int_equal(barrier_audit(b), -135);
 	b->far[0].used = true;
 	timer_cancel(&b->timers, &b->barrier.starts_limit);
 	dlist_remove(&core_far(c)->start_node);
@@ -1161,6 +1162,51 @@ static void barrier__an_evicted_flow_is_opened_at_once(void **state)
 	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_EXPIRED) + core_ctr(&c->b, CTR_BARRIER_WAIVED), 0);
 }
 
+/* The same of stale flows, and of messages that wait. */
+static void barrier_audit__finds_stale_flows_out_of_step(void **state)
+{
+	struct core *c = given_causal(state);
+	struct barrier_far_pair *bp;
+	struct far_flow *f, *flag;
+	struct proxy *b;
+
+	core_know_epochs(c);
+	connect_flag(c);
+	write_500(c);
+	send_flag(c, RC_WRITE_ONLY, 700, 8);
+	core_lose(c, &c->a, 99);
+	b = c->b.p;
+	f = dlist_entry(dlist_first(&b->stale_flows), struct far_flow, stale_node);
+	flag = dlist_entry(dlist_first(&b->barrier.starts), struct far_flow, start_node);
+	bp = f->barrier_pair;
+	assert_ptr_equal(flag->barrier_pair, bp);
+	assert_int_equal(bp->users, 3); /* two stale flows, of which one waits */
+	assert_int_equal(barrier_audit(b), 0);
+
+	f->rnr = true; /* waited for no more, and listed so */
+	assert_int_equal(barrier_audit(b), -138);
+	f->rnr = false;
+	f->stale_class = STALE_STUCK;
+	assert_int_equal(barrier_audit(b), -138);
+	f->stale_class = STALE_AWAITED;
+	bp->users++;
+	assert_int_equal(barrier_audit(b), -138);
+	bp->users--;
+	bp->nstarts++;
+	assert_int_equal(barrier_audit(b), -138);
+	bp->nstarts--;
+	bp->to_wake = 1; /* and no timer goes on */
+	assert_int_equal(barrier_audit(b), -138);
+	bp->to_wake = 0;
+	idx_hash_del(&b->barrier.stale_by_dest, far_dest_hash(&bp->src, &bp->dst, f->dest_qpn), f->idx);
+	assert_int_equal(barrier_audit(b), -137);
+	idx_hash_put(&b->barrier.stale_by_dest, far_dest_hash(&bp->src, &bp->dst, f->dest_qpn), f->idx);
+	f->barrier_pair = NULL;
+	assert_int_equal(barrier_audit(b), -137);
+	f->barrier_pair = bp;
+	assert_int_equal(barrier_audit(b), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1210,6 +1256,7 @@ int main(void)
 	    CORE_TEST(ip__does_not_cross_with_the_barrier_off),
 	    CORE_TEST(ip__hostile_frames),
 	    CORE_TEST(barrier_audit__finds_what_is_out_of_step),
+	    CORE_TEST(barrier_audit__finds_stale_flows_out_of_step),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -777,6 +777,49 @@ static void bounds__packets_beside_many_stale_flows(void **state)
 	assert_in_range(worst, 1, STEPS_MAX);
 }
 
+/* Many messages wait for one, or for each other. Each answer lets all of them look again, and none is forgotten. */
+static void bounds__one_ack_wakes_many_messages(void **state)
+{
+	const uint32_t n = 700;
+	struct core *c = given_many_writes(state, BARRIER_CAUSAL, n);
+	uint32_t delivered = 0;
+	const struct core_pkt *k;
+
+	assert_int_equal(places(&c->b.p->barrier.starts), n - 1);
+	worst = 0;
+	while ((k = core_take(&c->b))) {
+		delivered += answer_write(c, k->h.dest_qpn - WRITTEN_QPN, AETH_ACK_NO_CREDITS);
+		for (bool more = true; more; core_collect(&c->b))
+			more = !dlist_empty(&c->b.p->barrier.waking) && tick(&c->b);
+		if (delivered % 64 == 0)
+			assert_int_equal(proxy_audit(c->b.p), 0);
+	}
+	assert_int_equal(delivered, n);
+	assert_true(dlist_empty(&c->b.p->barrier.starts));
+	assert_int_equal(places(&c->b.p->barrier.far_pairs_free), CORE_FLOWS);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_EXPIRED), 0);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 0);
+	assert_in_range(worst, 1, STEPS_MAX);
+}
+
+/* Many messages have waited for too long at the same time. */
+static void bounds__many_messages_expire(void **state)
+{
+	const uint32_t n = 1200;
+	struct core *c = given_many_writes(state, BARRIER_CAUSAL, n);
+	struct proxy *p = c->b.p;
+
+	assert_int_equal(places(&p->barrier.starts), n - 1);
+	worst = 0;
+	p->cfg.barrier_max_ns = 1;
+	timer_set(&p->timers, &p->barrier.starts_limit, c->now_ns);
+	for (int i = 0; i < 100 && !dlist_empty(&p->barrier.starts); i++)
+		tick(&c->b);
+	assert_true(dlist_empty(&p->barrier.starts));
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_EXPIRED), n - 1);
+	assert_in_range(worst, 1, STEPS_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -803,6 +846,8 @@ int main(void)
 	    CORE_TEST(bounds__late_error_of_a_number_used_often),
 	    CORE_TEST(bounds__turns_of_lanes),
 	    CORE_TEST(bounds__packets_beside_many_stale_flows),
+	    CORE_TEST(bounds__one_ack_wakes_many_messages),
+	    CORE_TEST(bounds__many_messages_expire),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,7 +31,8 @@
 #include "barrier.h"
 #include "proxy/shard/flow_find.h"
 
-#define SAY_EVERY_NS 1000000000ull
+#define SAY_EVERY_NS        1000000000ull
+#define GONE_LOOKS_PER_WORK 32 /* places of barrier.gone, which one unit of CALL_WORK pays for */
 
 static struct barrier_queue *find_queue(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
@@ -84,10 +85,11 @@ enum verdict { WAITS, DONE, WAIVED };
 
 /* True if the flow, or a later incarnation, was here and was forgotten, and the request that ends at pos is delivered or
  * never will be. */
-static bool is_gone(const struct proxy *p, uint32_t peer_flow, uint32_t inc, uint64_t pos, uint64_t epoch)
+static bool is_gone(struct proxy *p, uint32_t peer_flow, uint32_t inc, uint64_t pos, uint64_t epoch)
 {
 	const struct barrier *b = &p->barrier;
 
+	work_done(p, BARRIER_GONE / GONE_LOOKS_PER_WORK);
 	for (uint32_t i = 0; i < b->ngone && i < BARRIER_GONE; i++)
 		if (b->gone[i].peer_flow == peer_flow && b->gone[i].peer_epoch == epoch &&
 		    ((int32_t)(b->gone[i].inc - inc) > 0 || (b->gone[i].inc == inc && pos <= b->gone[i].upto)))

@@ -5,6 +5,7 @@
 #include "core_fixture.h"
 
 #include "proxy/arena/arena_priv.h"
+#include "proxy/carry/ip_carry.h"
 #include "proxy/far/far_priv.h"
 #include "proxy/near/near_priv.h"
 #include "proxy/util/loss_runs.h"
@@ -820,6 +821,40 @@ static void bounds__many_messages_expire(void **state)
 	assert_in_range(worst, 1, STEPS_MAX);
 }
 
+/* The snapshot of a packet names many flows that were forgotten long ago. */
+static void bounds__entries_of_forgotten_flows(void **state)
+{
+	enum { ENTRIES = 500 };
+	static uint8_t data[WAN_MTU_MAX], buf[2 * WAN_MTU_MAX];
+	struct core *c = given_many_writes(state, BARRIER_PAIR, 0);
+	struct proxy *p = c->b.p;
+	struct wan_ip w = {.seq = 5, .entries = ENTRIES, .data = data};
+	struct wan_frame f;
+	size_t off = 0, len;
+
+	for (p->barrier.ngone = 0; p->barrier.ngone < BARRIER_GONE; p->barrier.ngone++) {
+		p->barrier.gone[p->barrier.ngone].peer_epoch = 1;
+		p->barrier.gone[p->barrier.ngone].peer_flow = p->barrier.ngone;
+		p->barrier.gone[p->barrier.ngone].upto = UINT64_MAX;
+	}
+	for (uint32_t i = 0; i < ENTRIES; i++)
+		put_be32(data + i * BARRIER_ENTRY_LEN, BARRIER_GONE - 1);
+	w.len = w.total = (uint16_t)(ENTRIES * BARRIER_ENTRY_LEN + tcp_byte(data + ENTRIES * BARRIER_ENTRY_LEN, 2));
+	len = wan_ip_put(buf, sizeof(buf), &w);
+	assert_int_equal(wan_frame_next(buf, len, &off, &f), 1);
+	worst = 0;
+	proxy_tick(p, c->now_ns); /* a call's work */
+	steps_begin();
+	assert_true(ip_source.on_frame(p, &p->wan->lanes[0], &f) || ip_source.on_frame(p, &p->wan->lanes[1], &f));
+	called("on_frame");
+	while (tick(&c->b) && p->barrier.waiting)
+		;
+	core_pump(c);
+	assert_int_equal(core_pending(&c->b), 1);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_HELD), 1);
+	assert_in_range(worst, 1, STEPS_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -848,6 +883,7 @@ int main(void)
 	    CORE_TEST(bounds__packets_beside_many_stale_flows),
 	    CORE_TEST(bounds__one_ack_wakes_many_messages),
 	    CORE_TEST(bounds__many_messages_expire),
+	    CORE_TEST(bounds__entries_of_forgotten_flows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,7 +73,7 @@ static uint32_t ring_len(const struct proxy_config *c)
 	return n;
 }
 
-#define NCELLS 10 /* tables of keys; the last one is of the barrier's queues */
+#define NCELLS 12 /* tables of keys; the last one is of the barrier's queues */
 
 struct blocks {
 	struct proxy *p;
@@ -91,6 +91,7 @@ struct blocks {
 	uint32_t *near_inc;
 	struct idx_hash_cell *cells[NCELLS];
 	struct barrier_pair *bpairs;
+	struct barrier_far_pair *bfar_pairs;
 	struct barrier_queue *bqueues;
 	struct held_packet *held_packets;
 	struct ip_buf *ip_bufs[2];
@@ -119,6 +120,7 @@ static void carve_barrier(struct bump *b, const struct proxy_config *c, struct b
 	uint32_t bytes = c->ip_pool_bytes / 2, n = ip_pool_bufs(bytes);
 
 	k->bpairs = bump_take(b, c->max_flows * sizeof(*k->bpairs));
+	k->bfar_pairs = bump_take(b, c->max_flows * sizeof(*k->bfar_pairs));
 	k->bqueues = bump_take(b, BARRIER_QUEUES * sizeof(*k->bqueues));
 	k->nheld_packets = BARRIER_RAW_PARCELS + n;
 	k->held_packets = bump_take(b, k->nheld_packets * sizeof(*k->held_packets));
@@ -235,8 +237,10 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	idx_hash_init(&p->near_by_requester, k->cells[6], size);
 	idx_hash_init(&p->far_by_dest, k->cells[7], size);
 	idx_hash_init(&p->unpaired.by_hosts, k->cells[8], size);
+	idx_hash_init(&p->barrier.far_pair_by_hosts, k->cells[9], size);
+	idx_hash_init(&p->barrier.stale_by_dest, k->cells[10], size);
 	idx_hash_init(&p->barrier.queue_by_hosts, k->cells[NCELLS - 1], idx_hash_size(BARRIER_QUEUES));
-	barrier_init(p, k->bpairs, k->bqueues, k->held_packets, k->nheld_packets);
+	barrier_init(p, k->bpairs, k->bfar_pairs, k->bqueues, k->held_packets, k->nheld_packets);
 	ip_pool_init(&p->barrier.ip_near, k->ip_bufs[0], k->ip_data[0], p->cfg.ip_pool_bytes / 2);
 	ip_pool_init(&p->barrier.ip_far, k->ip_bufs[1], k->ip_data[1], p->cfg.ip_pool_bytes / 2);
 	dlist_init(&p->ops_free);

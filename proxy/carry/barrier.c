@@ -38,15 +38,20 @@
 #include "barrier.h"
 #include "proxy/shard/flow_find.h"
 
-void barrier_init(struct proxy *p, struct barrier_pair *pairs, struct barrier_queue *queues,
-                  struct held_packet *held_packets, uint32_t nheld_packets)
+void barrier_init(struct proxy *p, struct barrier_pair *pairs, struct barrier_far_pair *far_pairs,
+                  struct barrier_queue *queues, struct held_packet *held_packets, uint32_t nheld_packets)
 {
 	struct barrier *b = &p->barrier;
 
 	b->pairs = pairs;
+	b->far_pairs = far_pairs;
 	b->queues = queues;
+	dlist_init(&b->far_pairs_free);
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
+		dlist_append(&b->far_pairs_free, &far_pairs[i].free_node);
 	dlist_init(&b->held_packets_free);
 	dlist_init(&b->starts);
+	dlist_init(&b->waking);
 	timer_init(&b->starts_limit, TK_STARTS, 0);
 	for (uint32_t i = 0; i < nheld_packets; i++)
 		dlist_append(&b->held_packets_free, &held_packets[i].node);
@@ -198,5 +203,5 @@ int barrier_audit(struct proxy *p)
 			waiting += list_length(&p->barrier.queues[i].waiting);
 	if (lagging != listed)
 		return -133;
-	return waiting == p->barrier.waiting ? 0 : -134;
+	return waiting == p->barrier.waiting ? barrier_far_audit(p) : -134;
 }

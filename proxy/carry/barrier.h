@@ -37,7 +37,8 @@ bool barrier_admit(struct proxy *p, const struct held_packet *what, const struct
 /* True if the request in the slot, which is f's next, begins a message that must wait for other flows. When these flows
  * have moved on, role_calls.far_schedule is called for f. */
 bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot);
-/* Called when the first flow whose message waits has waited for barrier_max_ns. */
+/* Called when the first flow whose message waits has waited for barrier_max_ns, or a call had no work left to look at
+ * all flows that may go on. */
 void barrier_on_starts_timer(struct proxy *p);
 /* Called when the responder of the flow has taken more, or cannot (RNR, stalled, failed, leaving). */
 void barrier_progress(struct proxy *p, struct far_flow *f);
@@ -45,6 +46,13 @@ void barrier_progress(struct proxy *p, struct far_flow *f);
 void barrier_flow_gone(struct proxy *p, struct far_flow *f);
 /* True if f has the place in the near edge's table, and the incarnation, of a flow that was evicted lately. */
 bool barrier_flow_evicted(const struct proxy *p, const struct far_flow *f);
+/* Called when the flow has become stale. Until barrier_flow_gone() packets between its machines wait for it. */
+void barrier_flow_stale(struct proxy *p, struct far_flow *f);
+/* Called when pos_acked, pos_rx, failed, stalled, leaving or rnr of a flow has changed, without barrier_progress(): the
+ * flow may be stale. */
+void barrier_mark_stale(struct proxy *p, struct far_flow *f);
+/* True while a stale flow goes from src to that queue pair of dst. */
+bool barrier_stale_flow_to(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn);
 /* Called when the first packet of a queue has waited for barrier_max_ns. */
 void barrier_on_timer(struct proxy *p, struct barrier_queue *q);
 
@@ -63,12 +71,15 @@ static inline bool barrier_may_wait(const struct roce_pkt *pkt)
 	return pkt->class == ROCE_RC_UNKNOWN || (roce_op(pkt->opcode)->flags & (ROP_START | ROP_OWN_RESPONSE));
 }
 
-void barrier_init(struct proxy *p, struct barrier_pair *pairs, struct barrier_queue *queues,
-                  struct held_packet *held_packets, uint32_t nheld_packets);
+/* pairs, far_pairs: p->cfg.max_flows of each; queues: BARRIER_QUEUES. */
+void barrier_init(struct proxy *p, struct barrier_pair *pairs, struct barrier_far_pair *far_pairs,
+                  struct barrier_queue *queues, struct held_packet *held_packets, uint32_t nheld_packets);
 /* The machine that has this address. */
 const struct ip_addr *barrier_host(const struct proxy *p, const struct ip_addr *a);
 /* Lists and counts agree. 0, or a negative number. Slow. */
 int barrier_audit(struct proxy *p);
+/* The part of the far edge. */
+int barrier_far_audit(struct proxy *p);
 
 static inline uint32_t barrier_hash(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {

@@ -20,15 +20,19 @@
  * epoch an entry finds stale flows (far_stale.c), too. A flow of an earlier epoch that never sent a packet does not
  * come any more, and its entry is waived. Snapshots of the next epoch cannot name the stale flows, although hosts saw
  * their completions. So every packet that the barrier holds, with or without a snapshot, and every DREQ and DREP, waits
- * for the stale flows between its two machines.
+ * for the stale flows between its two machines. Each pair of machines has lists of its stale flows (struct
+ * barrier_far_pair), one for each reason to wait for them or not (enum stale_class). So the number of stale flows costs
+ * nothing, neither a packet of other machines nor one of theirs.
  *
  * With Barrier=causal a request that begins a message carries entries, too, of the other flows of its pair. The flow of
  * that request stops in front of it until the entries are done. No cycle is possible: an entry names requests committed
- * before. */
+ * before. Each time when a flow moves on, all flows between its machines that have stopped look again at their first
+ * open entry. Those that the call has no work for are looked at in the next ticks (barrier_far_pair.to_wake). */
 #include "barrier.h"
 #include "proxy/shard/flow_find.h"
 
-#define SAY_EVERY_NS 1000000000ull
+#define SAY_EVERY_NS        1000000000ull
+#define GONE_LOOKS_PER_WORK 32 /* places of barrier.gone, which one unit of CALL_WORK pays for */
 
 static struct barrier_queue *find_queue(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
@@ -81,10 +85,11 @@ enum verdict { WAITS, DONE, WAIVED };
 
 /* True if the flow, or a later incarnation, was here and was forgotten, and the request that ends at pos is delivered or
  * never will be. */
-static bool is_gone(const struct proxy *p, uint32_t peer_flow, uint32_t inc, uint64_t pos, uint64_t epoch)
+static bool is_gone(struct proxy *p, uint32_t peer_flow, uint32_t inc, uint64_t pos, uint64_t epoch)
 {
 	const struct barrier *b = &p->barrier;
 
+	work_done(p, BARRIER_GONE / GONE_LOOKS_PER_WORK);
 	for (uint32_t i = 0; i < b->ngone && i < BARRIER_GONE; i++)
 		if (b->gone[i].peer_flow == peer_flow && b->gone[i].peer_epoch == epoch &&
 		    ((int32_t)(b->gone[i].inc - inc) > 0 || (b->gone[i].inc == inc && pos <= b->gone[i].upto)))
@@ -130,30 +135,190 @@ static enum verdict entry_verdict(struct proxy *p, const uint8_t *entry, uint64_
 	return verdict_while_lacking(f, pc);
 }
 
-static bool flow_is_between(const struct proxy *p, const struct far_flow *f, const struct ip_addr *src,
-                            const struct ip_addr *dst)
+/* --- stale flows --- */
+
+#define STALE_LOOKS                                                                                                    \
+	64 /* stale flows of one QPN that are looked at: a packet waits for the last one if there are more */
+
+static struct barrier_far_pair *find_far_pair(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
-	return ip_addr_eq(barrier_host(p, &f->src), barrier_host(p, src)) &&
-	       ip_addr_eq(barrier_host(p, &f->dst), barrier_host(p, dst));
+	uint32_t h, i, idx;
+
+	src = barrier_host(p, src);
+	dst = barrier_host(p, dst);
+	h = i = barrier_hash(p, src, dst);
+	while ((idx = idx_hash_next(&p->barrier.far_pair_by_hosts, h, &i)) != NONE) {
+		struct barrier_far_pair *bp = &p->barrier.far_pairs[idx];
+
+		if (ip_addr_eq(&bp->src, src) && ip_addr_eq(&bp->dst, dst))
+			return bp;
+	}
+	return NULL;
 }
 
-/* The first stale flow of that session or an earlier one that must be waited for; NULL: none. */
+/* A free place always exists: each used one has a flow, and there are as many places as flows. */
+static struct barrier_far_pair *new_far_pair(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	struct barrier *b = &p->barrier;
+	struct barrier_far_pair *bp = dlist_entry(dlist_first(&b->far_pairs_free), struct barrier_far_pair, free_node);
+
+	dlist_remove(&bp->free_node);
+	*bp = (struct barrier_far_pair){.src = *barrier_host(p, src), .dst = *barrier_host(p, dst)};
+	for (int i = 0; i < STALE_CLASSES; i++)
+		dlist_init(&bp->stale[i]);
+	dlist_init(&bp->starts);
+	idx_hash_put(&b->far_pair_by_hosts, barrier_hash(p, &bp->src, &bp->dst), (uint32_t)(bp - b->far_pairs));
+	return bp;
+}
+
+static struct barrier_far_pair *join_far_pair(struct proxy *p, struct far_flow *f)
+{
+	if (!f->barrier_pair)
+		f->barrier_pair = find_far_pair(p, &f->src, &f->dst);
+	if (!f->barrier_pair)
+		f->barrier_pair = new_far_pair(p, &f->src, &f->dst);
+	f->barrier_pair->users++;
+	return f->barrier_pair;
+}
+
+static void leave_far_pair(struct proxy *p, struct far_flow *f)
+{
+	struct barrier_far_pair *bp = f->barrier_pair;
+
+	if (!dnode_on(&f->stale_class_node) && !dnode_on(&f->start_node))
+		f->barrier_pair = NULL;
+	if (--bp->users)
+		return;
+	idx_hash_del(&p->barrier.far_pair_by_hosts, barrier_hash(p, &bp->src, &bp->dst),
+	             (uint32_t)(bp - p->barrier.far_pairs));
+	dlist_append(&p->barrier.far_pairs_free, &bp->free_node);
+}
+
+static enum stale_class stale_class_of(const struct far_flow *f)
+{
+	if (f->pos_acked >= f->pos_rx)
+		return STALE_OVER;
+	if (verdict_while_lacking(f, NULL) == WAITS)
+		return STALE_AWAITED;
+	return f->failed || f->stalled ? STALE_STUCK : STALE_NOT_READY;
+}
+
+/* Puts the flow on the list of its class. It goes to the end if it has just become stale, and to the front if it is of
+ * the earliest session. It is between others only if the near edge has lost its arena a third time meanwhile. */
+static void list_stale(struct proxy *p, struct far_flow *f)
+{
+	struct dnode *head = &f->barrier_pair->stale[f->stale_class], *at = head, *n = dlist_first(head);
+
+	if (n && dlist_entry(n, struct far_flow, stale_class_node)->stale_since >= f->stale_since)
+		at = n;
+	else
+		for (; at->prev != head; at = at->prev, work_done(p, 1))
+			if (dlist_entry(at->prev, struct far_flow, stale_class_node)->stale_since <= f->stale_since)
+				break;
+	dlist_insert_before(at, &f->stale_class_node);
+}
+
+static uint32_t stale_hash(const struct proxy *p, const struct far_flow *f)
+{
+	return far_dest_hash(p, &f->barrier_pair->src, &f->barrier_pair->dst, f->dest_qpn);
+}
+
+void barrier_flow_stale(struct proxy *p, struct far_flow *f)
+{
+	join_far_pair(p, f);
+	f->stale_class = stale_class_of(f);
+	list_stale(p, f);
+	idx_hash_put(&p->barrier.stale_by_dest, stale_hash(p, f), f->idx);
+}
+
+void barrier_mark_stale(struct proxy *p, struct far_flow *f)
+{
+	enum stale_class class;
+
+	if (!dnode_on(&f->stale_class_node))
+		return;
+	class = stale_class_of(f);
+	if (class == f->stale_class)
+		return;
+	dlist_remove(&f->stale_class_node);
+	f->stale_class = class;
+	list_stale(p, f);
+}
+
+static void forget_stale(struct proxy *p, struct far_flow *f)
+{
+	if (!dnode_on(&f->stale_class_node))
+		return;
+	idx_hash_del(&p->barrier.stale_by_dest, stale_hash(p, f), f->idx);
+	dlist_remove(&f->stale_class_node);
+	leave_far_pair(p, f);
+}
+
+bool barrier_stale_flow_to(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t dest_qpn)
+{
+	uint32_t h, i, idx, looks = 0;
+
+	if (dlist_empty(&p->stale_flows))
+		return false;
+	h = i = far_dest_hash(p, barrier_host(p, src), barrier_host(p, dst), dest_qpn);
+	while ((idx = idx_hash_next(&p->barrier.stale_by_dest, h, &i)) != NONE) {
+		const struct far_flow *f = &p->far[idx];
+
+		if ((f->dest_qpn == dest_qpn && ip_addr_eq(&f->src, src) && ip_addr_eq(&f->dst, dst)) ||
+		    ++looks == STALE_LOOKS)
+			return true;
+	}
+	return false;
+}
+
+/* A flow of the class that was stale in that session; NULL: none. */
+static const struct far_flow *first_stale(const struct barrier_far_pair *bp, enum stale_class class, uint32_t session)
+{
+	const struct dnode *n = dlist_first(&bp->stale[class]);
+	const struct far_flow *f = n ? dlist_entry(n, struct far_flow, stale_class_node) : NULL;
+
+	return f && f->stale_since <= session ? f : NULL;
+}
+
+/* A flow to that queue pair, ready or not, that was stale in that session; NULL: none. */
+static const struct far_flow *stale_of_qp(struct proxy *p, const struct barrier_far_pair *bp, uint32_t dest_qpn,
+                                          uint32_t session)
+{
+	uint32_t h = far_dest_hash(p, &bp->src, &bp->dst, dest_qpn), i = h, idx, looks = 0;
+
+	while ((idx = idx_hash_next(&p->barrier.stale_by_dest, h, &i)) != NONE) {
+		const struct far_flow *f = &p->far[idx];
+
+		if (f->barrier_pair == bp && f->dest_qpn == dest_qpn && f->stale_since <= session &&
+		    (f->stale_class == STALE_AWAITED || f->stale_class == STALE_NOT_READY))
+			return f;
+		if (++looks == STALE_LOOKS)
+			return f;
+	}
+	return NULL;
+}
+
+/* A stale flow of that session or an earlier one that must be waited for; NULL: none, *waived tells if one is not
+ * waited for. pc: the packet that waits; NULL: a message of another queue pair. */
 static const struct far_flow *stale_epoch_in_front(struct proxy *p, const struct ip_addr *src,
                                                    const struct ip_addr *dst, uint32_t session,
                                                    const struct held_packet *pc, bool *waived)
 {
-	for (const struct dnode *n = p->stale_flows.next; n != &p->stale_flows; n = n->next) {
-		const struct far_flow *o = dlist_entry(n, struct far_flow, stale_node);
+	const struct barrier_far_pair *bp = dlist_empty(&p->stale_flows) ? NULL : find_far_pair(p, src, dst);
+	const struct far_flow *f;
 
-		if (o->closing || o->pos_acked >= o->pos_rx || o->stale_since > session ||
-		    !flow_is_between(p, o, src, dst) || FAULT(FAULT_STALE_FLOW_OVERTAKEN))
-			continue;
-		if (verdict_while_lacking(o, pc) == WAITS)
-			return o;
-		*waived = true;
-	}
-	return NULL;
+	if (!bp || FAULT(FAULT_STALE_FLOW_OVERTAKEN))
+		return NULL;
+	f = first_stale(bp, STALE_AWAITED, session);
+	if (!f && pc && pc->patient)
+		f = pc->ends_qpn == NONE ? first_stale(bp, STALE_NOT_READY, session)
+		                         : stale_of_qp(p, bp, pc->ends_qpn, session);
+	if (!f)
+		*waived |= first_stale(bp, STALE_NOT_READY, session) || first_stale(bp, STALE_STUCK, session);
+	return f;
 }
+
+/* --- packets --- */
 
 /* Moves pc->at to the first entry that must be waited for. False: there is one, or a stale flow. */
 static bool packet_passes(struct proxy *p, struct held_packet *pc, const struct ip_addr *src, const struct ip_addr *dst)
@@ -197,7 +362,7 @@ static void say_expired(struct proxy *p, const struct far_flow *f)
 static void expire_packet(struct proxy *p, const struct barrier_queue *q, const struct held_packet *pc)
 {
 	const uint8_t *entry = held_packet_entries(p, pc) + (size_t)pc->at * BARRIER_ENTRY_LEN;
-	bool waived;
+	bool waived = false;
 
 	if (pc->at < pc->n)
 		say_expired(p, far_by_peer_of(p, get_be32(entry), far_epoch(p, pc->peer_epoch)));
@@ -236,84 +401,177 @@ static void run_queue(struct proxy *p, struct barrier_queue *q)
 
 /* --- messages that wait for other queue pairs --- */
 
-static void start_goes(struct proxy *p, struct far_flow *f, uint64_t pos)
+static void start_leaves(struct proxy *p, struct far_flow *f)
 {
+	struct barrier_far_pair *bp = f->barrier_pair;
+
+	if (!dnode_on(&f->start_node))
+		return;
 	dlist_remove(&f->start_node);
-	f->start_passed = pos + 1;
+	dlist_remove(&f->start_pair_node);
+	bp->nstarts--;
+	bp->to_wake = bp->to_wake < bp->nstarts ? bp->to_wake : bp->nstarts;
+	if (!bp->to_wake)
+		dlist_remove(&bp->wake_node);
+	leave_far_pair(p, f);
 	if (dlist_empty(&p->barrier.starts))
 		timer_cancel(&p->timers, &p->barrier.starts_limit);
 }
 
+static void start_goes(struct proxy *p, struct far_flow *f, uint64_t pos)
+{
+	start_leaves(p, f);
+	f->start_passed = pos + 1;
+}
+
 static void start_stays(struct proxy *p, struct far_flow *f)
 {
+	struct barrier_far_pair *bp;
+
 	if (dnode_on(&f->start_node))
 		return;
+	bp = join_far_pair(p, f);
 	f->start_since_ns = p->now_ns;
 	dlist_append(&p->barrier.starts, &f->start_node);
+	dlist_append(&bp->starts, &f->start_pair_node);
+	bp->nstarts++;
 	count(p, CTR_BARRIER_HELD, 1);
 	if (!timer_armed(&p->barrier.starts_limit))
 		timer_set(&p->timers, &p->barrier.starts_limit, p->now_ns + p->cfg.barrier_max_ns);
 }
 
-bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot)
+/* Flows of the pair are left to look at: the timer goes on with them in the next tick. */
+static void wake_later(struct proxy *p, struct barrier_far_pair *bp)
+{
+	dlist_append_once(&p->barrier.waking, &bp->wake_node);
+	timer_set(&p->timers, &p->barrier.starts_limit, p->now_ns);
+}
+
+/* No work is left to look at more entries of the flow's message: the flow is the first to be looked at in the next
+ * tick. */
+static void look_at_rest_later(struct proxy *p, struct far_flow *f)
+{
+	struct barrier_far_pair *bp;
+
+	start_stays(p, f);
+	bp = f->barrier_pair;
+	dlist_remove(&f->start_pair_node);
+	dlist_append(bp->starts.next, &f->start_pair_node);
+	bp->to_wake += bp->to_wake < bp->nstarts;
+	wake_later(p, bp);
+}
+
+/* True if the message in the slot, f's next one, must wait for a stale flow or for one of its entries. Moves
+ * f->start_at to that entry. */
+static bool start_is_behind(struct proxy *p, struct far_flow *f, uint32_t slot)
 {
 	const struct slot_hdr *h = arena_hdr(p->arena, slot);
-	const uint8_t *e = arena_data(p->arena, slot) + slot_packet_len(h);
-	bool begins = h->flags & (SF_MSG_START | SF_OWN_RESPONSE), waived = false;
+	const uint8_t *entries = arena_data(p->arena, slot) + slot_packet_len(h);
+	uint32_t session = f->stale_epoch ? f->stale_since - 1 : p->sessions;
 
-	if (!begins || h->pos < f->start_passed || FAULT(FAULT_CAUSAL_IGNORED))
-		return false;
-	if (stale_epoch_in_front(p, &f->src, &f->dst, f->stale_epoch ? f->stale_since - 1 : p->sessions, NULL,
-	                         &waived)) {
+	if (stale_epoch_in_front(p, &f->src, &f->dst, session, NULL, &f->start_waived)) {
 		start_stays(p, f);
 		return true;
 	}
-	for (uint32_t i = 0; i < h->waits; i++, e += BARRIER_ENTRY_LEN) {
-		enum verdict v = entry_verdict(p, e, far_epoch(p, f->peer_epoch), NULL);
+	for (; f->start_at < h->waits; f->start_at++) {
+		enum verdict v;
 
+		if (!work_take(p)) {
+			look_at_rest_later(p, f);
+			return true;
+		}
+		v = entry_verdict(p, entries + (size_t)f->start_at * BARRIER_ENTRY_LEN, far_epoch(p, f->peer_epoch),
+		                  NULL);
 		if (v == WAITS) {
 			start_stays(p, f);
 			return true;
 		}
-		waived |= v == WAIVED;
+		f->start_waived |= v == WAIVED;
 	}
-	if (waived)
+	return false;
+}
+
+bool barrier_start_waits(struct proxy *p, struct far_flow *f, uint32_t slot)
+{
+	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	bool begins = h->flags & (SF_MSG_START | SF_OWN_RESPONSE);
+
+	if (!begins || h->pos < f->start_passed || FAULT(FAULT_CAUSAL_IGNORED))
+		return false;
+	if (f->start_pos != h->pos) {
+		f->start_pos = h->pos;
+		f->start_at = 0;
+		f->start_waived = false;
+	}
+	if (start_is_behind(p, f, slot))
+		return true;
+	if (f->start_waived)
 		count(p, CTR_BARRIER_WAIVED, 1);
 	start_goes(p, f, h->pos);
 	return false;
 }
 
-/* Flows between the same machines whose next message waits try again. */
-static void wake_starts(struct proxy *p, const struct far_flow *moved)
+/* Flows of the pair that are left to look at try again, as far as half of the call's work goes: the caller needs work,
+ * too. */
+static void wake_some(struct proxy *p, struct barrier_far_pair *bp)
 {
-	struct dnode *next;
+	while (bp->to_wake && p->work_left > CALL_WORK / 2 && work_take(p)) {
+		struct far_flow *f = dlist_entry(dlist_first(&bp->starts), struct far_flow, start_pair_node);
 
-	for (struct dnode *n = p->barrier.starts.next; n != &p->barrier.starts; n = next) {
-		struct far_flow *f = dlist_entry(n, struct far_flow, start_node);
-
-		next = n->next;
-		if (f->failed)
-			dlist_remove(n);
-		else if (flow_is_between(p, f, &moved->src, &moved->dst))
-			p->roles->far_schedule(p, f);
+		dlist_rotate(&bp->starts);
+		if (--bp->to_wake == 0)
+			dlist_remove(&bp->wake_node);
+		p->roles->far_schedule(p, f); /* bp may be free now; then bp->to_wake is 0 */
 	}
+	if (bp->to_wake)
+		wake_later(p, bp);
 }
 
-void barrier_on_starts_timer(struct proxy *p)
+/* Flows between the same machines whose next message waits try again. */
+static void wake_starts(struct proxy *p, struct far_flow *moved)
+{
+	struct barrier_far_pair *bp = moved->barrier_pair;
+
+	if (!bp && moved->key_known)
+		bp = find_far_pair(p, &moved->src, &moved->dst);
+	if (!bp)
+		return;
+	bp->to_wake = bp->nstarts;
+	wake_some(p, bp);
+}
+
+/* Flows that have waited for barrier_max_ns go on, as far as the call's work goes. */
+static void expire_starts(struct proxy *p)
 {
 	struct dnode *n;
 
 	while ((n = dlist_first(&p->barrier.starts))) {
 		struct far_flow *f = dlist_entry(n, struct far_flow, start_node);
 
-		if (p->now_ns < f->start_since_ns + p->cfg.barrier_max_ns) {
-			timer_set(&p->timers, &p->barrier.starts_limit, f->start_since_ns + p->cfg.barrier_max_ns);
+		if (p->now_ns < f->start_since_ns + p->cfg.barrier_max_ns || !work_take(p))
 			return;
-		}
 		say_expired(p, f);
 		start_goes(p, f, f->pos_tx);
 		p->roles->far_schedule(p, f);
 	}
+}
+
+void barrier_on_starts_timer(struct proxy *p)
+{
+	struct barrier *b = &p->barrier;
+	struct dnode *n;
+
+	while ((n = dlist_first(&b->waking)) && p->work_left > CALL_WORK / 2) {
+		dlist_rotate(&b->waking);
+		wake_some(p, dlist_entry(n, struct barrier_far_pair, wake_node));
+	}
+	expire_starts(p);
+	n = dlist_first(&b->starts);
+	if (!dlist_empty(&b->waking))
+		timer_set(&p->timers, &b->starts_limit, p->now_ns);
+	else if (n)
+		timer_set(&p->timers, &b->starts_limit,
+		          dlist_entry(n, struct far_flow, start_node)->start_since_ns + p->cfg.barrier_max_ns);
 }
 
 /* --- queues again --- */
@@ -362,6 +620,9 @@ void barrier_progress(struct proxy *p, struct far_flow *f)
 {
 	struct barrier_queue *q = p->barrier.queues_used && f->key_known ? find_queue(p, &f->src, &f->dst) : NULL;
 
+	barrier_mark_stale(p, f);
+	if (f->failed)
+		start_leaves(p, f);
 	if (q)
 		run_queue(p, q);
 	if (!dlist_empty(&p->barrier.starts))
@@ -373,7 +634,8 @@ void barrier_flow_gone(struct proxy *p, struct far_flow *f)
 	struct barrier *b = &p->barrier;
 	struct barrier_queue *q = p->barrier.queues_used && f->key_known ? find_queue(p, &f->src, &f->dst) : NULL;
 
-	dlist_remove(&f->start_node);
+	start_leaves(p, f);
+	forget_stale(p, f);
 	f->closing = true;
 	b->gone[b->ngone % BARRIER_GONE].peer_epoch = far_epoch(p, f->peer_epoch);
 	b->gone[b->ngone % BARRIER_GONE].peer_flow = f->peer_flow;
@@ -383,4 +645,71 @@ void barrier_flow_gone(struct proxy *p, struct far_flow *f)
 		run_queue(p, q);
 	if (!dlist_empty(&b->starts))
 		wake_starts(p, f);
+}
+
+/* --- audit --- */
+
+/* True if the pair's waiting flows are counted, and those left to look at have a timer. Adds to *n. */
+static bool audit_starts(const struct proxy *p, const struct barrier_far_pair *bp, uint32_t *n)
+{
+	uint32_t starts = 0;
+
+	for (const struct dnode *d = bp->starts.next; d != &bp->starts; d = d->next, starts++)
+		if (dlist_entry(d, struct far_flow, start_pair_node)->barrier_pair != bp)
+			return false;
+	*n += starts;
+	return starts == bp->nstarts && bp->to_wake <= starts && (bp->to_wake != 0) == dnode_on(&bp->wake_node) &&
+	       (!bp->to_wake || timer_armed(&p->barrier.starts_limit));
+}
+
+/* True if the pair's lists hold flows of the pair and of their class, ascending by stale_since. Adds to *n. */
+static bool audit_stale_lists(const struct barrier_far_pair *bp, uint32_t *n)
+{
+	for (int class = 0; class < STALE_CLASSES; class ++) {
+		uint32_t since = 0;
+
+		for (const struct dnode *d = bp->stale[class].next; d != &bp->stale[class]; d = d->next, (*n)++) {
+			const struct far_flow *f = dlist_entry(d, struct far_flow, stale_class_node);
+
+			if (f->barrier_pair != bp || (int)f->stale_class != class ||
+			    stale_class_of(f) != f->stale_class || f->stale_since < since)
+				return false;
+			since = f->stale_since;
+		}
+	}
+	return true;
+}
+
+/* True if the flow is on the lists that its state asks for, and they are those of its machines. */
+static bool audit_far_flow(struct proxy *p, const struct far_flow *f)
+{
+	bool stale = f->used && f->stale_epoch, waits = dnode_on(&f->start_node);
+
+	if (stale != dnode_on(&f->stale_class_node) || stale != dnode_on(&f->stale_node) ||
+	    waits != dnode_on(&f->start_pair_node) || (stale || waits) != (f->barrier_pair != NULL))
+		return false;
+	if (f->barrier_pair && find_far_pair(p, &f->src, &f->dst) != f->barrier_pair)
+		return false;
+	return !stale || barrier_stale_flow_to(p, &f->src, &f->dst, f->dest_qpn);
+}
+
+int barrier_far_audit(struct proxy *p)
+{
+	uint32_t users = 0, listed = 0;
+
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		const struct barrier_far_pair *bp = &p->barrier.far_pairs[i];
+		const struct far_flow *f = &p->far[i];
+		uint32_t n = 0;
+
+		if (!audit_far_flow(p, f))
+			return -137;
+		users += (uint32_t)dnode_on(&f->stale_class_node) + dnode_on(&f->start_node);
+		if (dnode_on(&bp->free_node))
+			continue;
+		if (!audit_stale_lists(bp, &n) || !audit_starts(p, bp, &n) || n == 0 || n != bp->users)
+			return -138;
+		listed += n;
+	}
+	return users == listed ? 0 : -139;
 }

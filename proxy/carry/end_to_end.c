@@ -20,6 +20,7 @@
  * Pairs of hosts share places by a hash. Two pairs that share a place are both carried end to end: slower, but safe. */
 #include "end_to_end.h"
 
+#include "barrier.h"
 #include "raw.h"
 #include "proxy/shard/flow_find.h"
 
@@ -77,24 +78,12 @@ bool end_to_end_may_hold(const struct proxy *p, uint32_t bytes)
 	return p->end_to_end.held_bytes + bytes <= arena_capacity(p->arena, POOL_LAN) / POOL_PART;
 }
 
-/* True if a stale flow still delivers to that queue pair: the packet is dropped, and its host repeats it. */
-static bool behind_stale_epoch(struct proxy *p, const struct roce_pkt *pkt)
-{
-	for (struct dnode *n = p->stale_flows.next; n != &p->stale_flows; n = n->next) {
-		const struct far_flow *f = dlist_entry(n, struct far_flow, stale_node);
-
-		if (f->dest_qpn == pkt->dest_qpn && ip_addr_eq(&f->src, &pkt->src) && ip_addr_eq(&f->dst, &pkt->dst))
-			return true;
-	}
-	return false;
-}
-
 bool end_to_end_admit(struct proxy *p, const struct roce_pkt *pkt)
 {
 	if (pkt->class == ROCE_RC_RESPONSE)
 		return end_to_end_begun(p, &pkt->dst, &pkt->src) && !near_awaits(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
-	if (behind_stale_epoch(p, pkt))
-		return false;
+	if (barrier_stale_flow_to(p, &pkt->src, &pkt->dst, pkt->dest_qpn))
+		return false; /* the packet is dropped, and its host repeats it */
 	p->end_to_end.asked_ns[place_of(p, &pkt->src, &pkt->dst)] = p->now_ns;
 	return true;
 }

@@ -44,6 +44,8 @@ void far_advance_rx(struct proxy *p, struct far_flow *f)
 	}
 	if (f->mode == ACK_MODE_FAR && f->pos_rx > from)
 		far_report(p, f, asked); /* the host's ACK depends on it */
+	if (f->stale_epoch)
+		barrier_mark_stale(p, f);
 }
 
 /* --- READs whose length in PSNs is not known yet --- */

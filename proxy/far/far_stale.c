@@ -34,6 +34,7 @@
  * and gets no other answer. */
 #include "far_priv.h"
 
+#include "proxy/carry/barrier.h"
 #include "pair.h"
 #include "proxy/wan/wan.h"
 
@@ -93,6 +94,7 @@ bool far_stale(struct proxy *p, struct far_flow *f)
 	f->stale_epoch = true;
 	f->stale_since = p->sessions;
 	dlist_append(&p->stale_flows, &f->stale_node);
+	barrier_flow_stale(p, f);
 	find_successors(p, f);
 	f->pair_due = false;
 	f->last_progress_ns = p->now_ns;

@@ -312,6 +312,7 @@ void far_on_timer(struct proxy *p, struct far_flow *f)
 		return;
 	if (f->rnr) {
 		f->rnr = false;
+		barrier_mark_stale(p, f);
 		far_go_back(p, f, f->pos_acked);
 		return;
 	}

@@ -46,6 +46,7 @@
 #include "pair.h"
 
 #include "far_priv.h"
+#include "proxy/carry/barrier.h"
 #include "lan_host.h"
 
 #define PAIR_LATE_NS     30000000000ull /* an answer is not later than that: no requester waits for so long */
@@ -86,6 +87,7 @@ static void unpair(struct proxy *p, struct far_flow *f)
 	dlist_remove(&f->lan_node);
 	timer_cancel(&p->timers, &f->rto);
 	f->rnr = false;
+	barrier_mark_stale(p, f);
 	f->pos_tx = f->pos_acked;
 	f->bytes_out = 0;
 	lan_host_less(p, f);

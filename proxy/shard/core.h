@@ -323,6 +323,10 @@ struct near_unpaired {
 	struct idx_hash by_hosts;        /* one unpaired flow per pair of hosts: near_flow.between_first */
 };
 
+/* What waits at the barrier for a stale flow: nothing any more, as it has delivered all; every packet; DREQ and DREP
+ * alone, as it is in RNR or its host has sent a DREQ; nothing, as it has failed or is stalled. */
+enum stale_class { STALE_OVER, STALE_AWAITED, STALE_NOT_READY, STALE_STUCK, STALE_CLASSES };
+
 /* Header fields of a requester's packets, for packets that the far edge makes in its name. */
 struct requester_hdr {
 	uint16_t sport, pkey;
@@ -426,9 +430,16 @@ struct far_flow {
 	bool closing;             /* about to be forgotten */
 	bool evicted;             /* closed for want of a place: the near edge may go on with it */
 	struct dnode start_node;  /* in barrier.starts: its next message waits for other flows */
+	struct dnode start_pair_node; /* in barrier_pair->starts, at the same time */
 	struct dnode stale_node;  /* in proxy.stale_flows */
+	struct barrier_far_pair *barrier_pair; /* of its machines, while it is stale or its message waits; else NULL */
+	enum stale_class stale_class;
+	struct dnode stale_class_node; /* in barrier_pair->stale[stale_class] */
 	uint64_t start_since_ns;  /* since when it is in barrier.starts */
 	uint64_t start_passed;    /* behind the last message that was let go */
+	uint64_t start_pos;       /* the message that waits, or was looked at last */
+	uint16_t start_at;        /* its first entry that may not be delivered yet */
+	bool start_waived;        /* an entry before start_at was not waited for */
 	struct dnode ops;         /* struct rd_op, sent and not answered, oldest first */
 	uint32_t nops;
 	struct dnode agains; /* struct rd_op: parts of answered READs that the near edge reads again. far_again.c */
@@ -583,6 +594,18 @@ struct barrier_pair {
 	uint32_t nlagging;
 };
 
+/* Far: two machines between which flows are stale, or wait in front of a message. Exists only while one does. */
+struct barrier_far_pair {
+	struct dnode free_node;            /* in barrier.far_pairs_free: a free place */
+	struct dnode wake_node;            /* in barrier.waking: to_wake is not 0 */
+	struct ip_addr src, dst;           /* of the machines: barrier_host() */
+	uint32_t users;                    /* stale flows and flows of `starts`; a flow may be both */
+	struct dnode stale[STALE_CLASSES]; /* far flows by enum stale_class, by stale_since */
+	struct dnode starts;               /* far flows whose next message waits */
+	uint32_t nstarts;
+	uint32_t to_wake; /* so many of `starts`, from the first on, are to be looked at again */
+};
+
 /* Far: packets that wait on the way from one machine to another, in order of arrival. */
 struct barrier_queue {
 	bool used;
@@ -592,10 +615,13 @@ struct barrier_queue {
 };
 
 struct barrier {
-	struct barrier_pair *pairs;   /* max_flows: each has a lagging flow */
+	struct barrier_pair *pairs;         /* max_flows: each has a lagging flow */
+	struct barrier_far_pair *far_pairs; /* max_flows: each has a user */
+	struct dnode far_pairs_free;
 	struct barrier_queue *queues; /* BARRIER_QUEUES */
 	uint32_t pair_hint, queue_hint, queues_used;
-	struct idx_hash pair_by_hosts, queue_by_hosts;
+	struct idx_hash pair_by_hosts, far_pair_by_hosts, queue_by_hosts;
+	struct idx_hash stale_by_dest; /* stale flows, by machines and dest_qpn */
 	struct dnode held_packets_free;
 	uint32_t waiting; /* held packets in queues */
 	struct {
@@ -605,7 +631,8 @@ struct barrier {
 	} gone[BARRIER_GONE];      /* far flows that were forgotten last: no packet waits for them */
 	uint32_t ngone;            /* ever */
 	struct dnode starts;       /* far flows whose next message waits for other flows, longest first */
-	struct timer starts_limit; /* barrier_max_ns of the first one */
+	struct dnode waking;       /* pairs of machines with starts left to look at */
+	struct timer starts_limit; /* barrier_max_ns of the first one of starts; at once while `waking` is not empty */
 	uint64_t expired_said_ns;  /* when an event last told that a wait was too long */
 	struct ip_pool ip_near, ip_far;
 };

@@ -5,6 +5,7 @@
 
 #include "proxy/carry/barrier.h"
 #include "proxy/carry/ip_carry.h"
+#include "proxy/shard/flow_find.h"
 
 enum { TCP_ACK_FLAG = 0x10, TCP_PSH = 0x18, TCP_SYN = 0x02, TCP_FIN = 0x11, POOL = 4 << 20, L3_MAX = 9300 };
 
@@ -787,6 +788,136 @@ static void barrier__what_is_left_is_not_waited_for_in_rnr(void **state)
 	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 1);
 }
 
+/* ... until RNR is over: what comes then waits again. */
+static void barrier__what_is_left_is_waited_for_after_rnr(void **state)
+{
+	struct core *c = given_barrier(state);
+
+	lose_near_edge_after_write_500(c);
+	answer(c, 500, AETH_RNR_NAK | 20); /* 10.24 ms */
+	say(c, TCP_PSH, 5000, 10);
+	expect_tcp(c, TCP_PSH, 5000, 10);
+	core_wait(c, 11 * CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 500);
+	say(c, TCP_PSH, 5000, 11);
+	assert_true(nothing_for_b(c));
+	answer(c, 500, AETH_ACK_NO_CREDITS);
+	expect_tcp(c, TCP_PSH, 5000, 11);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 1);
+}
+
+/* The disconnect of the queue pair waits in RNR, and of another one does not. */
+static void barrier__dreq_waits_for_what_is_left_of_its_queue_pair(void **state)
+{
+	struct core *c = given_barrier(state);
+
+	core_know_epochs(c);
+	connect_flag(c);
+	write_500(c);
+	core_lose(c, &c->a, 99);
+	core_expect(&c->b, RC_WRITE_ONLY, 500);
+	answer(c, 500, AETH_RNR_NAK | 20);
+	core_cm_in(&c->a, &(struct core_cm){.type = 0x15, .local_id = 15, .remote_id = 16, .qpn = FLAG_QPN});
+	core_pump(c);
+	core_expect(&c->b, UD_SEND_ONLY, 0);
+	core_cm_in(&c->a, &(struct core_cm){.type = 0x15, .local_id = 5, .remote_id = 6, .qpn = CORE_QPN});
+	core_pump(c);
+	assert_true(nothing_for_b(c));
+	answer(c, 500, AETH_ACK_NO_CREDITS);
+	core_expect(&c->b, UD_SEND_ONLY, 0);
+}
+
+/* The far edge starts again: the flow becomes stale a second time, with the next hello. */
+static void barrier__what_is_left_outlives_the_far_edge(void **state)
+{
+	struct core *c = given_barrier(state);
+
+	lose_near_edge_after_write_500(c);
+	core_rebuild(&c->b);
+	core_hello(c, 99, 1);
+	core_expect(&c->b, RC_WRITE_ONLY, 500);
+	assert_false(dlist_empty(&c->b.p->stale_flows));
+	say(c, TCP_PSH, 5000, 10);
+	assert_true(nothing_for_b(c));
+	answer(c, 500, AETH_ACK_NO_CREDITS);
+	expect_tcp(c, TCP_PSH, 5000, 10);
+}
+
+static uint32_t far_pairs_free(const struct core *c)
+{
+	uint32_t n = 0;
+
+	for (const struct dnode *d = c->b.p->barrier.far_pairs_free.next; d != &c->b.p->barrier.far_pairs_free;
+	     d = d->next)
+		n++;
+	return n;
+}
+
+/* A flow that makes no progress fails, and is nobody's any more. */
+static void barrier__what_is_left_may_fail(void **state)
+{
+	struct core *c = given_barrier(state);
+
+	lose_near_edge_after_write_500(c);
+	assert_int_equal(far_pairs_free(c), CORE_FLOWS - 1);
+	core_wait(c, 3 * c->b.cfg.stall_ns);
+	assert_true(dlist_empty(&c->b.p->stale_flows));
+	assert_int_equal(far_pairs_free(c), CORE_FLOWS);
+	core_forget(&c->b);
+	say(c, TCP_PSH, 5000, 10);
+	expect_tcp(c, TCP_PSH, 5000, 10);
+}
+
+/* A connection of which a WRITE is not answered, and the near edge loses its arena. */
+static void leave_write(struct core *c, uint32_t qpn, uint64_t epoch)
+{
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 500);
+
+	core_cm_in(&c->a, &(struct core_cm){.type = 0x10, .local_id = qpn, .qpn = qpn, .psn = 900, .rnr_retry = 7});
+	core_pump(c);
+	core_cm_in(&c->b, &(struct core_cm){
+	                      .type = 0x13, .local_id = qpn, .remote_id = qpn, .qpn = qpn, .psn = 500, .rnr_retry = 7});
+	core_pump(c);
+	h.dest_qpn = qpn;
+	h.reth_len = 8;
+	assert_int_equal(core_in(&c->a, h, 8, 0), DROP_NONE);
+	core_pump(c);
+	core_lose(c, &c->a, epoch);
+	core_forget(&c->a);
+	core_forget(&c->b);
+}
+
+/* A packet does not wait for flows that became stale after it came, in whatever order flows leave RNR. */
+static void barrier__what_was_left_three_times(void **state)
+{
+	static const uint32_t qpns[] = {0x41, 0x42, 0x43};
+	struct core *c = given_barrier(state);
+
+	core_know_epochs(c);
+	leave_write(c, qpns[0], 97);
+	leave_write(c, qpns[1], 98);
+	say(c, TCP_PSH, 5000, 10);
+	leave_write(c, qpns[2], 99);
+	say(c, TCP_PSH, 5000, 11);
+	assert_true(nothing_for_b(c));
+	for (int i = 0; i < 3; i++) { /* 0x42 leaves RNR first, and then is in the middle again */
+		core_in(&c->b, core_answer(RC_ACK, qpns[i], 500, AETH_RNR_NAK | (i == 1 ? 1 : 20), 1), 0, 0);
+		if (i < 2)
+			core_wait(c, 5 * CORE_MS / 2);
+		core_pump(c);
+		core_forget(&c->b);
+	}
+	core_wait(c, 20 * CORE_MS);
+	core_forget(&c->b);
+	core_in(&c->b, core_answer(RC_ACK, qpns[0], 500, AETH_ACK_NO_CREDITS, 1), 0, 0);
+	core_in(&c->b, core_answer(RC_ACK, qpns[1], 500, AETH_ACK_NO_CREDITS, 1), 0, 0);
+	core_pump(c);
+	core_in(&c->b, core_answer(RC_ACK, qpns[2], 500, AETH_ACK_NO_CREDITS, 1), 0, 0);
+	core_wait(c, CORE_MS);
+	assert_true(dlist_empty(&c->b.p->stale_flows));
+	assert_int_equal(far_pairs_free(c), CORE_FLOWS);
+}
+
 static void causal__waits_for_what_a_lost_near_edge_has_left(void **state)
 {
 	struct core *c = given_causal(state);
@@ -948,11 +1079,11 @@ static void barrier_audit__finds_what_is_out_of_step(void **state)
 	assert_true(barrier_audit(b) < 0);
 	b->barrier.waiting--;
 	dlist_append(&b->barrier.starts, &core_far(c)->start_node); /* waits, and no timer runs */
-	assert_true(barrier_audit(b) < 0);
+	assert_int_equal(barrier_audit(b), -136);
 	timer_set(&b->timers, &b->barrier.starts_limit, c->now_ns + CORE_MS);
-	assert_int_equal(barrier_audit(b), 0);
+	assert_int_equal(barrier_audit(b), -137); /* its pair of machines does not know */
 	core_far(c)->used = false; /* a flow that is gone waits */
-	assert_true(barrier_audit(b) < 0);
+	assert_int_equal(barrier_audit(b), -135);
 	b->far[0].used = true;
 	timer_cancel(&b->timers, &b->barrier.starts_limit);
 	dlist_remove(&core_far(c)->start_node);
@@ -1052,6 +1183,51 @@ static void barrier__an_evicted_flow_is_opened_at_once(void **state)
 	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_EXPIRED) + core_ctr(&c->b, CTR_BARRIER_WAIVED), 0);
 }
 
+/* The same of stale flows, and of messages that wait. */
+static void barrier_audit__finds_stale_flows_out_of_step(void **state)
+{
+	struct core *c = given_causal(state);
+	struct barrier_far_pair *bp;
+	struct far_flow *f, *flag;
+	struct proxy *b;
+
+	core_know_epochs(c);
+	connect_flag(c);
+	write_500(c);
+	send_flag(c, RC_WRITE_ONLY, 700, 8);
+	core_lose(c, &c->a, 99);
+	b = c->b.p;
+	f = dlist_entry(dlist_first(&b->stale_flows), struct far_flow, stale_node);
+	flag = dlist_entry(dlist_first(&b->barrier.starts), struct far_flow, start_node);
+	bp = f->barrier_pair;
+	assert_ptr_equal(flag->barrier_pair, bp);
+	assert_int_equal(bp->users, 3); /* two stale flows, of which one waits */
+	assert_int_equal(barrier_audit(b), 0);
+
+	f->rnr = true; /* waited for no more, and listed so */
+	assert_int_equal(barrier_audit(b), -138);
+	f->rnr = false;
+	f->stale_class = STALE_STUCK;
+	assert_int_equal(barrier_audit(b), -138);
+	f->stale_class = STALE_AWAITED;
+	bp->users++;
+	assert_int_equal(barrier_audit(b), -138);
+	bp->users--;
+	bp->nstarts++;
+	assert_int_equal(barrier_audit(b), -138);
+	bp->nstarts--;
+	bp->to_wake = 1; /* and no timer goes on */
+	assert_int_equal(barrier_audit(b), -138);
+	bp->to_wake = 0;
+	idx_hash_del(&b->barrier.stale_by_dest, far_dest_hash(b, &bp->src, &bp->dst, f->dest_qpn), f->idx);
+	assert_int_equal(barrier_audit(b), -137);
+	idx_hash_put(&b->barrier.stale_by_dest, far_dest_hash(b, &bp->src, &bp->dst, f->dest_qpn), f->idx);
+	f->barrier_pair = NULL;
+	assert_int_equal(barrier_audit(b), -137);
+	f->barrier_pair = bp;
+	assert_int_equal(barrier_audit(b), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1084,6 +1260,11 @@ int main(void)
 	    CORE_TEST(causal__flow_closed_meanwhile),
 	    CORE_TEST(barrier__waits_for_what_a_lost_near_edge_has_left),
 	    CORE_TEST(barrier__what_is_left_is_not_waited_for_in_rnr),
+	    CORE_TEST(barrier__what_is_left_is_waited_for_after_rnr),
+	    CORE_TEST(barrier__dreq_waits_for_what_is_left_of_its_queue_pair),
+	    CORE_TEST(barrier__what_is_left_outlives_the_far_edge),
+	    CORE_TEST(barrier__what_is_left_may_fail),
+	    CORE_TEST(barrier__what_was_left_three_times),
 	    CORE_TEST(causal__waits_for_what_a_lost_near_edge_has_left),
 	    CORE_TEST(causal__outlives_the_near_edge),
 	    CORE_TEST(causal__what_the_near_edge_took_along),
@@ -1097,6 +1278,7 @@ int main(void)
 	    CORE_TEST(ip__does_not_cross_with_the_barrier_off),
 	    CORE_TEST(ip__hostile_frames),
 	    CORE_TEST(barrier_audit__finds_what_is_out_of_step),
+	    CORE_TEST(barrier_audit__finds_stale_flows_out_of_step),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

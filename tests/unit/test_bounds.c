@@ -5,6 +5,7 @@
 #include "core_fixture.h"
 
 #include "proxy/arena/arena_priv.h"
+#include "proxy/carry/ip_carry.h"
 #include "proxy/far/far_priv.h"
 #include "proxy/near/near_priv.h"
 #include "proxy/util/loss_runs.h"
@@ -738,28 +739,20 @@ static uint32_t lose_a_group(struct core *c)
 	return lost;
 }
 
-/* A segment with one byte, of a connection between the hosts. */
-static size_t tcp_byte(uint8_t l3[41])
+/* Writes a TCP segment of one byte from that host of site 1 to the same of site 2. Returns its bytes. */
+static size_t tcp_byte(uint8_t *l3, uint8_t host)
 {
-	struct ip_addr src = core_ip(1, 2), dst = core_ip(2, 2);
+	struct ip_addr src = core_ip(1, host), dst = core_ip(2, host);
+	uint8_t h[41] = {0x45, [3] = sizeof(h), [8] = 64, [9] = 6, [20] = 99, [22] = 99, [32] = 5 << 4, [33] = 0x18};
 	uint32_t sum = 0;
 
-	memset(l3, 0, 41);
-	l3[0] = 0x45;
-	l3[3] = 41;
-	l3[8] = 64;
-	l3[9] = 6;
-	memcpy(l3 + 12, src.b + 12, 4);
-	memcpy(l3 + 16, dst.b + 12, 4);
+	memcpy(h + 12, src.b + 12, 4);
+	memcpy(h + 16, dst.b + 12, 4);
 	for (int i = 0; i < 20; i += 2)
-		sum += get_be16(l3 + i);
-	sum = (sum & 0xffff) + (sum >> 16);
-	put_be16(l3 + 10, (uint16_t) ~((sum & 0xffff) + (sum >> 16)));
-	put_be16(l3 + 20, 40000);
-	put_be16(l3 + 22, 5000);
-	l3[32] = 5 << 4;
-	l3[33] = 0x18;
-	return 41;
+		sum += get_be16(h + i);
+	put_be16(h + 10, (uint16_t) ~((sum & 0xffff) + (sum >> 16)));
+	memcpy(l3, h, sizeof(h));
+	return sizeof(h);
 }
 
 static uint32_t ip_delivered(struct core *c)
@@ -781,7 +774,7 @@ static void bounds__many_rebuilt_at_once(void **state)
 	uint32_t n = 2000, got = 0, lost;
 
 	for (uint32_t i = 0; i < n; i++)
-		assert_int_equal(proxy_lan_rx(c->a.p, c->now_ns, l3, tcp_byte(l3), 0), DROP_NONE);
+		assert_int_equal(proxy_lan_rx(c->a.p, c->now_ns, l3, tcp_byte(l3, 2), 0), DROP_NONE);
 	lost = lose_a_group(c);
 	assert_true(lost >= 12);
 	assert_true(wan_fec_has_rebuilt(c->b.p));
@@ -839,6 +832,211 @@ static void bounds__keys_make_up_for_no_address(void **state)
 	assert_int_equal(same, 0);
 }
 
+/* --- the barrier --- */
+
+enum { WRITER_QPN = 0x1000, WRITTEN_QPN = 0x5000, WRITE_PSN = 700 };
+
+/* Host A has written something on each of n connections to host B, which has not answered. */
+static struct core *given_many_writes(void **state, enum barrier_mode mode, uint32_t n)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 400);
+
+	for (int i = 0; i < 2; i++) {
+		struct core_edge *e = i ? &c->b : &c->a;
+
+		e->cfg.barrier = mode;
+		e->cfg.ip_pool_bytes = 16 << 20;
+		e->cfg.barrier_max_ns = 100 * 1000 * CORE_MS;
+		core_begin(e, 1);
+	}
+	core_know_epochs(c);
+	for (uint32_t i = 0; i < n; i++) {
+		core_cm_in(
+		    &c->a,
+		    &(struct core_cm){
+		        .type = 0x10, .local_id = WRITER_QPN + i, .qpn = WRITER_QPN + i, .psn = 900, .rnr_retry = 7});
+		while (carry(c, &c->a, &c->b))
+			;
+		core_cm_in(&c->b, &(struct core_cm){.type = 0x13,
+		                                    .local_id = WRITTEN_QPN + i,
+		                                    .remote_id = WRITER_QPN + i,
+		                                    .qpn = WRITTEN_QPN + i,
+		                                    .psn = WRITE_PSN,
+		                                    .rnr_retry = 7});
+		while (carry(c, &c->b, &c->a))
+			;
+		if (i % 64 == 0)
+			core_wait(c, CORE_MS);
+		core_forget(&c->a);
+		core_forget(&c->b);
+	}
+	core_wait(c, CORE_MS);
+	core_forget(&c->b);
+	for (uint32_t i = 0; i < n; i++) {
+		struct roce_pkt h = core_req(RC_WRITE_ONLY, WRITE_PSN);
+
+		h.dest_qpn = WRITTEN_QPN + i;
+		h.reth_len = 8;
+		assert_int_equal(core_in(&c->a, h, 8, 0), DROP_NONE);
+		if (i % 32 == 0)
+			core_wait(c, 10 * CORE_US);
+		core_forget(&c->a);
+	}
+	core_wait(c, 500 * CORE_US);
+	core_forget(&c->a);
+	return c;
+}
+
+/* Host B answers the WRITE on connection i. False: once more. */
+static bool answer_write(struct core *c, uint32_t i, uint8_t syndrome)
+{
+	struct roce_pkt h = core_answer(RC_ACK, WRITER_QPN + i, WRITE_PSN, syndrome, 1);
+	uint8_t buf[200];
+	size_t n = roce_build(buf, sizeof(buf), &h, core_payload(0, 0), 0);
+	enum proxy_drop d;
+
+	steps_begin();
+	d = proxy_lan_rx(c->b.p, c->now_ns, buf, n, 0);
+	called("proxy_lan_rx");
+	return d == DROP_NONE;
+}
+
+/* n such segments, as many as fit in each datagram. */
+static void small_tcp(struct core *c, uint8_t host, uint32_t n)
+{
+	uint8_t l3[64];
+	size_t len = tcp_byte(l3, host);
+
+	while (n--)
+		assert_int_equal(proxy_lan_rx(c->a.p, c->now_ns, l3, len, 0), DROP_NONE);
+	while (carry(c, &c->a, &c->b))
+		;
+	core_pump(c);
+}
+
+/* The near edge has lost its arena while many flows of two hosts had requests here. What others send does not look at
+ * these flows one by one, nor do packets of the two, whatever state the flows are in. */
+static void bounds__packets_beside_many_stale_flows(void **state)
+{
+	const uint32_t n = 300;
+	struct core *c = given_many_writes(state, BARRIER_PAIR, n);
+
+	core_lose(c, &c->a, 99);
+	assert_int_equal(places(&c->b.p->stale_flows), n);
+	core_forget(&c->b);
+	worst = 0;
+	small_tcp(c, 7, 100);
+	assert_int_equal(core_pending(&c->b), 100);
+	small_tcp(c, 2, 100);
+	assert_int_equal(core_pending(&c->b), 100);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_HELD), 100);
+	assert_in_range(worst, 1, STEPS_MAX);
+
+	for (uint32_t i = 0; i < n; i++)
+		assert_true(answer_write(c, i, AETH_RNR_NAK | 28)); /* 164 ms */
+	core_pump(c);
+	assert_int_equal(core_pending(&c->b), 200);
+	small_tcp(c, 2, 100);
+	assert_int_equal(core_pending(&c->b), 300);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_HELD), 100);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 200);
+	for (uint32_t i = 0; i < 30; i++)
+		core_cm_in(&c->a, &(struct core_cm){.type = 0x15, .local_id = 1, .remote_id = 2, .qpn = 0x9000 + i});
+	while (carry(c, &c->a, &c->b))
+		;
+	assert_in_range(worst, 1, STEPS_MAX);
+
+	core_forget(&c->b);
+	core_wait(c, 200 * CORE_MS); /* RNR is over: all are sent again, and waited for */
+	small_tcp(c, 2, 1);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_HELD), 101);
+	assert_int_equal(c->b.p->barrier.waiting, 1);
+	for (uint32_t i = 0; i < n; i++)
+		assert_true(answer_write(c, i, AETH_ACK_NO_CREDITS));
+	core_wait(c, CORE_MS);
+	assert_int_equal(c->b.p->barrier.waiting, 0);
+	assert_true(dlist_empty(&c->b.p->stale_flows));
+	assert_int_equal(places(&c->b.p->barrier.far_pairs_free), CORE_FLOWS);
+	assert_in_range(worst, 1, STEPS_MAX);
+}
+
+/* Many messages wait for one, or for each other. Each answer lets all of them look again, and none is forgotten. */
+static void bounds__one_ack_wakes_many_messages(void **state)
+{
+	const uint32_t n = 700;
+	struct core *c = given_many_writes(state, BARRIER_CAUSAL, n);
+	uint32_t delivered = 0;
+	const struct core_pkt *k;
+
+	assert_int_equal(places(&c->b.p->barrier.starts), n - 1);
+	worst = 0;
+	while ((k = core_take(&c->b))) {
+		delivered += answer_write(c, k->h.dest_qpn - WRITTEN_QPN, AETH_ACK_NO_CREDITS);
+		for (bool more = true; more; core_collect(&c->b))
+			more = !dlist_empty(&c->b.p->barrier.waking) && tick(&c->b);
+		if (delivered % 64 == 0)
+			assert_int_equal(proxy_audit(c->b.p), 0);
+	}
+	assert_int_equal(delivered, n);
+	assert_true(dlist_empty(&c->b.p->barrier.starts));
+	assert_int_equal(places(&c->b.p->barrier.far_pairs_free), CORE_FLOWS);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_EXPIRED), 0);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_WAIVED), 0);
+	assert_in_range(worst, 1, STEPS_MAX);
+}
+
+/* Many messages have waited for too long at the same time. */
+static void bounds__many_messages_expire(void **state)
+{
+	const uint32_t n = 1200;
+	struct core *c = given_many_writes(state, BARRIER_CAUSAL, n);
+	struct proxy *p = c->b.p;
+
+	assert_int_equal(places(&p->barrier.starts), n - 1);
+	worst = 0;
+	p->cfg.barrier_max_ns = 1;
+	timer_set(&p->timers, &p->barrier.starts_limit, c->now_ns);
+	for (int i = 0; i < 100 && !dlist_empty(&p->barrier.starts); i++)
+		tick(&c->b);
+	assert_true(dlist_empty(&p->barrier.starts));
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_EXPIRED), n - 1);
+	assert_in_range(worst, 1, STEPS_MAX);
+}
+
+/* The snapshot of a packet names many flows that were forgotten long ago. */
+static void bounds__entries_of_forgotten_flows(void **state)
+{
+	enum { ENTRIES = 500 };
+	static uint8_t data[WAN_MTU_MAX], buf[2 * WAN_MTU_MAX];
+	struct core *c = given_many_writes(state, BARRIER_PAIR, 0);
+	struct proxy *p = c->b.p;
+	struct wan_ip w = {.seq = 5, .entries = ENTRIES, .data = data};
+	struct wan_frame f;
+	size_t off = 0, len;
+
+	for (p->barrier.ngone = 0; p->barrier.ngone < BARRIER_GONE; p->barrier.ngone++) {
+		p->barrier.gone[p->barrier.ngone].peer_epoch = 1;
+		p->barrier.gone[p->barrier.ngone].peer_flow = p->barrier.ngone;
+		p->barrier.gone[p->barrier.ngone].upto = UINT64_MAX;
+	}
+	for (uint32_t i = 0; i < ENTRIES; i++)
+		put_be32(data + i * BARRIER_ENTRY_LEN, BARRIER_GONE - 1);
+	w.len = w.total = (uint16_t)(ENTRIES * BARRIER_ENTRY_LEN + tcp_byte(data + ENTRIES * BARRIER_ENTRY_LEN, 2));
+	len = wan_ip_put(buf, sizeof(buf), &w);
+	assert_int_equal(wan_frame_next(buf, len, &off, &f), 1);
+	worst = 0;
+	proxy_tick(p, c->now_ns); /* a call's work */
+	steps_begin();
+	assert_true(ip_source.on_frame(p, &p->wan->lanes[0], &f) || ip_source.on_frame(p, &p->wan->lanes[1], &f));
+	called("on_frame");
+	while (tick(&c->b) && p->barrier.waiting)
+		;
+	core_pump(c);
+	assert_int_equal(core_pending(&c->b), 1);
+	assert_int_equal(core_ctr(&c->b, CTR_BARRIER_HELD), 1);
+	assert_in_range(worst, 1, STEPS_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -864,6 +1062,10 @@ int main(void)
 	    CORE_TEST(bounds__late_error_among_unpaired_flows),
 	    CORE_TEST(bounds__late_error_of_a_number_used_often),
 	    CORE_TEST(bounds__turns_of_lanes),
+	    CORE_TEST(bounds__packets_beside_many_stale_flows),
+	    CORE_TEST(bounds__one_ack_wakes_many_messages),
+	    CORE_TEST(bounds__many_messages_expire),
+	    CORE_TEST(bounds__entries_of_forgotten_flows),
 	    CORE_TEST(bounds__cm_ids_of_one_sum),
 	    CORE_TEST(bounds__many_rebuilt_at_once),
 	    CORE_TEST(bounds__a_session_ends_among_rebuilt),

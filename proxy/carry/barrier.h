@@ -44,8 +44,6 @@ void barrier_on_starts_timer(struct proxy *p);
 void barrier_progress(struct proxy *p, struct far_flow *f);
 /* Called when the flow is forgotten: no packet waits for it any more. */
 void barrier_flow_gone(struct proxy *p, struct far_flow *f);
-/* True if f has the place in the near edge's table, and the incarnation, of a flow that was evicted lately. */
-bool barrier_flow_evicted(const struct proxy *p, const struct far_flow *f);
 /* Called when the flow has become stale. Until barrier_flow_gone() packets between its machines wait for it. */
 void barrier_flow_stale(struct proxy *p, struct far_flow *f);
 /* Called when pos_acked, pos_rx, failed, stalled, leaving or rnr of a flow has changed, without barrier_progress(): the

@@ -97,16 +97,6 @@ static bool is_gone(struct proxy *p, uint32_t peer_flow, uint32_t inc, uint64_t 
 	return false;
 }
 
-bool barrier_flow_evicted(const struct proxy *p, const struct far_flow *f)
-{
-	const struct barrier *b = &p->barrier;
-
-	for (uint32_t i = 0; i < b->ngone && i < BARRIER_GONE; i++)
-		if (b->gone[i].peer_flow == f->peer_flow && b->gone[i].inc == f->inc && b->gone[i].upto != UINT64_MAX)
-			return true;
-	return false;
-}
-
 /* The verdict while the responder of f lacks the position. pc: the packet that waits; NULL: a message of another queue
  * pair. */
 static enum verdict verdict_while_lacking(const struct far_flow *f, const struct held_packet *pc)

@@ -63,6 +63,11 @@ void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos)
 	memset(f->resp_got, 0, sizeof(f->resp_got));
 }
 
+static struct evicted_flow *evicted_at(struct proxy *p, uint32_t peer_flow)
+{
+	return &p->evicted[far_peer_hash(peer_flow) % EVICTED_PLACES];
+}
+
 /* The table is full: closes the flow idle for longest, at least EVICT_IDLE_NS, of those that this call's work allows to
  * look at. If the host of that flow sends again, the flow is opened again. */
 static void evict_idle(struct proxy *p)
@@ -81,11 +86,13 @@ static void evict_idle(struct proxy *p)
 	if (!victim)
 		return;
 	victim->evicted = !FAULT(FAULT_EVICTED_IS_GONE);
+	*evicted_at(p, victim->peer_flow) = (struct evicted_flow){victim->peer_flow, victim->inc};
 	far_close(p, victim);
 }
 
 static struct far_flow *far_new(struct proxy *p, struct lane *l, uint32_t peer_flow, uint32_t inc)
 {
+	struct evicted_flow *e;
 	struct far_flow *f;
 
 	if (dlist_empty(&p->far_free))
@@ -100,7 +107,8 @@ static struct far_flow *far_new(struct proxy *p, struct lane *l, uint32_t peer_f
 	f->lane = l->id;
 	idx_hash_put(&p->far_by_peer, far_peer_hash(peer_flow), f->idx);
 	p->far_used++;
-	if (barrier_flow_evicted(p, f))
+	e = evicted_at(p, peer_flow);
+	if (e->peer_flow == peer_flow && e->inc == inc)
 		far_report(p, f, true); /* the near edge is to open it again at once */
 	return f;
 }

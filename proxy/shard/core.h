@@ -688,6 +688,14 @@ enum slot_queue {
 	SQ_RELAY_HANDED,
 };
 
+/* A far flow that was closed for want of a place: if it comes again, the near edge is asked for FLOW_OPEN at once. A later
+ * one in the same place takes it over; the near edge of the earlier one is then asked after a second. */
+struct evicted_flow {
+	uint32_t peer_flow, inc;
+};
+
+enum { EVICTED_PLACES = 256 };
+
 /* The end of a far flow whose near edge lost its arena. far_lost.c. */
 struct lost_life {
 	struct ip_addr src, dst;
@@ -823,6 +831,7 @@ struct proxy {
 	uint64_t begins_ns;     /* pacing clock of flows' first packets, which go in front. near_wan.c */
 	struct lost_life *lost_lives; /* nlost_lives of them, a power of two */
 	uint32_t nlost_lives;
+	struct evicted_flow evicted[EVICTED_PLACES]; /* by hash of peer_flow */
 	struct dnode stale_flows; /* far flows of arenas that the peer has lost */
 
 	struct proxy_event events[EVENT_RING];

@@ -85,7 +85,7 @@ static void evict_idle(struct proxy *p)
 	}
 	if (!victim)
 		return;
-	victim->evicted = !FAULT(FAULT_EVICTED_IS_GONE);
+	victim->evicted = !victim->failed && !FAULT(FAULT_EVICTED_IS_GONE);
 	*evicted_at(p, victim->peer_flow) = (struct evicted_flow){victim->peer_flow, victim->inc};
 	far_close(p, victim);
 }

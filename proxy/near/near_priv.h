@@ -286,6 +286,9 @@ void near_liveness_on_timer(struct proxy *p, struct near_flow *f);
 /* Reserves room for the responses of the request at pos, which is about to cross. False: there is no room, and
  * near_wan_schedule() is called for the flow when there is. */
 bool near_reserve_take(struct proxy *p, struct near_flow *f, uint64_t pos);
+/* True if the flow may cross without room: the first that waits, if no other did so within WAIT_MAX_NS and the line is
+ * heard; or one whose host gives up. */
+bool near_reserve_waited_enough(const struct proxy *p, const struct near_flow *f);
 /* Returns for how many responses of one operation room is reserved at most. */
 uint32_t near_reserve_most(const struct proxy *p, const struct near_flow *f, const struct rd_op *op);
 /* Called when a response of op has come. True: room was reserved for the response. */

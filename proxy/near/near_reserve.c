@@ -45,9 +45,7 @@ static bool cannot_be_held_off(const struct near_flow *f)
 	return f->rnr_retry != RNR_RETRY_INFINITE || f->pairing == PAIR_LEARNING;
 }
 
-/* True if the flow may cross without room: the first that waits, if no other did so within WAIT_MAX_NS and the line is
- * heard; or one whose host gives up. */
-static bool waited_enough(const struct proxy *p, const struct near_flow *f)
+bool near_reserve_waited_enough(const struct proxy *p, const struct near_flow *f)
 {
 	if (!dnode_on(&f->reserve_node))
 		return false;
@@ -81,7 +79,7 @@ static bool may_go(struct proxy *p, const struct near_flow *f, uint64_t need, ui
 {
 	if (responses_fit(p, f, need, each))
 		return true;
-	if (!waited_enough(p, f))
+	if (!near_reserve_waited_enough(p, f))
 		return false;
 	if (!cannot_be_held_off(f))
 		p->room_exceeded_ns = p->now_ns;

@@ -563,7 +563,8 @@ bool near_wan_next(struct proxy *p, struct near_flow *f, uint32_t *slot)
 
 bool near_wan_awaits_lane(const struct proxy *p, const struct near_flow *f)
 {
-	return f->pos_wan < f->pos_next && f->pos_wan < credit_of(p, f) && !dnode_on(&f->reserve_node);
+	return f->pos_wan < f->pos_next && f->pos_wan < credit_of(p, f) &&
+	       (!dnode_on(&f->reserve_node) || near_reserve_waited_enough(p, f));
 }
 
 void near_wan_sent(struct near_flow *f, const struct slot_hdr *h)

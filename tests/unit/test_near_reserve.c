@@ -241,6 +241,29 @@ static void near_reserve__is_lost_with_a_silent_responder(void **state)
 	assert_null(near_op_open(core_near(c)));
 }
 
+/* The lane's window is full just when it may go: it goes when there is room in it, not after waiting once more. */
+static void near_reserve__who_cannot_be_held_off_keeps_its_turn(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	struct lane *l = lane_of(c->a.p, core_near(c)->lane);
+
+	crowd(c);
+	another_waits(c, 0);
+	c->a.p->near[1].reserve_wait_ns = UINT64_MAX / 2;
+	core_near(c)->rnr_retry = 5;
+	ask(c, 2);
+	core_wait(c, 95 * CORE_MS);
+	l->out_bytes += 1 << 30;
+	core_wait(c, 10 * CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0);
+	l->out_bytes -= 1 << 30;
+	wan_lane_schedule(c->a.p, l);
+	core_wait(c, 20 * CORE_MS);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	dlist_remove(&c->a.p->near[1].reserve_node);
+	c->a.p->near[1].older = NULL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -253,6 +276,7 @@ int main(void)
 	    CORE_TEST(near_reserve__a_line_that_is_cut_hurries_nobody),
 	    CORE_TEST(near_reserve__is_slots_of_the_right_size),
 	    CORE_TEST(near_reserve__who_cannot_be_held_off_waits_for_less),
+	    CORE_TEST(near_reserve__who_cannot_be_held_off_keeps_its_turn),
 	    CORE_TEST(near_reserve__others_do_not_get_it),
 	    CORE_TEST(near_reserve__follows_the_pmtu),
 	    CORE_TEST(near_reserve__is_lost_with_a_silent_responder),

@@ -75,6 +75,16 @@ static void another_arrives(struct core *c)
 	core_wait(c, CORE_MS);
 }
 
+/* The pool runs low, and the far edge evicts nothing for that. */
+static void nothing_is_evicted(struct core *c)
+{
+	uint32_t n = crowd(c);
+
+	another_arrives(c);
+	assert_int_equal(core_ctr(&c->b, CTR_EVICTED), 0);
+	crowd_goes(c, n);
+}
+
 static void far_evict__gives_up_the_highest_and_gets_them_again(void **state)
 {
 	struct core *c = given_silent_responder(state, ACK_MODE_NEAR);
@@ -121,15 +131,12 @@ static void far_evict__mode_far_keeps_what_was_acked(void **state)
 {
 	struct core *c = given_silent_responder(state, ACK_MODE_FAR);
 	struct responder host = {.next = 1};
-	uint32_t n, acked = 0;
+	uint32_t acked = 0;
 
 	for (const struct core_pkt *k; (k = core_take(&c->a));)
 		acked = k->h.psn;
 	assert_int_equal(acked, PKTS);
-	n = crowd(c);
-	another_arrives(c);
-	assert_int_equal(core_ctr(&c->b, CTR_EVICTED), 0);
-	crowd_goes(c, n);
+	nothing_is_evicted(c);
 	core_lose(c, &c->a, 99);
 	serve_for(c, &host, 200);
 	assert_int_equal(host.next, 1 + PKTS);
@@ -141,7 +148,7 @@ static void far_evict__mode_far_after_an_outage(void **state)
 {
 	struct core *c = given_silent_responder(state, ACK_MODE_FAR);
 	struct responder host = {.next = 1};
-	uint32_t n, acked = 0, next = 1 + PKTS;
+	uint32_t acked = 0, next = 1 + PKTS;
 
 	serve_for(c, &host, 20);
 	assert_int_equal(host.next, next);
@@ -160,10 +167,7 @@ static void far_evict__mode_far_after_an_outage(void **state)
 	for (const struct core_pkt *k; (k = core_take(&c->a));)
 		acked = k->h.psn;
 	assert_int_equal(acked, next + PKTS - 1);
-	n = crowd(c);
-	another_arrives(c);
-	assert_int_equal(core_ctr(&c->b, CTR_EVICTED), 0);
-	crowd_goes(c, n);
+	nothing_is_evicted(c);
 	core_lose(c, &c->a, 99);
 	serve_for(c, &host, 400);
 	assert_int_equal(host.next - 1, acked);
@@ -173,16 +177,12 @@ static void far_evict__mode_far_after_an_outage(void **state)
 static void far_evict__mode_far_while_no_early_acks(void **state)
 {
 	struct core *c = given_silent_responder(state, ACK_MODE_FAR);
-	uint32_t n;
 
 	c->a.cfg.no_early_acks = true;
 	assert_int_equal(proxy_reconfigure(c->a.p, &c->a.cfg, c->now_ns), 0);
 	core_wait(c, CORE_MS);
 	assert_int_equal(core_far(c)->mode, ACK_MODE_HOST);
-	n = crowd(c);
-	another_arrives(c);
-	assert_int_equal(core_ctr(&c->b, CTR_EVICTED), 0);
-	crowd_goes(c, n);
+	nothing_is_evicted(c);
 	c->a.cfg.no_early_acks = false;
 	assert_int_equal(proxy_reconfigure(c->a.p, &c->a.cfg, c->now_ns), 0);
 	core_wait(c, CORE_MS);

@@ -4,10 +4,6 @@
 #include "check.h"
 #include "world.h"
 
-/* So many of eight queue pairs may have had nothing yet: the first packets of one were lost, its responder has nothing to
- * answer a probe with, and its hosts are in quarantine. */
-#define UNPAIRED_MOST 1
-
 void crowd_mark(struct world *w)
 {
 	for (uint32_t i = 0; i < w->nconns; i++)
@@ -27,7 +23,7 @@ void crowd_see(const struct world *w, struct crowd_seen *s)
 	for (uint32_t i = 0; i < w->nconns; i++) {
 		uint64_t bytes = conn_bytes_executed(&w->conn[i]) - w->conn[i].bytes_marked;
 
-		if (conn_bytes_executed(&w->conn[i]) == 0 && unpaired++ < w->nconns * UNPAIRED_MOST / 8)
+		if (conn_bytes_executed(&w->conn[i]) == 0 && unpaired++ < w->cfg.crowd.unpaired_most)
 			continue;
 		n++;
 		s->bytes += bytes;

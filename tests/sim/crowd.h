@@ -12,6 +12,8 @@ struct crowd_cfg {
 	uint64_t from_ns, to_ns; /* to_ns 0: nothing must */
 	uint32_t drops_most;     /* at the port of edge A, and at that of host 0 of site B */
 	uint32_t jain_percent;   /* Jain's index, at least: of those that are paired */
+	uint32_t unpaired_most;  /* so many may have had nothing yet: their hosts are in quarantine, as the first packets of
+	                            one were lost and its responder has nothing to answer a probe with */
 	uint32_t line_percent;   /* of the WAN, at most; 0: any */
 };
 

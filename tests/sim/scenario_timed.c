@@ -182,8 +182,12 @@ static void incast(struct scenario *s, struct rng *r)
 		c->model[0][h] = &host_model_cx;
 	scenario_shallow_ports(c, port_bps, queue_bytes);
 	c->lan_clean = false; /* before the windows have settled */
-	c->crowd = (struct crowd_cfg){.from_ns = 30 * MSEC, .to_ns = 50 * MSEC, .drops_most = 4, .jain_percent = 92};
 	c->nconns = 64;
+	c->crowd = (struct crowd_cfg){.from_ns = 30 * MSEC,
+	                              .to_ns = 50 * MSEC,
+	                              .drops_most = 4,
+	                              .jain_percent = 92,
+	                              .unpaired_most = c->nconns / c->nhosts[0]};
 	for (uint32_t i = 0; i < c->nconns; i++) {
 		struct conn_cfg *k = &s->conn[i];
 

@@ -89,6 +89,21 @@ static void far_table__the_longest_idle_flow_is_forgotten(void **state)
 		assert_true((far_of(c, i) == NULL) == (i == 1));
 }
 
+/* A flow that has failed does not go on: the barrier waits for nothing of it, as for one that the near edge has closed. */
+static void far_table__a_failed_flow_is_gone_for_good(void **state)
+{
+	struct core *c = given_idle_flows(state, ACK_MODE_NEAR);
+	const struct barrier *b = &c->b.p->barrier;
+
+	far_of(c, 1)->failed = true;
+	deliver(c, PLACES, 0);
+	assert_null(far_of(c, 1));
+	assert_int_equal(b->gone[(b->ngone - 1) % BARRIER_GONE].upto, UINT64_MAX);
+	core_wait(c, 1100 * CORE_MS);
+	deliver(c, PLACES + 1, 0); /* of one that has not failed it waits for what its responder lacks */
+	assert_int_equal(b->gone[(b->ngone - 1) % BARRIER_GONE].upto, POS_ORIGIN + 1);
+}
+
 /* The forgotten flow sends again, and gets the entry of another flow. */
 static void far_table__a_forgotten_flow_goes_on(void **state)
 {
@@ -273,6 +288,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(far_table__the_longest_idle_flow_is_forgotten),
+	    CORE_TEST(far_table__a_failed_flow_is_gone_for_good),
 	    CORE_TEST(far_table__a_forgotten_flow_goes_on),
 	    CORE_TEST(far_table__a_flow_with_bytes_stays),
 	    CORE_TEST(far_table__forgotten_before_the_near_edge_knew),

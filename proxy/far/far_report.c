@@ -38,6 +38,7 @@ void far_report_frame(struct proxy *p, struct far_flow *f, struct wan_flow_repor
 	    .state = WFS_OK,
 	    .syndrome = f->syndrome,
 	    .lost = f->lost,
+	    .keeps_all = f->keeps_all,
 	};
 	if (f->rnr)
 		r->state = WFS_RNR;

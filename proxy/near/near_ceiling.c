@@ -43,7 +43,9 @@ static uint64_t mode_point(const struct near_flow *f, enum ack_mode mode)
 	case ACK_MODE_NEAR:
 		return f->pos_next;
 	case ACK_MODE_FAR:
-		return FAULT(FAULT_FAR_AS_NEAR) ? f->pos_next : min_u64(f->pos_far, f->pos_next);
+		if (FAULT(FAULT_FAR_AS_NEAR))
+			return f->pos_next;
+		return min_u64(f->far_keeps ? f->pos_far : f->pos_reported, f->pos_next);
 	default:
 		return min_u64(f->pos_reported, f->pos_next);
 	}

@@ -172,6 +172,7 @@ static void on_credit(struct proxy *p, struct near_flow *f, const struct wan_flo
 	f->pos_far = max_u64(f->pos_far, min_u64(r->received, f->pos_next));
 	if (newer > 0 || !f->credit_known || r->credit > f->pos_credit)
 		f->pos_credit = r->credit;
+	f->far_keeps = r->keeps_all;
 	f->again_round = r->again_round;
 	f->credit_known = true;
 }
@@ -188,7 +189,7 @@ static void begin_far_flow_again(struct proxy *p, struct near_flow *f)
 	f->sent_before |= f->pos_wan > f->pos_base;
 	mark_unsent_from(p, f, f->pos_settled);
 	f->again_round = 0;
-	f->credit_known = false;
+	f->credit_known = f->far_keeps = false;
 }
 
 /* After progress at the responder: settles, updates the barrier, closes a drained flow, or schedules an ACK. */
@@ -611,7 +612,7 @@ void near_session_start(struct proxy *p, struct near_flow *f)
 	f->pos_wan = f->pos_settled;
 	f->pos_far = f->pos_reported; /* the far edge may have come back without its arena */
 	f->out_bytes = 0;
-	f->credit_known = false;
+	f->credit_known = f->far_keeps = false;
 	if (!FAULT(FAULT_ROUNDS_KEPT))
 		f->again_round = 0;
 	f->open_due = true;

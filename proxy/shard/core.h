@@ -187,6 +187,7 @@ struct near_flow {
 	uint64_t pos_credit;   /* the far edge takes requests before it */
 	uint16_t again_round;  /* of the last report: changes when the far edge has given up requests */
 	bool credit_known;     /* a report has set pos_credit in this session */
+	bool far_keeps;        /* the far edge has said that it gives up nothing before pos_far */
 	uint32_t msn_next, msn_settled, msn_acked; /* relative MSNs: messages in [base, that position) */
 	uint32_t msn_offset;                       /* the responder's MSN minus the relative one, 24 bits */
 

@@ -44,12 +44,13 @@ bool wan_flow_open_get(const struct wan_frame *f, struct wan_flow_open *o)
 	return o->pos_base >> 62 == 0;
 }
 
-#define WAN_FLOW_REPORT_LEN 52 /* body */
-#define WRF_LOST            1  /* flag of FLOW_REPORT */
+#define WAN_FLOW_REPORT_LEN 52            /* body */
+enum { WRF_LOST = 1, WRF_KEEPS_ALL = 2 }; /* flags of FLOW_REPORT */
 
 size_t wan_flow_report_put(uint8_t *buf, size_t cap, const struct wan_flow_report *r)
 {
-	uint8_t *b = wan_frame_begin(buf, cap, WF_FLOW_REPORT, r->lost ? WRF_LOST : 0, WAN_FLOW_REPORT_LEN);
+	uint8_t flags = (uint8_t)((r->lost ? WRF_LOST : 0) | (r->keeps_all ? WRF_KEEPS_ALL : 0));
+	uint8_t *b = wan_frame_begin(buf, cap, WF_FLOW_REPORT, flags, WAN_FLOW_REPORT_LEN);
 
 	if (!b)
 		return 0;
@@ -83,6 +84,7 @@ bool wan_flow_report_get(const struct wan_frame *f, struct wan_flow_report *r)
 	r->again_round = get_be16(b + 42);
 	r->again_from = get_be64(b + 44);
 	r->lost = f->flags & WRF_LOST;
+	r->keeps_all = f->flags & WRF_KEEPS_ALL;
 	return r->state <= WFS_FAILED && r->delivered <= r->received;
 }
 

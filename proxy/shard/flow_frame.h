@@ -61,6 +61,7 @@ struct wan_flow_report {
 	uint8_t syndrome;     /* WFS_FAILED: its AETH syndrome */
 	bool lost;            /* WFS_FAILED: requests ACKed from nak_pos on were in an arena that the near edge lost. A
 	                         flag of the frame; edges of earlier versions ignore it */
+	bool keeps_all;       /* the far edge gives up nothing that it has received: mode far may ACK it. A flag likewise */
 	uint16_t again_round; /* newer than before: the far edge has given up packets that had come */
 	uint64_t again_from;  /* packets from here on are to come again */
 };

@@ -261,7 +261,8 @@ static void ack_mode__orphan_refused_within_its_successor(void **state)
 	assert_int_equal(core_pending(&c->b), 0);
 }
 
-/* What came first of the new flow lies beyond a hole, which its host may yet fill: the NAK acknowledges nothing in it. */
+/* What came first of the new flow lies beyond a hole, which its host may yet fill: the NAK acknowledges nothing in it.
+ */
 static void ack_mode__orphan_refused_in_front_of_a_hole(void **state)
 {
 	struct core *c = given_three_acked_by_far(state);
@@ -657,6 +658,30 @@ static void ack_mode__changes_for_live_flows(void **state)
 	assert_int_equal(core_far(c)->mode, ACK_MODE_HOST);
 }
 
+/* In mode host the far edge may give up what it has received. After a change to mode far nothing is ACKed for that,
+ * until the far edge has heard of the mode. */
+static void ack_mode__far_only_once_the_far_edge_knows(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_HOST);
+
+	core_send_run(c, 1, 3);
+	core_ack(c, 1, AETH_ACK_NO_CREDITS, 2); /* of one; the far edge reports that it has received all */
+	core_wait(c, 20 * CORE_MS);
+	assert_int_equal(core_near(c)->pos_far, POS_ORIGIN + 4);
+	core_forget(&c->a);
+	c->cut = true;
+	c->a.cfg.mode = c->b.cfg.mode = ACK_MODE_FAR;
+	reconfigure(&c->a);
+	core_wait(c, CORE_MS);
+	assert_int_equal(near_ceiling(c->a.p, core_near(c)), POS_ORIGIN + 2);
+	c->cut = false;
+	core_wait(c, 20 * CORE_MS);
+	assert_true(core_far(c)->keeps_all);
+	assert_int_equal(near_ceiling(c->a.p, core_near(c)), POS_ORIGIN + 4);
+	core_forget(&c->a);
+	core_forget(&c->b);
+}
+
 /* The first prefix pair that fits decides, for new flows and for those that are open. */
 static void ack_mode__per_prefix_pair(void **state)
 {
@@ -711,7 +736,7 @@ static void ack_mode__cut_demotes_until_it_is_heard(void **state)
 	assert_false(core_event(&c->a, EV_FLOW_DEMOTED));
 	core_wait(c, 10 * CORE_MS);
 	assert_true(core_event(&c->a, EV_FLOW_DEMOTED)); /* said when it is so, not when somebody asks */
-	core_send(c, RC_WRITE_ONLY, 3); /* a keepalive, as it were */
+	core_send(c, RC_WRITE_ONLY, 3);                  /* a keepalive, as it were */
 	assert_int_equal(core_pending(&c->a), 0);
 	assert_int_equal(near_mode(c->a.p, core_near(c)), ACK_MODE_HOST);
 	c->cut = false;
@@ -846,6 +871,7 @@ int main(void)
 	    CORE_TEST(ack_mode__rebuilt_flows_are_of_the_life_that_was_lost),
 	    CORE_TEST(ack_mode__far_believes_what_is_reported),
 	    CORE_TEST(ack_mode__changes_for_live_flows),
+	    CORE_TEST(ack_mode__far_only_once_the_far_edge_knows),
 	    CORE_TEST(ack_mode__per_prefix_pair),
 	    CORE_TEST(ack_mode__reports_wait_for_the_base),
 	    CORE_TEST(ack_mode__cut_demotes_until_it_is_heard),

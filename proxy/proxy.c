@@ -307,7 +307,7 @@ static void on_timer(struct proxy *p, const struct timer *t)
 		pair_on_timer(p, &p->pairs[t->owner]);
 		break;
 	case TK_BARRIER:
-		barrier_on_timer(p, &p->barrier.queues[t->owner]);
+		barrier_on_timer(p, (struct barrier_queue *)(void *)barrier_way_at(&p->barrier.queues, t->owner));
 		break;
 	case TK_STARTS:
 		barrier_on_starts_timer(p);

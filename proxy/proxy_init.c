@@ -73,12 +73,14 @@ static uint32_t ring_len(const struct proxy_config *c)
 	return n;
 }
 
-#define NCELLS 12 /* tables of keys; the last one is of the barrier's queues */
+#define NCELLS 13 /* tables of keys; the last one is of the barrier's queues */
 
 struct blocks {
 	struct proxy *p;
 	struct near_flow *near;
 	struct far_flow *far;
+	struct unpaired_source *unpaired;
+	struct dnode *ranks[UNPAIRED_KINDS];
 	struct hostpair *pairs;
 	struct lan_host *lan_hosts;
 	struct wan *wan;
@@ -157,6 +159,9 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 	k->p = bump_take(b, sizeof(*k->p));
 	k->near = bump_take(b, n * sizeof(*k->near));
 	k->far = bump_take(b, n * sizeof(*k->far));
+	k->unpaired = bump_take(b, n * sizeof(*k->unpaired));
+	for (int i = 0; i < UNPAIRED_KINDS; i++)
+		k->ranks[i] = bump_take(b, near_unpaired_ranks(n) * sizeof(*k->ranks[i]));
 	k->pairs = bump_take(b, n * sizeof(*k->pairs));
 	k->lan_hosts = bump_take(b, n * sizeof(*k->lan_hosts));
 	k->wan = bump_take(b, sizeof(*k->wan));
@@ -231,16 +236,23 @@ static void init_tables(struct proxy *p, const struct blocks *k)
 	idx_hash_init(&p->pair_by_hosts, k->cells[3], size);
 	pair_init(p);
 	lan_host_init(p);
-	near_unpaired_init(&p->unpaired);
-	idx_hash_init(&p->barrier.pair_by_hosts, k->cells[4], size);
+	p->unpaired.source = k->unpaired;
+	for (int i = 0; i < UNPAIRED_KINDS; i++)
+		p->unpaired.ranking[i].rank = k->ranks[i];
+	near_unpaired_init(&p->unpaired, p->cfg.max_flows);
+	idx_hash_init(&p->barrier.pairs.by_machines, k->cells[4], size);
 	idx_hash_init(&p->host_by_addr, k->cells[5], size);
 	idx_hash_init(&p->near_by_requester, k->cells[6], size);
 	idx_hash_init(&p->far_by_dest, k->cells[7], size);
 	idx_hash_init(&p->unpaired.by_hosts, k->cells[8], size);
-	idx_hash_init(&p->barrier.far_pair_by_hosts, k->cells[9], size);
+	idx_hash_init(&p->barrier.far_pairs.by_machines, k->cells[9], size);
 	idx_hash_init(&p->barrier.stale_by_dest, k->cells[10], size);
-	idx_hash_init(&p->barrier.queue_by_hosts, k->cells[NCELLS - 1], idx_hash_size(BARRIER_QUEUES));
-	barrier_init(p, k->bpairs, k->bfar_pairs, k->bqueues, k->held_packets, k->nheld_packets);
+	idx_hash_init(&p->unpaired.by_source, k->cells[11], size);
+	idx_hash_init(&p->barrier.queues.by_machines, k->cells[NCELLS - 1], idx_hash_size(BARRIER_QUEUES));
+	barrier_table_init(&p->barrier.pairs, k->bpairs, sizeof(*k->bpairs), p->cfg.max_flows);
+	barrier_table_init(&p->barrier.far_pairs, k->bfar_pairs, sizeof(*k->bfar_pairs), p->cfg.max_flows);
+	barrier_table_init(&p->barrier.queues, k->bqueues, sizeof(*k->bqueues), BARRIER_QUEUES);
+	barrier_init(p, k->held_packets, k->nheld_packets);
 	ip_pool_init(&p->barrier.ip_near, k->ip_bufs[0], k->ip_data[0], p->cfg.ip_pool_bytes / 2);
 	ip_pool_init(&p->barrier.ip_far, k->ip_bufs[1], k->ip_data[1], p->cfg.ip_pool_bytes / 2);
 	dlist_init(&p->ops_free);

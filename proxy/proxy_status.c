@@ -268,7 +268,7 @@ static int audit_unpaired(const struct proxy *p)
 		if (dnode_on(&f->between_node) == (f->failed && !f->nak_syndrome))
 			return -104;
 	}
-	return n == p->unpaired.n && bytes == p->unpaired.bytes ? 0 : -104;
+	return n == p->unpaired.n[UNPAIRED_ALL] && bytes == p->unpaired.bytes ? 0 : -104;
 }
 
 int proxy_audit(struct proxy *p)

@@ -38,17 +38,10 @@
 #include "barrier.h"
 #include "proxy/shard/flow_find.h"
 
-void barrier_init(struct proxy *p, struct barrier_pair *pairs, struct barrier_far_pair *far_pairs,
-                  struct barrier_queue *queues, struct held_packet *held_packets, uint32_t nheld_packets)
+void barrier_init(struct proxy *p, struct held_packet *held_packets, uint32_t nheld_packets)
 {
 	struct barrier *b = &p->barrier;
 
-	b->pairs = pairs;
-	b->far_pairs = far_pairs;
-	b->queues = queues;
-	dlist_init(&b->far_pairs_free);
-	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
-		dlist_append(&b->far_pairs_free, &far_pairs[i].free_node);
 	dlist_init(&b->held_packets_free);
 	dlist_init(&b->starts);
 	dlist_init(&b->waking);
@@ -56,7 +49,7 @@ void barrier_init(struct proxy *p, struct barrier_pair *pairs, struct barrier_fa
 	for (uint32_t i = 0; i < nheld_packets; i++)
 		dlist_append(&b->held_packets_free, &held_packets[i].node);
 	for (uint32_t i = 0; i < BARRIER_QUEUES; i++)
-		timer_init(&queues[i].limit, TK_BARRIER, i);
+		timer_init(&((struct barrier_queue *)b->queues.places)[i].limit, TK_BARRIER, i);
 }
 
 const struct ip_addr *barrier_host(const struct proxy *p, const struct ip_addr *a)
@@ -64,35 +57,88 @@ const struct ip_addr *barrier_host(const struct proxy *p, const struct ip_addr *
 	return FAULT(FAULT_ALIASES_SEPARATE) ? a : proxy_machine(&p->cfg, a);
 }
 
-static struct barrier_pair *find_pair(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+/* --- tables --- */
+
+static uint32_t hash_of(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	uint64_t seed = p->cfg.hash_seed;
+
+	return (uint32_t)hash_mix((uint64_t)addr_hash(seed, src) << 32 | addr_hash(seed, dst));
+}
+
+struct barrier_way *barrier_way_at(const struct barrier_table *t, uint32_t idx)
+{
+	return (struct barrier_way *)(void *)((char *)t->places + idx * t->size);
+}
+
+void barrier_table_init(struct barrier_table *t, void *places, size_t size, uint32_t n)
+{
+	t->places = places;
+	t->size = size;
+	dlist_init(&t->free);
+	for (uint32_t i = 0; i < n; i++)
+		dlist_append(&t->free, &barrier_way_at(t, i)->free_node);
+}
+
+void *barrier_find(struct proxy *p, const struct barrier_table *t, const struct ip_addr *src, const struct ip_addr *dst)
 {
 	uint32_t h, i, idx;
 
 	src = barrier_host(p, src);
 	dst = barrier_host(p, dst);
-	h = i = barrier_hash(p, src, dst);
-	while ((idx = idx_hash_next(&p->barrier.pair_by_hosts, h, &i)) != NONE) {
-		struct barrier_pair *bp = &p->barrier.pairs[idx];
+	h = i = hash_of(p, src, dst);
+	while ((idx = idx_hash_next(&t->by_machines, h, &i)) != NONE) {
+		struct barrier_way *w = barrier_way_at(t, idx);
 
-		if (ip_addr_eq(&bp->src, src) && ip_addr_eq(&bp->dst, dst))
-			return bp;
+		if (ip_addr_eq(&w->src, src) && ip_addr_eq(&w->dst, dst))
+			return w;
 	}
 	return NULL;
+}
+
+static uint32_t place_of(const struct barrier_table *t, const struct barrier_way *w)
+{
+	return (uint32_t)((size_t)((const char *)w - (const char *)t->places) / t->size);
+}
+
+void *barrier_take(struct proxy *p, struct barrier_table *t, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	struct dnode *n = dlist_first(&t->free);
+	struct barrier_way *w;
+
+	if (!n)
+		return NULL;
+	dlist_remove(n);
+	w = dlist_entry(n, struct barrier_way, free_node);
+	w->src = *barrier_host(p, src);
+	w->dst = *barrier_host(p, dst);
+	idx_hash_put(&t->by_machines, hash_of(p, &w->src, &w->dst), place_of(t, w));
+	t->used++;
+	return w;
+}
+
+void barrier_release(struct proxy *p, struct barrier_table *t, struct barrier_way *w)
+{
+	idx_hash_del(&t->by_machines, hash_of(p, &w->src, &w->dst), place_of(t, w));
+	dlist_append(&t->free, &w->free_node);
+	t->used--;
+}
+
+/* --- flows that lag --- */
+
+static struct barrier_pair *find_pair(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	return barrier_find(p, &p->barrier.pairs, src, dst);
 }
 
 /* A free place always exists: each used one has a lagging flow, and there are as many places as flows. */
 static struct barrier_pair *new_pair(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
-	struct barrier *b = &p->barrier;
-	uint32_t idx;
+	struct barrier_pair *bp = barrier_take(p, &p->barrier.pairs, src, dst);
 
-	do
-		idx = b->pair_hint++ % p->cfg.max_flows;
-	while (b->pairs[idx].used);
-	b->pairs[idx] = (struct barrier_pair){.used = true, .src = *barrier_host(p, src), .dst = *barrier_host(p, dst)};
-	dlist_init(&b->pairs[idx].lagging);
-	idx_hash_put(&b->pair_by_hosts, barrier_hash(p, &b->pairs[idx].src, &b->pairs[idx].dst), idx);
-	return &b->pairs[idx];
+	dlist_init(&bp->lagging);
+	bp->nlagging = 0;
+	return bp;
 }
 
 static bool flow_lags(const struct near_flow *f)
@@ -115,11 +161,8 @@ void barrier_mark(struct proxy *p, struct near_flow *f)
 		return;
 	}
 	dlist_remove(&f->lag_node);
-	if (--bp->nlagging == 0) {
-		bp->used = false;
-		idx_hash_del(&p->barrier.pair_by_hosts, barrier_hash(p, &bp->src, &bp->dst),
-		             (uint32_t)(bp - p->barrier.pairs));
-	}
+	if (--bp->nlagging == 0)
+		barrier_release(p, &p->barrier.pairs, &bp->way);
 }
 
 uint32_t barrier_lagging(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
@@ -180,6 +223,8 @@ static uint32_t list_length(const struct dnode *head)
 
 int barrier_audit(struct proxy *p)
 {
+	const struct barrier_pair *pairs = p->barrier.pairs.places;
+	const struct barrier_queue *queues = p->barrier.queues.places;
 	uint32_t lagging = 0, listed = 0, waiting = 0;
 
 	for (const struct dnode *d = p->barrier.starts.next; d != &p->barrier.starts; d = d->next)
@@ -192,15 +237,15 @@ int barrier_audit(struct proxy *p)
 		if (flow_lags(&p->near[i]) != dnode_on(&p->near[i].lag_node))
 			return -131;
 		lagging += flow_lags(&p->near[i]);
-		if (!p->barrier.pairs[i].used)
+		if (dnode_on(&pairs[i].way.free_node))
 			continue;
-		if (p->barrier.pairs[i].nlagging != list_length(&p->barrier.pairs[i].lagging))
+		if (pairs[i].nlagging != list_length(&pairs[i].lagging))
 			return -132;
-		listed += p->barrier.pairs[i].nlagging;
+		listed += pairs[i].nlagging;
 	}
 	for (uint32_t i = 0; i < BARRIER_QUEUES; i++)
-		if (p->barrier.queues[i].used)
-			waiting += list_length(&p->barrier.queues[i].waiting);
+		if (!dnode_on(&queues[i].way.free_node))
+			waiting += list_length(&queues[i].waiting);
 	if (lagging != listed)
 		return -133;
 	return waiting == p->barrier.waiting ? barrier_far_audit(p) : -134;

@@ -69,21 +69,25 @@ static inline bool barrier_may_wait(const struct roce_pkt *pkt)
 	return pkt->class == ROCE_RC_UNKNOWN || (roce_op(pkt->opcode)->flags & (ROP_START | ROP_OWN_RESPONSE));
 }
 
-/* pairs, far_pairs: p->cfg.max_flows of each; queues: BARRIER_QUEUES. */
-void barrier_init(struct proxy *p, struct barrier_pair *pairs, struct barrier_far_pair *far_pairs,
-                  struct barrier_queue *queues, struct held_packet *held_packets, uint32_t nheld_packets);
+/* The table: n empty places of that size, each with a struct barrier_way in front; by_machines is made by the caller.
+ */
+void barrier_table_init(struct barrier_table *t, void *places, size_t size, uint32_t n);
+struct barrier_way *barrier_way_at(const struct barrier_table *t, uint32_t idx);
+/* The place of the way between two hosts' machines; NULL: it has none. */
+void *barrier_find(struct proxy *p, const struct barrier_table *t, const struct ip_addr *src,
+                   const struct ip_addr *dst);
+/* A place for a way that has none: src and dst are set, all other members are as they were left. NULL: no place is
+ * free. */
+void *barrier_take(struct proxy *p, struct barrier_table *t, const struct ip_addr *src, const struct ip_addr *dst);
+void barrier_release(struct proxy *p, struct barrier_table *t, struct barrier_way *w);
+
+/* The tables are made already. */
+void barrier_init(struct proxy *p, struct held_packet *held_packets, uint32_t nheld_packets);
 /* The machine that has this address. */
 const struct ip_addr *barrier_host(const struct proxy *p, const struct ip_addr *a);
 /* Lists and counts agree. 0, or a negative number. Slow. */
 int barrier_audit(struct proxy *p);
 /* The part of the far edge. */
 int barrier_far_audit(struct proxy *p);
-
-static inline uint32_t barrier_hash(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
-{
-	uint64_t seed = p->cfg.hash_seed;
-
-	return (uint32_t)hash_mix((uint64_t)addr_hash(seed, src) << 32 | addr_hash(seed, dst));
-}
 
 #endif

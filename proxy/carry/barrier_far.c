@@ -36,55 +36,30 @@
 
 static struct barrier_queue *find_queue(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
-	uint32_t h, i, idx;
-
-	src = barrier_host(p, src);
-	dst = barrier_host(p, dst);
-	h = i = barrier_hash(p, src, dst);
-	while ((idx = idx_hash_next(&p->barrier.queue_by_hosts, h, &i)) != NONE) {
-		struct barrier_queue *q = &p->barrier.queues[idx];
-
-		if (ip_addr_eq(&q->src, src) && ip_addr_eq(&q->dst, dst))
-			return q;
-	}
-	return NULL;
+	return barrier_find(p, &p->barrier.queues, src, dst);
 }
 
 static struct barrier_queue *new_queue(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
-	struct barrier *b = &p->barrier;
-	struct barrier_queue *q;
-	uint32_t idx;
+	struct barrier_queue *q = barrier_take(p, &p->barrier.queues, src, dst);
 
-	if (b->queues_used == BARRIER_QUEUES)
-		return NULL;
-	do
-		idx = b->queue_hint++ % BARRIER_QUEUES;
-	while (b->queues[idx].used);
-	q = &b->queues[idx];
-	q->used = true;
-	q->src = *barrier_host(p, src);
-	q->dst = *barrier_host(p, dst);
-	dlist_init(&q->waiting);
-	idx_hash_put(&b->queue_by_hosts, barrier_hash(p, &q->src, &q->dst), idx);
-	b->queues_used++;
+	if (q)
+		dlist_init(&q->waiting);
 	return q;
 }
 
 static void free_queue(struct proxy *p, struct barrier_queue *q)
 {
 	timer_cancel(&p->timers, &q->limit);
-	idx_hash_del(&p->barrier.queue_by_hosts, barrier_hash(p, &q->src, &q->dst), (uint32_t)(q - p->barrier.queues));
-	q->used = false;
-	p->barrier.queues_used--;
+	barrier_release(p, &p->barrier.queues, &q->way);
 }
 
 /* --- entries --- */
 
 enum verdict { WAITS, DONE, WAIVED };
 
-/* True if the flow, or a later incarnation, was here and was forgotten, and the request that ends at pos is delivered or
- * never will be. */
+/* True if the flow, or a later incarnation, was here and was forgotten, and the request that ends at pos is delivered
+ * or never will be. */
 static bool is_gone(struct proxy *p, uint32_t peer_flow, uint32_t inc, uint64_t pos, uint64_t epoch)
 {
 	const struct barrier *b = &p->barrier;
@@ -132,32 +107,18 @@ static enum verdict entry_verdict(struct proxy *p, const uint8_t *entry, uint64_
 
 static struct barrier_far_pair *find_far_pair(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
-	uint32_t h, i, idx;
-
-	src = barrier_host(p, src);
-	dst = barrier_host(p, dst);
-	h = i = barrier_hash(p, src, dst);
-	while ((idx = idx_hash_next(&p->barrier.far_pair_by_hosts, h, &i)) != NONE) {
-		struct barrier_far_pair *bp = &p->barrier.far_pairs[idx];
-
-		if (ip_addr_eq(&bp->src, src) && ip_addr_eq(&bp->dst, dst))
-			return bp;
-	}
-	return NULL;
+	return barrier_find(p, &p->barrier.far_pairs, src, dst);
 }
 
 /* A free place always exists: each used one has a flow, and there are as many places as flows. */
 static struct barrier_far_pair *new_far_pair(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
 {
-	struct barrier *b = &p->barrier;
-	struct barrier_far_pair *bp = dlist_entry(dlist_first(&b->far_pairs_free), struct barrier_far_pair, free_node);
+	struct barrier_far_pair *bp = barrier_take(p, &p->barrier.far_pairs, src, dst);
 
-	dlist_remove(&bp->free_node);
-	*bp = (struct barrier_far_pair){.src = *barrier_host(p, src), .dst = *barrier_host(p, dst)};
+	*bp = (struct barrier_far_pair){.way = bp->way};
 	for (int i = 0; i < STALE_CLASSES; i++)
 		dlist_init(&bp->stale[i]);
 	dlist_init(&bp->starts);
-	idx_hash_put(&b->far_pair_by_hosts, barrier_hash(p, &bp->src, &bp->dst), (uint32_t)(bp - b->far_pairs));
 	return bp;
 }
 
@@ -179,9 +140,7 @@ static void leave_far_pair(struct proxy *p, struct far_flow *f)
 		f->barrier_pair = NULL;
 	if (--bp->users)
 		return;
-	idx_hash_del(&p->barrier.far_pair_by_hosts, barrier_hash(p, &bp->src, &bp->dst),
-	             (uint32_t)(bp - p->barrier.far_pairs));
-	dlist_append(&p->barrier.far_pairs_free, &bp->free_node);
+	barrier_release(p, &p->barrier.far_pairs, &bp->way);
 }
 
 static enum stale_class stale_class_of(const struct far_flow *f)
@@ -210,7 +169,7 @@ static void list_stale(struct proxy *p, struct far_flow *f)
 
 static uint32_t stale_hash(const struct proxy *p, const struct far_flow *f)
 {
-	return far_dest_hash(p, &f->barrier_pair->src, &f->barrier_pair->dst, f->dest_qpn);
+	return far_dest_hash(p, &f->barrier_pair->way.src, &f->barrier_pair->way.dst, f->dest_qpn);
 }
 
 void barrier_flow_stale(struct proxy *p, struct far_flow *f)
@@ -274,7 +233,7 @@ static const struct far_flow *first_stale(const struct barrier_far_pair *bp, enu
 static const struct far_flow *stale_of_qp(struct proxy *p, const struct barrier_far_pair *bp, uint32_t dest_qpn,
                                           uint32_t session)
 {
-	uint32_t h = far_dest_hash(p, &bp->src, &bp->dst, dest_qpn), i = h, idx, looks = 0;
+	uint32_t h = far_dest_hash(p, &bp->way.src, &bp->way.dst, dest_qpn), i = h, idx, looks = 0;
 
 	while ((idx = idx_hash_next(&p->barrier.stale_by_dest, h, &i)) != NONE) {
 		const struct far_flow *f = &p->far[idx];
@@ -357,7 +316,7 @@ static void expire_packet(struct proxy *p, const struct barrier_queue *q, const 
 	if (pc->at < pc->n)
 		say_expired(p, far_by_peer_of(p, get_be32(entry), far_epoch(p, pc->peer_epoch)));
 	else
-		say_expired(p, stale_epoch_in_front(p, &q->src, &q->dst, pc->session, pc, &waived));
+		say_expired(p, stale_epoch_in_front(p, &q->way.src, &q->way.dst, pc->session, pc, &waived));
 }
 
 /* Releases the packets that need not wait any more, in order. */
@@ -372,7 +331,7 @@ static void run_queue(struct proxy *p, struct barrier_queue *q)
 			timer_set(&p->timers, &q->limit, p->now_ns);
 			return;
 		}
-		if (!packet_passes(p, pc, &q->src, &q->dst)) {
+		if (!packet_passes(p, pc, &q->way.src, &q->way.dst)) {
 			if (!p->work_left) {
 				timer_set(&p->timers, &q->limit, p->now_ns);
 				return;
@@ -568,7 +527,7 @@ void barrier_on_starts_timer(struct proxy *p)
 
 void barrier_on_timer(struct proxy *p, struct barrier_queue *q)
 {
-	if (q->used)
+	if (!dnode_on(&q->way.free_node))
 		run_queue(p, q);
 }
 
@@ -608,7 +567,7 @@ bool barrier_admit(struct proxy *p, const struct held_packet *what, const struct
 
 void barrier_progress(struct proxy *p, struct far_flow *f)
 {
-	struct barrier_queue *q = p->barrier.queues_used && f->key_known ? find_queue(p, &f->src, &f->dst) : NULL;
+	struct barrier_queue *q = p->barrier.queues.used && f->key_known ? find_queue(p, &f->src, &f->dst) : NULL;
 
 	barrier_mark_stale(p, f);
 	if (f->failed)
@@ -622,7 +581,7 @@ void barrier_progress(struct proxy *p, struct far_flow *f)
 void barrier_flow_gone(struct proxy *p, struct far_flow *f)
 {
 	struct barrier *b = &p->barrier;
-	struct barrier_queue *q = p->barrier.queues_used && f->key_known ? find_queue(p, &f->src, &f->dst) : NULL;
+	struct barrier_queue *q = p->barrier.queues.used && f->key_known ? find_queue(p, &f->src, &f->dst) : NULL;
 
 	start_leaves(p, f);
 	forget_stale(p, f);
@@ -685,17 +644,18 @@ static bool audit_far_flow(struct proxy *p, const struct far_flow *f)
 
 int barrier_far_audit(struct proxy *p)
 {
+	const struct barrier_far_pair *pairs = p->barrier.far_pairs.places;
 	uint32_t users = 0, listed = 0;
 
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
-		const struct barrier_far_pair *bp = &p->barrier.far_pairs[i];
+		const struct barrier_far_pair *bp = &pairs[i];
 		const struct far_flow *f = &p->far[i];
 		uint32_t n = 0;
 
 		if (!audit_far_flow(p, f))
 			return -137;
 		users += (uint32_t)dnode_on(&f->stale_class_node) + dnode_on(&f->start_node);
-		if (dnode_on(&bp->free_node))
+		if (dnode_on(&bp->way.free_node))
 			continue;
 		if (!audit_stale_lists(bp, &n) || !audit_starts(p, bp, &n) || n == 0 || n != bp->users)
 			return -138;

@@ -20,8 +20,10 @@
 #include "proxy/shard/flow_find.h"
 #include "proxy/shard/flow_frame.h"
 
-/* Makes the table of unpaired flows empty. */
-void near_unpaired_init(struct near_unpaired *u);
+/* Ranks of each ranking of unpaired flows. */
+uint32_t near_unpaired_ranks(uint32_t max_flows);
+/* Makes the table of unpaired flows empty; source and each rank are given, and by_source is empty. */
+void near_unpaired_init(struct near_unpaired *u, uint32_t max_flows);
 
 /* Slot bytes of requests that the responder does not have yet. */
 static inline uint64_t near_held(const struct near_flow *f)

@@ -42,7 +42,7 @@ struct near_flow *near_flow_take(struct proxy *p, const struct ip_addr *src, uin
 /* The flow of that wire id and incarnation; NULL: none (dropped and counted). */
 struct near_flow *near_by_id(struct proxy *p, uint32_t flow, uint32_t inc);
 
-/* --- flows without a pair: near_table.c --- */
+/* --- flows without a pair: near_unpaired.c --- */
 
 /* Called when f->src is set: counts the flow from here on, as unpaired or as paired. */
 void near_unpaired_enter(struct proxy *p, struct near_flow *f);

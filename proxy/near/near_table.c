@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near_table.c - the table of near flows, and the bounds on flows without a pair.
+/* near_table.c - the table of near flows.
  *
  * The table tells which near flow a packet, a frame or a QPN belongs to, and gives a place to a new flow.
  *
@@ -24,8 +24,8 @@ static bool same_key(const struct near_flow *a, const struct near_flow *b)
 	return a->dest_qpn == b->dest_qpn && a->vlan_tci % 4096 == b->vlan_tci % 4096 && ip_addr_eq(&a->dst, &b->dst);
 }
 
-/* No answer goes to the older flow's host any more, and the table of requesters forgets it: a host may connect one QPN as
- * often as it likes. */
+/* No answer goes to the older flow's host any more, and the table of requesters forgets it: a host may connect one QPN
+ * as often as it likes. */
 static void supersede(struct proxy *p, struct near_flow *older)
 {
 	count(p, CTR_REQUESTERS_SUPERSEDED, !older->superseded);
@@ -76,7 +76,8 @@ enum requester_owner near_requester_owner(struct proxy *p, const struct near_flo
 
 		if (++n > REQUESTER_LOOKS)
 			return REQUESTER_ELSEWHERE;
-		if (o->pairing == PAIR_LEARNING || o->requester_qpn != f->requester_qpn || !ip_addr_eq(&o->src, &f->src))
+		if (o->pairing == PAIR_LEARNING || o->requester_qpn != f->requester_qpn ||
+		    !ip_addr_eq(&o->src, &f->src))
 			continue;
 		if (!ip_addr_eq(&o->dst, &f->dst))
 			elsewhere |= o->born > f->born || o->last_rx_ns > f->error_ns;
@@ -193,261 +194,4 @@ struct near_flow *near_flow_take(struct proxy *p, const struct ip_addr *src, uin
 	p->near_used++;
 	count(p, CTR_FLOWS_OPENED, 1);
 	return f;
-}
-
-/* --- bounds on flows without a pair.
- *
- * Theory of operation
- *
- * A sender in the local prefixes can open a flow by sending one packet to a QPN that does not exist. Such a flow stays
- * unpaired: no responder ever answers it. Bounds on unpaired flows keep a host that sprays QPNs from taking the places
- * of others:
- *
- *     an eighth of the table, half of that for one source, half of it for sources without any paired flow,
- *     a sixteenth of the LAN pool (but one packet each)
- *
- * Nothing of an unpaired flow has been ACKed, so it may be closed at any time: its host repeats what it sent. When a
- * share is used up, a new flow takes the place of the flow that has been quiet for longest: of its own source if that
- * source has its half, else of the source that has most. If that source has more flows than the new flow's source even
- * with the new one, its flow is closed at once: sources end up with equal numbers, whatever one of them sends. Else
- * only a flow quiet for QUIET_NS is closed, or the new flow's packet is dropped and its host repeats it.
- *
- * A host that forges the addresses of its whole LAN can keep hosts without any paired flow from getting one. Hosts that
- * have a paired flow go on, and open more.
- *
- * Sources are counted by a hash of their address. Two that share a bucket share its half. */
-
-#define QUIET_NS 100000000ull /* longer than an honest flow waits for its pair, and than hosts wait to repeat */
-#define FLOOR    32           /* flows, however small the table */
-
-static struct unpaired_source *source_of(struct proxy *p, const struct ip_addr *src)
-{
-	return &p->unpaired.source[addr_hash(p->cfg.hash_seed, src) % UNPAIRED_BUCKETS];
-}
-
-/* The number of paired flows of the source, and of the few sources that share its hash. */
-static uint32_t *paired_of(struct proxy *p, const struct ip_addr *src)
-{
-	return &p->unpaired.paired[addr_hash(p->cfg.hash_seed, src) / UNPAIRED_BUCKETS % UNPAIRED_KNOWN];
-}
-
-/* A part of the table, but not less than FLOOR. */
-static uint32_t share_of(const struct proxy *p, uint32_t part)
-{
-	uint32_t share = p->cfg.max_flows / part;
-
-	return share > FLOOR ? share : FLOOR;
-}
-
-void near_unpaired_init(struct near_unpaired *u)
-{
-	for (uint32_t i = 0; i < UNPAIRED_BUCKETS; i++)
-		dlist_init(&u->source[i].flows);
-}
-
-/* True if the responder has not answered until GiveUp. */
-static bool is_given_up(const struct near_flow *f)
-{
-	return f->failed && !f->nak_syndrome;
-}
-
-static uint32_t hosts_hash(const struct proxy *p, const struct near_flow *f)
-{
-	return near_key_hash(p, &f->src, &f->dst, 0, 0);
-}
-
-/* The first flow of the ring between the flow's hosts; NULL: there is none. */
-static struct near_flow *between_first(struct proxy *p, const struct near_flow *f)
-{
-	uint32_t h = hosts_hash(p, f), i = h, idx;
-
-	while ((idx = idx_hash_next(&p->unpaired.by_hosts, h, &i)) != NONE)
-		if (ip_addr_eq(&p->near[idx].src, &f->src) && ip_addr_eq(&p->near[idx].dst, &f->dst))
-			return &p->near[idx];
-	return NULL;
-}
-
-static struct near_flow *between_prev(const struct near_flow *f)
-{
-	return dlist_entry(f->between_node.prev, struct near_flow, between_node);
-}
-
-static void between_lead(struct proxy *p, struct near_flow *f)
-{
-	f->between_first = true;
-	idx_hash_put(&p->unpaired.by_hosts, hosts_hash(p, f), f->idx);
-}
-
-/* Enters the flow into its ring, in order of age. Only the first flow of a rebuilt ring may have any age. */
-static void between_enter(struct proxy *p, struct near_flow *f)
-{
-	struct near_flow *first = between_first(p, f), *at = first;
-
-	if (!first) {
-		dlist_init(&f->between_node);
-		between_lead(p, f);
-		return;
-	}
-	while (between_prev(at) != first && between_prev(at)->born > f->born)
-		at = between_prev(at);
-	dlist_insert_before(&at->between_node, &f->between_node);
-}
-
-static void between_leave(struct proxy *p, struct near_flow *f)
-{
-	struct near_flow *next;
-
-	if (!dnode_on(&f->between_node))
-		return;
-	next = dlist_entry(f->between_node.next, struct near_flow, between_node);
-	dlist_remove(&f->between_node);
-	if (!f->between_first)
-		return;
-	f->between_first = false;
-	idx_hash_del(&p->unpaired.by_hosts, hosts_hash(p, f), f->idx);
-	if (next != f)
-		between_lead(p, next);
-}
-
-void near_unpaired_enter(struct proxy *p, struct near_flow *f)
-{
-	struct unpaired_source *s = source_of(p, &f->src);
-
-	if (f->pairing != PAIR_LEARNING) {
-		++*paired_of(p, &f->src);
-		return;
-	}
-	dlist_append(&s->flows, &f->unpaired_node);
-	if (!is_given_up(f))
-		between_enter(p, f);
-	s->n++;
-	f->src_unknown = !*paired_of(p, &f->src);
-	s->n_unknown += f->src_unknown;
-	p->unpaired.n++;
-	p->unpaired.n_unknown += f->src_unknown;
-	p->unpaired.bytes += f->held_bytes;
-}
-
-static void leave_unpaired(struct proxy *p, struct near_flow *f)
-{
-	if (!dnode_on(&f->unpaired_node))
-		return;
-	dlist_remove(&f->unpaired_node);
-	between_leave(p, f);
-	source_of(p, &f->src)->n--;
-	source_of(p, &f->src)->n_unknown -= f->src_unknown;
-	p->unpaired.n--;
-	p->unpaired.n_unknown -= f->src_unknown;
-	p->unpaired.bytes -= f->held_bytes;
-}
-
-void near_unpaired_over(struct proxy *p, struct near_flow *f, enum flow_pairing pairing)
-{
-	leave_unpaired(p, f);
-	if (f->pairing == PAIR_LEARNING)
-		++*paired_of(p, &f->src);
-	f->pairing = pairing;
-}
-
-void near_unpaired_leave(struct proxy *p, struct near_flow *f)
-{
-	leave_unpaired(p, f);
-	if (f->pairing != PAIR_LEARNING)
-		--*paired_of(p, &f->src);
-}
-
-void near_unpaired_seen(struct proxy *p, struct near_flow *f)
-{
-	if (!dnode_on(&f->unpaired_node))
-		return;
-	dlist_remove(&f->unpaired_node);
-	dlist_append(&source_of(p, &f->src)->flows, &f->unpaired_node);
-}
-
-void near_unpaired_given_up(struct proxy *p, struct near_flow *f)
-{
-	between_leave(p, f);
-}
-
-bool near_unpaired_younger(struct proxy *p, const struct near_flow *f)
-{
-	const struct near_flow *first = between_first(p, f);
-
-	return first && max_u64(first->born, between_prev(first)->born) > f->born;
-}
-
-static uint32_t flows_of(const struct unpaired_source *s, bool unknown)
-{
-	return unknown ? s->n_unknown : s->n;
-}
-
-/* The source with most unpaired flows; unknown: with most of those opened while the source had no paired flow. */
-static struct unpaired_source *greediest_source(struct proxy *p, bool unknown)
-{
-	struct unpaired_source *s = &p->unpaired.source[0];
-
-	for (uint32_t i = 1; i < UNPAIRED_BUCKETS; i++)
-		if (flows_of(&p->unpaired.source[i], unknown) > flows_of(s, unknown))
-			s = &p->unpaired.source[i];
-	return s;
-}
-
-/* The source's unpaired flow that was heard longest ago, but none with an older or newer incarnation. */
-static struct near_flow *quietest_unpaired(struct proxy *p, const struct unpaired_source *s, bool unknown)
-{
-	for (struct dnode *n = s->flows.next; n != &s->flows && work_take(p); n = n->next) {
-		struct near_flow *f = dlist_entry(n, struct near_flow, unpaired_node);
-
-		if (!f->older && !f->newer && (f->src_unknown || !unknown) && !near_loss_is_fresh(p, f))
-			return f;
-	}
-	return NULL;
-}
-
-/* Closes the source's quietest unpaired flow if it has been quiet for quiet_ns. */
-static bool evict_quietest(struct proxy *p, const struct unpaired_source *s, bool unknown, uint64_t quiet_ns)
-{
-	struct near_flow *f = quietest_unpaired(p, s, unknown);
-
-	if (!f || p->now_ns < f->last_rx_ns + quiet_ns)
-		return false;
-	count(p, CTR_UNPAIRED_EVICTED, 1);
-	near_close(p, f);
-	return true;
-}
-
-bool near_unpaired_evict(struct proxy *p)
-{
-	return evict_quietest(p, greediest_source(p, false), false, QUIET_NS);
-}
-
-/* Makes room for a flow of source s at the cost of the source that has most: at once if that one has more even then. */
-static bool evict_for(struct proxy *p, const struct unpaired_source *s, bool unknown)
-{
-	const struct unpaired_source *g = greediest_source(p, unknown);
-
-	return evict_quietest(p, g, unknown, flows_of(g, unknown) > flows_of(s, unknown) + 1 ? 0 : QUIET_NS);
-}
-
-bool near_unpaired_admit(struct proxy *p, const struct ip_addr *src)
-{
-	struct unpaired_source *s = source_of(p, src);
-
-	if (FAULT(FAULT_UNPAIRED_UNBOUNDED))
-		return true;
-	if (s->n >= share_of(p, 16) && !evict_quietest(p, s, false, QUIET_NS))
-		return false;
-	if (!*paired_of(p, src) && p->unpaired.n_unknown >= share_of(p, 16))
-		return evict_for(p, s, true);
-	return p->unpaired.n < share_of(p, 8) || evict_for(p, s, false);
-}
-
-bool near_unpaired_may_hold(const struct proxy *p, const struct near_flow *f, uint32_t bytes)
-{
-	uint64_t share = arena_capacity(p->arena, POOL_LAN) / 16;
-	uint64_t left = share > p->unpaired.bytes ? share - p->unpaired.bytes : 0;
-
-	if (!f->held_bytes)
-		return true; /* the flow is probed with its first packet */
-	return bytes <= left && f->held_bytes + bytes <= 3 * left;
 }

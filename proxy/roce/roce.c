@@ -306,6 +306,8 @@ static void get_ext(const uint8_t *p, struct roce_pkt *pkt)
 {
 	unsigned flags = roce_op(pkt->opcode)->flags;
 
+	if (!roce_op(pkt->opcode)->ext_len)
+		return;
 	if (flags & ROP_DETH)
 		p = get_deth(p, pkt);
 	if (flags & ROP_FETH) {
@@ -438,6 +440,8 @@ static void put_ext(uint8_t *p, const struct roce_pkt *pkt)
 {
 	unsigned flags = roce_op(pkt->opcode)->flags;
 
+	if (!roce_op(pkt->opcode)->ext_len)
+		return;
 	if (flags & ROP_DETH)
 		p = put_deth(p, pkt);
 	if (flags & ROP_FETH) {

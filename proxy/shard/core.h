@@ -274,7 +274,8 @@ struct near_flow {
 
 	struct dnode lag_node; /* in barrier_pair.lagging: pos_acked > pos_reported */
 
-	struct dnode unpaired_node; /* in proxy.unpaired, while PAIR_LEARNING */
+	struct unpaired_source *unpaired_source; /* while PAIR_LEARNING */
+	struct dnode unpaired_node; /* in its flows */
 	bool src_unknown;           /* its source had no paired flow when it began */
 	struct dnode between_node;  /* not given up: in the ring of unpaired flows between the same hosts, by age */
 	bool between_first;         /* the first of that ring, which proxy.unpaired.by_hosts names */
@@ -309,17 +310,24 @@ struct near_flow {
 	struct flow_notes notes; /* for status and history */
 };
 
-/* Near flows without a pair, by a hash of their source, the one heard longest ago first. near_table.c. */
-#define UNPAIRED_BUCKETS 256
-#define UNPAIRED_KNOWN   16384
+/* Near flows without a pair, by source. near_unpaired.c. */
+#define UNPAIRED_KNOWN 16384
+enum unpaired_kind { UNPAIRED_ALL, UNPAIRED_UNKNOWN, UNPAIRED_KINDS }; /* UNKNOWN: had no paired flow as they began */
 struct near_unpaired {
 	struct unpaired_source {
-		struct dnode flows;
-		uint32_t n, n_unknown; /* all; those of sources that had no paired flow */
-	} source[UNPAIRED_BUCKETS];
+		struct dnode flows; /* the one heard longest ago first; of a free place: in sources_free */
+		struct dnode rank_node[UNPAIRED_KINDS];
+		uint32_t n[UNPAIRED_KINDS];
+		struct ip_addr addr;
+	} *source; /* max_flows */
+	struct dnode sources_free;
+	struct idx_hash by_source;
+	struct unpaired_ranking {
+		struct dnode *rank; /* sources with so many flows; the last: with so many or more */
+		uint32_t len, top;  /* top: the highest rank with a source; 0: none */
+	} ranking[UNPAIRED_KINDS];
 	uint32_t paired[UNPAIRED_KNOWN]; /* paired flows, by a hash of their source */
-	uint32_t n;                      /* of all sources */
-	uint32_t n_unknown;              /* of sources that had no paired flow */
+	uint32_t n[UNPAIRED_KINDS];      /* of all sources */
 	uint64_t bytes;                  /* slot bytes that they hold */
 	struct idx_hash by_hosts;        /* one unpaired flow per pair of hosts: near_flow.between_first */
 };
@@ -587,19 +595,32 @@ struct held_packet {
 	bool in_order;       /* queues behind packets that wait between its machines, though without a snapshot */
 };
 
+/* From one machine to another: the first member of each place of a barrier_table. */
+struct barrier_way {
+	struct dnode free_node;  /* in barrier_table.free: the place is free */
+	struct ip_addr src, dst; /* of the machines: barrier_host() */
+};
+
+/* Places, one for each way in use. barrier.h. */
+struct barrier_table {
+	void *places;
+	size_t size; /* of a place */
+	uint32_t used;
+	struct idx_hash by_machines;
+	struct dnode free;
+};
+
 /* Near: two machines with flows between them that lag (pos_acked > pos_reported). Exists only while one does. */
 struct barrier_pair {
-	bool used;
-	struct ip_addr src, dst; /* of the machines: barrier_host() */
-	struct dnode lagging;    /* near flows */
+	struct barrier_way way;
+	struct dnode lagging; /* near flows */
 	uint32_t nlagging;
 };
 
 /* Far: two machines between which flows are stale, or wait in front of a message. Exists only while one does. */
 struct barrier_far_pair {
-	struct dnode free_node;            /* in barrier.far_pairs_free: a free place */
+	struct barrier_way way;
 	struct dnode wake_node;            /* in barrier.waking: to_wake is not 0 */
-	struct ip_addr src, dst;           /* of the machines: barrier_host() */
 	uint32_t users;                    /* stale flows and flows of `starts`; a flow may be both */
 	struct dnode stale[STALE_CLASSES]; /* far flows by enum stale_class, by stale_since */
 	struct dnode starts;               /* far flows whose next message waits */
@@ -609,19 +630,15 @@ struct barrier_far_pair {
 
 /* Far: packets that wait on the way from one machine to another, in order of arrival. */
 struct barrier_queue {
-	bool used;
-	struct ip_addr src, dst;
+	struct barrier_way way;
 	struct dnode waiting; /* struct held packet */
 	struct timer limit;   /* the first packet's until_ns */
 };
 
 struct barrier {
-	struct barrier_pair *pairs;         /* max_flows: each has a lagging flow */
-	struct barrier_far_pair *far_pairs; /* max_flows: each has a user */
-	struct dnode far_pairs_free;
-	struct barrier_queue *queues; /* BARRIER_QUEUES */
-	uint32_t pair_hint, queue_hint, queues_used;
-	struct idx_hash pair_by_hosts, far_pair_by_hosts, queue_by_hosts;
+	struct barrier_table pairs;     /* max_flows struct barrier_pair: each has a lagging flow */
+	struct barrier_table far_pairs; /* max_flows struct barrier_far_pair: each has a user */
+	struct barrier_table queues;    /* BARRIER_QUEUES struct barrier_queue: each has a packet */
 	struct idx_hash stale_by_dest; /* stale flows, by machines and dest_qpn */
 	struct dnode held_packets_free;
 	uint32_t waiting; /* held packets in queues */

@@ -843,26 +843,16 @@ static void barrier__what_is_left_outlives_the_far_edge(void **state)
 	expect_tcp(c, TCP_PSH, 5000, 10);
 }
 
-static uint32_t far_pairs_free(const struct core *c)
-{
-	uint32_t n = 0;
-
-	for (const struct dnode *d = c->b.p->barrier.far_pairs_free.next; d != &c->b.p->barrier.far_pairs_free;
-	     d = d->next)
-		n++;
-	return n;
-}
-
 /* A flow that makes no progress fails, and is nobody's any more. */
 static void barrier__what_is_left_may_fail(void **state)
 {
 	struct core *c = given_barrier(state);
 
 	lose_near_edge_after_write_500(c);
-	assert_int_equal(far_pairs_free(c), CORE_FLOWS - 1);
+	assert_int_equal(c->b.p->barrier.far_pairs.used, 1);
 	core_wait(c, 3 * c->b.cfg.stall_ns);
 	assert_true(dlist_empty(&c->b.p->stale_flows));
-	assert_int_equal(far_pairs_free(c), CORE_FLOWS);
+	assert_int_equal(c->b.p->barrier.far_pairs.used, 0);
 	core_forget(&c->b);
 	say(c, TCP_PSH, 5000, 10);
 	expect_tcp(c, TCP_PSH, 5000, 10);
@@ -915,7 +905,7 @@ static void barrier__what_was_left_three_times(void **state)
 	core_in(&c->b, core_answer(RC_ACK, qpns[2], 500, AETH_ACK_NO_CREDITS, 1), 0, 0);
 	core_wait(c, CORE_MS);
 	assert_true(dlist_empty(&c->b.p->stale_flows));
-	assert_int_equal(far_pairs_free(c), CORE_FLOWS);
+	assert_int_equal(c->b.p->barrier.far_pairs.used, 0);
 }
 
 static void causal__waits_for_what_a_lost_near_edge_has_left(void **state)
@@ -1056,9 +1046,8 @@ static void barrier_audit__finds_what_is_out_of_step(void **state)
 	a = c->a.p;
 	b = c->b.p;
 	f = core_near(c);
-	bp = &a->barrier.pairs[0];
-	for (uint32_t i = 0; i < CORE_FLOWS && !bp->used; i++)
-		bp = &a->barrier.pairs[i];
+	bp = barrier_find(a, &a->barrier.pairs, &f->src, &f->dst);
+	assert_non_null(bp);
 	assert_int_equal(bp->nlagging, 1);
 	assert_int_equal(b->barrier.waiting, 1);
 	assert_int_equal(barrier_audit(a), 0);
@@ -1070,9 +1059,9 @@ static void barrier_audit__finds_what_is_out_of_step(void **state)
 	bp->nlagging++;
 	assert_int_equal(barrier_audit(a), -132);
 	bp->nlagging--;
-	bp->used = false; /* lags, and no pair knows */
+	dlist_append(&a->barrier.pairs.free, &bp->way.free_node); /* lags, and no pair knows */
 	assert_int_equal(barrier_audit(a), -133);
-	bp->used = true;
+	dlist_remove(&bp->way.free_node);
 	assert_int_equal(barrier_audit(a), 0);
 
 	b->barrier.waiting++;
@@ -1219,9 +1208,9 @@ static void barrier_audit__finds_stale_flows_out_of_step(void **state)
 	bp->to_wake = 1; /* and no timer goes on */
 	assert_int_equal(barrier_audit(b), -138);
 	bp->to_wake = 0;
-	idx_hash_del(&b->barrier.stale_by_dest, far_dest_hash(b, &bp->src, &bp->dst, f->dest_qpn), f->idx);
+	idx_hash_del(&b->barrier.stale_by_dest, far_dest_hash(b, &bp->way.src, &bp->way.dst, f->dest_qpn), f->idx);
 	assert_int_equal(barrier_audit(b), -137);
-	idx_hash_put(&b->barrier.stale_by_dest, far_dest_hash(b, &bp->src, &bp->dst, f->dest_qpn), f->idx);
+	idx_hash_put(&b->barrier.stale_by_dest, far_dest_hash(b, &bp->way.src, &bp->way.dst, f->dest_qpn), f->idx);
 	f->barrier_pair = NULL;
 	assert_int_equal(barrier_audit(b), -137);
 	f->barrier_pair = bp;

@@ -79,7 +79,7 @@ static void near_table__new_life_for_a_forgotten_one(void **state)
 	c->cut = true;
 	assert_int_equal(send_to(c, CORE_QPN, 0), DROP_NONE);
 	old = core_near(c);
-	while (c->a.p->unpaired.n < SHARE)
+	while (c->a.p->unpaired.n[UNPAIRED_ALL] < SHARE)
 		assert_int_equal(send_to(c, qpn++, 0), DROP_NONE);
 	c->now_ns += 101 * CORE_MS;
 	c->a.p->now_ns = c->b.p->now_ns = c->now_ns;
@@ -110,7 +110,7 @@ static void near_table__third_life_without_a_place(void **state)
 	cm_opens(c, CORE_QPN, 500);
 	assert_ptr_equal(core_near(c)->older, first);
 	c->cut = true;
-	while (c->a.p->unpaired.n < SHARE)
+	while (c->a.p->unpaired.n[UNPAIRED_ALL] < SHARE)
 		assert_int_equal(send_to(c, qpn++, 0), DROP_NONE);
 	assert_int_equal(core_in(&c->a, core_req(RC_WRITE_ONLY, 500), CORE_PMTU, 0), DROP_NONE);
 	core_near(c)->superseded = true; /* the requester's QPN went to another connection */

@@ -48,7 +48,7 @@ static void unpaired__one_source_has_half_of_the_share(void **state)
 	know(c, 2);
 	assert_int_equal(spray(c, 9, 0x1000, 500), HALF);
 	assert_int_equal(core_drops(&c->a, DROP_LAN_UNPAIRED_FULL), 500 - HALF);
-	assert_int_equal(c->a.p->unpaired.n, HALF);
+	assert_int_equal(c->a.p->unpaired.n[UNPAIRED_ALL], HALF);
 	core_pump(c);
 	core_forget(&c->b);
 	core_pair(c, 0); /* another host is served as before */
@@ -62,7 +62,7 @@ static void unpaired__all_sources_have_the_share(void **state)
 		know(c, host);
 		spray(c, host, 0x1000, 20);
 	}
-	assert_int_equal(c->a.p->unpaired.n, SHARE);
+	assert_int_equal(c->a.p->unpaired.n[UNPAIRED_ALL], SHARE);
 	core_pump(c);
 }
 
@@ -74,9 +74,8 @@ static void unpaired__unknown_sources_have_half_of_the_share(void **state)
 	core_pair(c, 0);
 	for (uint8_t host = 10; host < 250; host++)
 		spray(c, host, 0x1000, 1);
-	assert_int_equal(c->a.p->unpaired.n_unknown, HALF);
-	/* except for hosts that share a bucket */
-	assert_true(core_drops(&c->a, DROP_LAN_UNPAIRED_FULL) >= 240 - HALF - 10);
+	assert_int_equal(c->a.p->unpaired.n[UNPAIRED_UNKNOWN], HALF);
+	assert_int_equal(core_drops(&c->a, DROP_LAN_UNPAIRED_FULL), 240 - HALF);
 	assert_int_equal(write_to(c, 2, 0x999), DROP_NONE);
 	core_pump(c);
 }
@@ -123,7 +122,25 @@ static void unpaired__a_sprayer_gives_way(void **state)
 	assert_int_equal(spray(c, 9, 0x2000, 500), 0);
 	assert_int_equal(write_to(c, 2, 0x11), DROP_LAN_DUPLICATE);
 	assert_int_equal(spray(c, 2, 0x100, HALF), HALF / 2 - 1); /* half for each of the two hosts, and no more */
-	assert_int_equal(c->a.p->unpaired.n, HALF);
+	assert_int_equal(c->a.p->unpaired.n[UNPAIRED_ALL], HALF);
+	core_pump(c);
+}
+
+/* A host gets its flow, however its address and that of a host that sprays QPNs are hashed. */
+static void unpaired__no_source_pays_for_a_like_hash(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 256);
+	struct ip_addr sprayer = core_ip(1, 9), beside = sprayer;
+	struct roce_pkt h = core_req(RC_WRITE_ONLY, 0);
+
+	do
+		beside.b[15]++, beside.b[14] = (uint8_t)(beside.b[14] + (beside.b[15] == 0));
+	while ((addr_hash(0, &beside) ^ addr_hash(0, &sprayer)) % 256);
+	know(c, 9);
+	assert_int_equal(spray(c, 9, 0x1000, 500), HALF);
+	h.src = beside;
+	assert_int_equal(core_in(&c->a, h, CORE_PMTU, 0), DROP_NONE);
+	assert_int_equal(c->a.p->unpaired.n[UNPAIRED_ALL], HALF + 1);
 	core_pump(c);
 }
 
@@ -171,12 +188,12 @@ static void unpaired__the_pair_frees_the_share(void **state)
 	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 256);
 
 	core_pair(c, 0);
-	assert_int_equal(c->a.p->unpaired.n, 0);
+	assert_int_equal(c->a.p->unpaired.n[UNPAIRED_ALL], 0);
 	assert_int_equal(c->a.p->unpaired.bytes, 0);
 	write_to(c, 9, 0x1000);
-	assert_int_equal(c->a.p->unpaired.n, 1);
+	assert_int_equal(c->a.p->unpaired.n[UNPAIRED_ALL], 1);
 	core_rebuild(&c->a);
-	assert_int_equal(c->a.p->unpaired.n, 1);
+	assert_int_equal(c->a.p->unpaired.n[UNPAIRED_ALL], 1);
 	assert_true(c->a.p->unpaired.bytes > 0);
 	core_session(c);
 }
@@ -206,6 +223,7 @@ int main(void)
 	    CORE_TEST(unpaired__the_quiet_one_goes),
 	    CORE_TEST(unpaired__the_greediest_pays),
 	    CORE_TEST(unpaired__a_sprayer_gives_way),
+	    CORE_TEST(unpaired__no_source_pays_for_a_like_hash),
 	    CORE_TEST(unpaired__a_paired_flow_stays),
 	    CORE_TEST(unpaired__hold_a_sixteenth_of_the_pool),
 	    CORE_TEST(unpaired__the_pair_frees_the_share),

@@ -49,20 +49,20 @@
 #include "proxy/carry/barrier.h"
 #include "lan_host.h"
 
-#define PAIR_LATE_NS     30000000000ull /* an answer is not later than that: no requester waits for so long */
-#define REPEATED_MAX     16             /* repeated packets of a flow count as so many at most */
-#define OWNER_ASKED_MAX  256            /* repeated packets of a silent owner count as so many at most */
-#define SILENT_RETRIES   2              /* retries in vain until a responder may be gone */
+#define PAIR_LATE_NS          30000000000ull /* an answer is not later than that: no requester waits for so long */
+#define REPEATED_MAX          16             /* repeated packets of a flow count as so many at most */
+#define OWNER_ASKED_MAX       256            /* repeated packets of a silent owner count as so many at most */
+#define SILENT_RETRIES        2              /* retries in vain until a responder may be gone */
 #define PROBES_BEFORE_RESTART 16             /* probes that a flow without a pair counts as sent before a restart */
 #define PROBES_MAX            256 /* probes of a flow count as so many at most: forged answers make an edge send more */
-#define IN_DOUBT_MAX     64  /* packets sent in doubt in a turn, beyond those that could decide */
-#define UNSENT_WAIT_NS   1000000ull /* until a probe is tried again that had no next hop; doubles */
-#define UNSENT_DOUBLINGS 5          /* UNSENT_WAIT_NS doubles at most so often */
-#define UNASKED_QUIET_NS 20000000ull
-#define UNASKED_MAX_NS   200000000ull
-#define OVERTAKEN_NS     20000000ull  /* an answer that a later one has overtaken on the LAN is not later than that */
-#define OVERTAKEN_MAX_NS 200000000ull /* longest wait for a row of refusals without a turn in between */
-#define VOID_QUIET_NS    OVERTAKEN_NS /* a flow without repetitions and answers for so long gets no late answer */
+#define IN_DOUBT_MAX          64  /* packets sent in doubt in a turn, beyond those that could decide */
+#define UNSENT_WAIT_NS        1000000ull /* until a probe is tried again that had no next hop; doubles */
+#define UNSENT_DOUBLINGS      5          /* UNSENT_WAIT_NS doubles at most so often */
+#define UNASKED_QUIET_NS      20000000ull
+#define UNASKED_MAX_NS        200000000ull
+#define OVERTAKEN_NS          20000000ull /* an answer that a later one has overtaken on the LAN is not later than that */
+#define OVERTAKEN_MAX_NS      200000000ull /* longest wait for a row of refusals without a turn in between */
+#define VOID_QUIET_NS         OVERTAKEN_NS /* a flow without repetitions and answers for so long gets no late answer */
 
 static uint32_t qpn_hash(const struct proxy *p, const struct far_flow *f)
 {
@@ -166,9 +166,10 @@ static struct hostpair *hostpair_new(struct proxy *p, const struct ip_addr *src,
 	dlist_remove(&hp->place_node);
 	*hp = (struct hostpair){.used = true, .src = *src, .dst = *dst};
 	lan_host_join(p, hp);
-	hp->prober = hp->last_prober = hp->interrupted = hp->doubted_owner = NONE;
+	hp->prober = hp->last_prober = hp->interrupted = NONE;
 	hp->since_ns = p->now_ns;
 	dlist_init(&hp->waiting);
+	dlist_init(&hp->doubted_owners);
 	timer_init(&hp->quarantine, TK_QUARANTINE, idx);
 	idx_hash_put(&p->pair_by_hosts, far_requester_hash(p, src, dst, NONE), idx);
 	return hp;
@@ -446,18 +447,28 @@ static bool owner_is_silent(const struct far_flow *f)
 	       (f->retries >= SILENT_RETRIES || f->stalled);
 }
 
-/* Asks a silent owner before the next turn, while no other flow is probed: answers to its QPN in another flow's turn
- * did not count. False: there is no such owner. */
-static bool ask_owner_alone(struct proxy *p, struct hostpair *hp)
+/* Asks the silent owners before the next turn, while no other flow is probed: answers to their QPNs in another flow's
+ * turn did not count. All are asked at once, as a QPN tells its owner. The quarantine of the flow that was probed last
+ * is over: a later answer to it is one of `outstanding`. False: there is no such owner. */
+static bool ask_owners_alone(struct proxy *p, struct hostpair *hp)
 {
-	struct far_flow *f = hp->doubted_owner == NONE ? NULL : &p->far[hp->doubted_owner];
+	struct dnode *n;
+	bool asked = false;
 
-	hp->doubted_owner = NONE;
-	if (!f || !owner_is_silent(f))
+	while ((n = dlist_first(&hp->doubted_owners)) && work_take(p)) {
+		struct far_flow *f = dlist_entry(n, struct far_flow, doubted_node);
+
+		dlist_remove(n);
+		if (!owner_is_silent(f))
+			continue;
+		asked = true;
+		far_go_back(p, f, f->pos_acked);
+	}
+	if (!asked)
 		return false;
+	hp->last_prober = NONE;
 	hp->probes_in_doubt = 0;
 	timer_set(&p->timers, &hp->quarantine, p->now_ns + p->cfg.lan_timeout_ns);
-	far_go_back(p, f, f->pos_acked);
 	return true;
 }
 
@@ -466,7 +477,7 @@ static void next_turn(struct proxy *p, struct hostpair *hp)
 	struct dnode *n = dlist_first(&hp->waiting);
 	struct far_flow *f;
 
-	if (hp->prober != NONE || timer_armed(&hp->quarantine) || ask_owner_alone(p, hp) || !n)
+	if (hp->prober != NONE || timer_armed(&hp->quarantine) || ask_owners_alone(p, hp) || !n)
 		return;
 	f = dlist_entry(n, struct far_flow, pair_node);
 	dlist_remove(n);
@@ -512,8 +523,7 @@ void pair_leave(struct proxy *p, struct far_flow *f)
 	dlist_remove(&f->pair_node);
 	if (hp->last_prober == f->idx)
 		hp->last_prober = NONE;
-	if (hp->doubted_owner == f->idx)
-		hp->doubted_owner = NONE;
+	dlist_remove(&f->doubted_node);
 	if (asked && !FAULT(FAULT_NO_QUARANTINE)) /* its answer may be on its way */
 		put_off_turns(p, hp, p->now_ns + p->cfg.quarantine_ns);
 	else if (flow_is_refused(f) && !FAULT(FAULT_NO_QUARANTINE))
@@ -787,7 +797,7 @@ static enum pair_answer_to answer_to_busy_owner(struct proxy *p, struct hostpair
 	if (!silent && !(f->resumed && pos >= f->pos_tx_max))
 		return PAIR_ANSWER_TO_OWNER;
 	if (may_be_probed(p, answer_candidate(p, hp), pkt)) {
-		hp->doubted_owner = f->idx;
+		dlist_append_once(&hp->doubted_owners, &f->doubted_node);
 		return PAIR_ANSWER_TO_PROBED; /* pair_claim() counts the owner's packets, too */
 	}
 	others = silent && pos >= f->pos_acked ? outstanding_of_others(p, hp, f, pkt) : 0;
@@ -798,7 +808,7 @@ static enum pair_answer_to answer_to_busy_owner(struct proxy *p, struct hostpair
 		hp->probes_in_doubt++;
 		far_go_back(p, f, f->pos_acked);
 	}
-	hp->doubted_owner = f->idx;
+	dlist_append_once(&hp->doubted_owners, &f->doubted_node);
 	next_turn(p, hp);
 	return PAIR_ANSWER_AMBIGUOUS;
 }

@@ -25,6 +25,9 @@ enum fp_verdict near_fp_check(struct proxy *p, const struct near_flow *f, uint64
 /* True if the packet of fingerprint fp at pos differs only by its PSN from the known packet of pos - 1, but not so from
  * those of pos and pos - 2. Packets that a program fills with the same bytes each time differ so from all three. */
 bool near_fp_one_too_high(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp);
+/* True if the packet of fingerprint fp at pos, below pos_next, is neither what was at pos nor what was at pos - 1.
+ * edge: the packet begins or ends its message. False also if too little is known. */
+bool near_fp_is_new(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp, bool edge);
 /* The fingerprints of a flow below a position, oldest first. */
 struct fp_memory {
 	uint32_t n;

@@ -16,7 +16,8 @@
  *     middle of a message, is the end of the message before; or the beginning of the next one, if the ACK was of the
  *     first packet of a message (near_reset_wrong_opcode()). The packet of such a host below pos_next is the one known
  *     one position lower (near_fp_one_too_high()). No responder takes such packets, so the host is refused
- *     (refuse_lost_count()).
+ *     (refuse_lost_count()). A new incarnation with messages of another length may send such a packet by chance; but
+ *     then other packets of its round are not those of one position lower (near_fp_is_new()).
  *   - A packet may have forged addresses.
  *
  * A new incarnation repeats its first packet round after round. So after a suspicious packet the flow takes no packet
@@ -43,18 +44,18 @@
 
 #include <isa-l/crc.h>
 
-#define REBIRTH_MIN_NS   200000000ull   /* no job is started again sooner, and hosts repeat sooner */
-#define REBIRTH_KILLED_NS 500000000ull /* with a restart of the edge in between, which takes 100 to 300 ms */
-#define RETRY_MAX_NS     10000000000ull /* no host repeats later: rdma_cm picks 2.1 s, which may stretch fourfold */
-#define ROUND_NS         1000000ull     /* no host repeats on its own account sooner */
-#define ROUND_GOES_ON_NS 500000000ull   /* the rest of a round may wait so long in a queue, or for a processor */
-#define ROUND_MAX_NS     20000000ull    /* a packet so long after the beginning of a round need not belong to it */
-#define SILENCE_NS       1000000000ull  /* a host with something outstanding repeats sooner */
-#define WINDOW_REACH     512 /* positions below what was ACKed; rxe, which gets confused, has 129 outstanding */
-#define SUSPECT_ROUNDS   3
-#define WRONG_ROUNDS     3
-#define AT_PLACE_NS      2000000000ull /* until then a wrong opcode at pos_next means a host that has lost count */
-#define AHEAD_ROUNDS     3
+#define REBIRTH_MIN_NS    200000000ull   /* no job is started again sooner, and hosts repeat sooner */
+#define REBIRTH_KILLED_NS 500000000ull   /* with a restart of the edge in between, which takes 100 to 300 ms */
+#define RETRY_MAX_NS      10000000000ull /* no host repeats later: rdma_cm picks 2.1 s, which may stretch fourfold */
+#define ROUND_NS          1000000ull     /* no host repeats on its own account sooner */
+#define ROUND_GOES_ON_NS  500000000ull   /* the rest of a round may wait so long in a queue, or for a processor */
+#define ROUND_MAX_NS      20000000ull    /* a packet so long after the beginning of a round need not belong to it */
+#define SILENCE_NS        1000000000ull  /* a host with something outstanding repeats sooner */
+#define WINDOW_REACH      512 /* positions below what was ACKed; rxe, which gets confused, has 129 outstanding */
+#define SUSPECT_ROUNDS    3
+#define WRONG_ROUNDS      3
+#define AT_PLACE_NS       2000000000ull /* until then a wrong opcode at pos_next means a host that has lost count */
+#define AHEAD_ROUNDS      3
 #define AHEAD_ROUNDS_AWAY 6 /* for a host that was sent an RNR NAK: 97 ms of a ConnectX, which gives up after 300 */
 
 /* True if pos is within WINDOW_REACH of psn_origin on either side: the first packet seen may have overtaken others, and
@@ -98,11 +99,23 @@ static void look_for_lost_count(struct proxy *p, struct near_flow *f, uint64_t p
 		f->reset.lost_count_ns = p->now_ns;
 }
 
+/* Notes a packet of a suspicion that is not the one of one position lower. One in a round of a host that has lost count
+ * is none of the packets before: mostly the first. */
+static void look_for_count(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp)
+{
+	bool edge = near_starts_message(pkt) || (roce_op(pkt->opcode)->flags & ROP_END);
+
+	if (!near_fp_is_new(p, f, pos, fp, edge))
+		return;
+	f->reset.counts |= f->reset.new_pos && f->reset.new_pos != pos;
+	f->reset.new_pos = f->reset.new_pos ? f->reset.new_pos : pos;
+}
+
 bool near_reset_lost_count(const struct proxy *p, const struct near_flow *f)
 {
 	uint64_t seen_ns = f->reset.lost_count_ns;
 
-	return seen_ns && p->now_ns < seen_ns + RETRY_MAX_NS;
+	return seen_ns && p->now_ns < seen_ns + RETRY_MAX_NS && !f->reset.counts;
 }
 
 enum reset_verdict near_reset_below(struct proxy *p, struct near_flow *f, uint64_t pos, uint32_t fp)
@@ -235,6 +248,8 @@ enum reset_verdict near_reset_judge(struct proxy *p, struct near_flow *f, const 
 	if (begins_round) {
 		s->rounds++;
 		s->round_ns = p->now_ns;
+	} else {
+		look_for_count(p, f, pkt, pos, fp);
 	}
 	if (!s->rounds)
 		return RESET_SUSPECTED;
@@ -242,7 +257,8 @@ enum reset_verdict near_reset_judge(struct proxy *p, struct near_flow *f, const 
 		return RESET_YES;
 	if (s->rounds < SUSPECT_ROUNDS && !known_incarnation_sent(p, f, pkt, pos, fp, begins_round))
 		return RESET_SUSPECTED;
-	s->suspected = false;
+	s->suspected = s->counts = false;
+	s->new_pos = 0;
 	return RESET_NO;
 }
 
@@ -400,6 +416,19 @@ bool near_fp_one_too_high(struct proxy *p, const struct near_flow *f, uint64_t p
 	if (pos <= f->pos_base || pos > f->pos_next || !differs_by_psn_only(p, f, pos - 1, pos, fp))
 		return false;
 	return !differs_by_psn_only(p, f, pos, pos, fp) && !differs_by_psn_only(p, f, pos - 2, pos, fp);
+}
+
+bool near_fp_is_new(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t fp, bool edge)
+{
+	const uint32_t *e;
+
+	if (pos <= f->pos_base || pos >= f->pos_next || differs_by_psn_only(p, f, pos - 1, pos, fp) ||
+	    near_fp_check(p, f, pos, fp, true) == FP_SAME)
+		return false;
+	if (arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos - 1) != SLOT_NONE)
+		return true;
+	e = message_at(p, f, pos - 1);
+	return e && (edge || e[0] == (uint32_t)(pos - 1));
 }
 
 bool near_fp_messages_from(struct proxy *p, const struct near_flow *f, uint64_t pos, uint32_t *n)

@@ -7,10 +7,9 @@
  *   next      taken, with what was held behind it (near_take.c)
  *   gap       held for a while (adaptive routing reorders), then NAKed once; after the NAK only the missing packet is
  *             taken
- *   again     its fingerprint (near_reset.c) is the one seen at that position: ACKed again if it can only be a repetition,
- *             else the responder decides
- *   reset?    its fingerprint differs: if it comes again, the host reset its QP and a new incarnation begins
- *             (near_reset.c, near.c)
+ *   again     its fingerprint (near_reset.c) is the one seen at that position: ACKed again if it can only be a
+ * repetition, else the responder decides reset?    its fingerprint differs: if it comes again, the host reset its QP
+ * and a new incarnation begins (near_reset.c, near.c)
  *
  * A READ, ATOMIC or unknown request beyond a gap is not held, but proves the gap like any other packet (pos_lacking).
  * If the request merely overtook the missing packet, the request itself is missing afterwards, and a NAK asks for it.
@@ -31,6 +30,7 @@
 #include "ack_tx.h"
 #include "near_fp.h"
 
+#define NAKS_MOST       3 /* in a row in front of one open operation; hosts stand 7 retries, all of a kind counted */
 #define NAK_AGAIN_NS    100000ull     /* a LAN round trip: the host's answer to a NAK takes at least so long */
 #define FAILED_QUIET_NS 2000000000ull /* no QP that failed is reset and used again sooner */
 
@@ -38,6 +38,43 @@
 static uint64_t gone_back_ns(const struct proxy *p, const struct near_flow *f)
 {
 	return f->naked_ns + NAK_AGAIN_NS + 2 * p->cfg.reorder_ns;
+}
+
+/* True if NAKS_MOST NAKs went out in front of the same open operation. Such a NAK has the operation's PSN, however much
+ * was taken behind it: the host counts no progress before the responder has answered, and gives up after its Retry
+ * Count. */
+static bool naks_in_vain(const struct proxy *p, struct near_flow *f)
+{
+	uint64_t ceiling = near_ceiling(p, f);
+
+	if (ceiling >= f->pos_next || FAULT(FAULT_NAK_REPEATED))
+		return false;
+	if (f->naks_at != ceiling)
+		f->naks_row = 0;
+	f->naks_at = ceiling;
+	if (f->naks_row < UINT8_MAX)
+		f->naks_row++;
+	return f->naks_row > NAKS_MOST;
+}
+
+/* Sends the NAK of a gap. If it would be in vain, an RNR NAK, which costs no retry, lets the host wait for the answer,
+ * or the host gets nothing; then the gap in front of pos is looked at again. False: no NAK was sent. */
+static bool nak_gap_now(struct proxy *p, struct near_flow *f, uint64_t pos)
+{
+	uint64_t rtt = proxy_rtt_ns(p);
+
+	f->naked_ns = p->now_ns;
+	if (!naks_in_vain(p, f)) {
+		near_ack_schedule(p, f, DUE_NAK);
+		return true;
+	}
+	if (f->rnr_retry == RNR_RETRY_INFINITE && p->now_ns >= f->rnr_sent_ns + rtt / 2)
+		near_ack_schedule(p, f, DUE_RNR);
+	f->gap_naked = 0;
+	f->pos_lacking = max_u64(f->pos_lacking, pos + 1);
+	if (!f->stalled)
+		timer_set(&p->timers, &f->patience, max_u64(p->now_ns + rtt / 2, gone_back_ns(p, f)));
+	return false;
 }
 
 /* Each NAK costs the host a retry and makes it send again everything from the NAKed PSN on. Until gone_back_ns() a
@@ -51,11 +88,11 @@ void near_nak_gap(struct proxy *p, struct near_flow *f)
 		timer_set(&p->timers, &f->patience, gone_back_ns(p, f));
 		return;
 	}
+	if (!nak_gap_now(p, f, f->pos_next))
+		return;
 	f->gap_naked = f->pos_next;
-	f->naked_ns = p->now_ns;
 	f->notes.n.gaps++;
 	f->pos_lacking = 0; /* the host sends everything behind the gap again */
-	near_ack_schedule(p, f, DUE_NAK);
 }
 
 void near_gap_look(struct proxy *p, struct near_flow *f)
@@ -85,10 +122,8 @@ static enum proxy_drop rx_gap(struct proxy *p, struct near_flow *f, const uint8_
 		/* The host went back and the missing packet was lost again; reordering alone does not last so long. */
 		if (FAULT(FAULT_NAK_REPEATED))
 			near_ack_schedule(p, f, DUE_NAK);
-		if (new_round && p->now_ns >= gone_back_ns(p, f)) {
-			f->naked_ns = p->now_ns;
-			near_ack_schedule(p, f, DUE_NAK);
-		}
+		if (new_round && p->now_ns >= gone_back_ns(p, f))
+			nak_gap_now(p, f, pos);
 		return drop(p, DROP_LAN_GAP);
 	}
 	slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, pos);
@@ -355,7 +390,8 @@ static bool begins_incarnation(const struct proxy *p, const struct near_flow *f,
 {
 	uint64_t heard_ns = max_u64(max_u64(f->alive_ns, f->acked_ns), f->rebuilt_ns);
 
-	return p->now_ns > heard_ns + FAILED_QUIET_NS || pos > f->pos_max + HELD_OOO_MAX || pos + BASE_REACH < f->pos_next;
+	return p->now_ns > heard_ns + FAILED_QUIET_NS || pos > f->pos_max + HELD_OOO_MAX ||
+	       pos + BASE_REACH < f->pos_next;
 }
 
 /* The host may ask for a part of the READ that was refused: that packet lies behind the READ's beginning. */

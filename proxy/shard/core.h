@@ -119,6 +119,8 @@ struct near_reset {
 	struct near_rounds ahead; /* rounds that begin beyond pos_next */
 	struct near_rounds wrong; /* rounds with an opcode at pos_next that cannot follow op_last */
 	uint64_t lost_count_ns;   /* when a packet known one position lower came; 0: none since the last in order */
+	bool counts;              /* since `suspected` was set, two packets came that were not known one position lower */
+	uint64_t new_pos;         /* position of the first of them; 0: none came */
 };
 
 /* A failure that was raised for a near flow. */
@@ -215,6 +217,8 @@ struct near_flow {
 	/* gaps */
 	uint64_t pos_last_rx;  /* of the last packet: a lower one begins a new round of the host */
 	uint64_t gap_naked;    /* pos_next for which a NAK went out, 0: none */
+	uint64_t naks_at;      /* the ceiling of the last NAK, in front of pos_next */
+	uint8_t naks_row;      /* NAKs at that ceiling */
 	uint64_t naked_ns;     /* when */
 	uint32_t ooo_pkts;     /* held beyond pos_next */
 	uint64_t pos_lacking;  /* end of the last request beyond a gap that was not held; 0: none since a NAK */
@@ -416,6 +420,7 @@ struct far_flow {
 	/* pairing */
 	uint32_t hostpair;      /* index of struct hostpair, NONE: not joined */
 	struct dnode pair_node; /* in hostpair.waiting: waits for its turn to be probed */
+	struct dnode doubted_node; /* in hostpair.doubted_owners */
 	bool probing;           /* has its turn */
 	uint8_t probe_repeats;  /* in this turn, since its last answer that could be another flow's */
 	uint16_t probes;        /* packets sent in this turn */
@@ -531,7 +536,7 @@ struct hostpair {
 	uint64_t refused_ns;     /* first refusal of the row that has put off turns */
 	uint64_t refused_until_ns; /* turns are put off until then; 0: no refusal since the last turn */
 	uint32_t interrupted;    /* flow whose turn was taken back, and which has the next one; NONE */
-	uint32_t doubted_owner;  /* silent flow whose answers could be another's: asked before the next turn; NONE */
+	struct dnode doubted_owners; /* silent flows whose answers could be another's: asked before the next turn */
 	bool had_turn;           /* one of its flows has had a turn */
 	bool doubted;            /* an answer in this turn may be the prober's, or an old one of another flow */
 	struct dnode waiting;    /* far flows that wait for their turn to be probed */

@@ -237,7 +237,7 @@ static void near__one_nak_until_the_host_can_have_gone_back(void **state)
 		in_quiet(c, psn);
 	core_wait(c, 2 * c->a.cfg.reorder_ns);
 	core_expect_aeth(&c->a, 1, AETH_NAK_PSN_SEQ);
-	in_quiet(c, 8); /* dropped */
+	in_quiet(c, 8);                 /* dropped */
 	core_send(c, RC_WRITE_ONLY, 1); /* it was only late */
 	core_expect_aeth(&c->a, 7, AETH_ACK_NO_CREDITS);
 	for (uint32_t psn = 9; psn < 9 + PATIENCE_PKTS; psn++)
@@ -278,6 +278,36 @@ static void near__gap_before_an_atomic_is_naked(void **state)
 static void near__gap_before_an_unknown_is_naked(void **state)
 {
 	gap_before(state, RC_RESERVED_15);
+}
+
+/* Each round of the host has a gap, and all NAKs have the PSN of the ATOMIC in front, whose answer has a way to go.
+ * After three the host is sent away until the answer can be here. With the answer NAKs go on. */
+static void near__no_naks_without_end_in_front_of_an_atomic(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+	uint32_t naks = 0, rnr = 0;
+
+	assert_int_equal(core_in(&c->a, core_req(RC_FETCH_ADD, 1), 0, 0), DROP_NONE);
+	for (uint32_t round = 0; round < 10; round++) {
+		for (uint32_t psn = 2; psn < 3 + 2 * round; psn++)
+			in_quiet(c, psn);
+		in_quiet(c, 4 + 2 * round); /* behind a gap */
+		core_wait(c, CORE_MS / 2);
+		for (const struct core_pkt *k; (k = core_take(&c->a));) {
+			assert_int_equal(k->h.psn, 1);
+			naks += k->h.aeth_syndrome == AETH_NAK_PSN_SEQ;
+			rnr += (k->h.aeth_syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK;
+		}
+	}
+	assert_int_equal(naks, 3);
+	assert_in_range(rnr, 1, 20);
+	core_in(&c->b, core_answer(RC_ATOMIC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), 0, 0);
+	core_wait(c, 100 * CORE_MS);
+	naks = 0;
+	for (const struct core_pkt *k; (k = core_take(&c->a));)
+		naks += k->h.psn == 21 && k->h.aeth_syndrome == AETH_NAK_PSN_SEQ;
+	assert_int_equal(naks, 1);
+	core_forget(&c->b);
 }
 
 /* The packet that a READ overtook has come, but the READ itself was not held: a NAK asks for it, as the host has no
@@ -374,8 +404,8 @@ static void near__base_extends_after_sending(void **state)
 	assert_int_equal(core_used(&c->a), 0);
 }
 
-/* The responder is dead, and the host gives up. Its queue pair is recovered and begins at a lower PSN: it is sent no ACK
- * of what only the life before has sent, and no byte of that life reaches the responder. */
+/* The responder is dead, and the host gives up. Its queue pair is recovered and begins at a lower PSN: it is sent no
+ * ACK of what only the life before has sent, and no byte of that life reaches the responder. */
 static void life_below(void **state, bool overtaken)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -1223,6 +1253,7 @@ static const struct CMUnitTest tests[] = {
     CORE_TEST(near__gap_before_a_read_is_naked),
     CORE_TEST(near__gap_before_an_atomic_is_naked),
     CORE_TEST(near__gap_before_an_unknown_is_naked),
+    CORE_TEST(near__no_naks_without_end_in_front_of_an_atomic),
     CORE_TEST(near__read_that_overtook_is_asked_for),
     CORE_TEST(near__nak_stays_at_the_ceiling),
     CORE_TEST(near__far_psn_is_refused),
@@ -1253,10 +1284,10 @@ static const struct CMUnitTest tests[] = {
     CORE_TEST(near__set_up_repeated_after_a_far_restart),
     CORE_TEST(near__waits_for_the_lane_s_window),
     CORE_TEST(near__long_stalled_life_gives_way_at_once),
-	    CORE_TEST(near__old_life_outlasts_a_cut),
-	    CORE_TEST(near__lives_keep_their_order_over_a_restart),
+    CORE_TEST(near__old_life_outlasts_a_cut),
+    CORE_TEST(near__lives_keep_their_order_over_a_restart),
     CORE_TEST(near__ring_is_in_order_after_a_restart),
-	    CORE_TEST(near__overtakers_go_with_their_flow),
+    CORE_TEST(near__overtakers_go_with_their_flow),
     CORE_TEST(near__overtakers_go_after_a_restart),
     CORE_TEST(near__base_sinks_so_far_only),
     CORE_TEST(near__ceiling_stands_in_front_of_a_read),
@@ -1267,7 +1298,7 @@ static const struct CMUnitTest tests[] = {
     CORE_TEST(near__report_beyond_what_is_here),
     CORE_TEST(near__foreign_template_is_refused),
     CORE_TEST(near__response_beyond_the_next_waits),
-	    CORE_TEST(near__ce_is_answered),
+    CORE_TEST(near__ce_is_answered),
 };
 
 int main(void)

@@ -70,8 +70,8 @@ static void near_reset__confused_window_counts_for_nothing(void **state)
 	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
 }
 
-/* What rxe does if an ACK reaches it in the middle of that: it stays one too high, and comes to what is expected with the
- * last packet of a message that is over. No responder takes that; without an answer it would repeat for ever. */
+/* What rxe does if an ACK reaches it in the middle of that: it stays one too high, and comes to what is expected with
+ * the last packet of a message that is over. No responder takes that; without an answer it would repeat for ever. */
 static void near_reset__host_that_lost_count_is_refused(void **state)
 {
 	struct core *c = given_two_messages(state);
@@ -80,7 +80,7 @@ static void near_reset__host_that_lost_count_is_refused(void **state)
 	for (int round = 0; round < 2; round++) {
 		core_wait(c, 70 * CORE_MS);
 		assert_int_equal(part(c, 7, 2), DROP_LAN_SEQUENCE);
-		part(c, 8, 0); /* held behind the gap */
+		part(c, 8, 0);                                      /* held behind the gap */
 		assert_int_equal(part(c, 7, 2), DROP_LAN_SEQUENCE); /* a copy made on the LAN is no round */
 		core_pump(c);
 		assert_false(core_near(c)->failed);
@@ -198,6 +198,35 @@ static void near_reset__host_that_lost_count_below_what_is_expected(void **state
 	assert_int_not_equal(one_too_high(c, RC_WRITE_FIRST, 5), DROP_NONE);
 	core_pump(c);
 	core_expect_aeth(&c->a, 7, AETH_NAK_INV_REQ);
+}
+
+/* A new life with messages of two packets, whose end is that of a message before, one position lower. The rest of its
+ * round tells it from a host that has lost count. */
+static void near_reset__like_end_of_shorter_messages_is_no_lost_count(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
+
+	messages(c, 1, 3);
+	core_ack(c, 9, AETH_ACK_NO_CREDITS, 4);
+	core_wait(c, 400 * CORE_MS);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	for (int round = 0; round < 4 && core_ctr(&c->a, CTR_INCARNATIONS) == 0; round++) {
+		for (uint32_t psn = 0; psn < 8; psn += 2) {
+			c->salt = 7;
+			core_in(&c->a, core_req(RC_WRITE_FIRST, psn), CORE_PMTU, 0);
+			c->salt = 0;
+			if (psn == 6)
+				one_too_high(c, RC_WRITE_LAST, psn + 1);
+			else
+				core_in(&c->a, core_req(RC_WRITE_LAST, psn + 1), 8, 0);
+		}
+		core_wait(c, 2 * CORE_MS);
+	}
+	assert_false(core_near(c)->failed);
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 1);
+	core_forget(&c->a);
+	core_forget(&c->b);
 }
 
 /* The host got the ACK of PSN 5. The packet by which its PSN 6 is recognised is delivered before the host has repeated
@@ -701,7 +730,8 @@ static void near_reset__a_queue_pair_of_cm_is_in_no_doubt(void **state)
 	assert_false(core_near(c)->sent_before);
 }
 
-/* A connection of which one direction was never used, and whose end was lost; then another one of the same two numbers. */
+/* A connection of which one direction was never used, and whose end was lost; then another one of the same two numbers.
+ */
 static void near_reset__cm_after_a_queue_pair_that_was_never_used(void **state)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
@@ -751,6 +781,7 @@ int main(void)
 	    CORE_TEST(near_reset__host_that_lost_count_hears_of_the_rest_first),
 	    CORE_TEST(near_reset__host_that_lost_count_begins_the_next_message),
 	    CORE_TEST(near_reset__host_that_lost_count_below_what_is_expected),
+	    CORE_TEST(near_reset__like_end_of_shorter_messages_is_no_lost_count),
 	    CORE_TEST(near_reset__host_that_lost_count_in_a_message),
 	    CORE_TEST(near_reset__in_the_middle_of_a_message_at_its_place),
 	    CORE_TEST(near_reset__host_goes_on_behind_it),

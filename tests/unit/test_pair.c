@@ -348,7 +348,7 @@ static void pair__responder_that_is_ahead(void **state)
 
 	c->b.p->cfg.lan_window_bytes = 1;
 	for (uint32_t psn = 6; psn < 8; psn++)
-		send_to(c, QPN0, psn); /* the first packet goes to the host */
+		send_to(c, QPN0, psn);                                   /* the first packet goes to the host */
 	assert_int_equal(ack_to(c, 0x51, 7, 8), DROP_LAN_ACK_UNMATCHED); /* the host has repeated no packet yet */
 	core_wait(c, c->b.cfg.lan_timeout_ns);
 	for (uint32_t psn = 0; psn < 8; psn++)
@@ -954,8 +954,7 @@ static void pair__reused_requester_qpn_after_a_retry(void **state)
 
 static void refuse(struct core *c, uint32_t requester_qpn, uint32_t psn)
 {
-	enum proxy_drop d =
-	    core_in(&c->b, core_answer(RC_ACK, requester_qpn, psn, AETH_NAK_REM_ACCESS, psn), 0, 0);
+	enum proxy_drop d = core_in(&c->b, core_answer(RC_ACK, requester_qpn, psn, AETH_NAK_REM_ACCESS, psn), 0, 0);
 
 	core_pump(c);
 	assert_int_equal(d, DROP_NONE);
@@ -1329,6 +1328,41 @@ static void pair__silent_owner_is_asked_alone(void **state)
 	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x52);
 }
 
+/* Two such responders: both flows are probed after the other flow's turn, at the same time. */
+static void pair__silent_owners_are_asked_together(void **state)
+{
+	struct core *c = given_silent(state);
+
+	send_to(c, QPN0 + 1, 0);
+	for (int ms = 0; ms < 1000 && far_of(c, QPN0 + 1)->pairing == PAIR_LEARNING; ms++) {
+		for (const struct core_pkt *k; (k = core_take(&c->b));)
+			if (k->h.dest_qpn == QPN0 + 1)
+				ack_to(c, 0x52, 0, 1);
+		core_wait(c, CORE_MS);
+	}
+	for (uint32_t psn = 1; psn <= 3; psn++)
+		send_to(c, QPN0 + 1, psn);
+	while (far_of(c, QPN0 + 1)->retries < 3)
+		core_wait(c, CORE_MS);
+	for (uint32_t psn = 1; psn <= 3; psn++)
+		send_to(c, QPN0 + 2, psn);
+	core_forget(&c->b);
+	assert_int_equal(ack_to(c, 0x51, 3, 4), DROP_LAN_ACK_UNMATCHED);
+	assert_int_equal(ack_to(c, 0x52, 3, 4), DROP_LAN_ACK_UNMATCHED);
+	while (!dlist_empty(&c->b.p->pairs[far_of(c, QPN0)->hostpair].doubted_owners)) {
+		core_forget(&c->b);
+		core_wait(c, CORE_MS);
+	}
+	for (int ms = 0; ms < 20; ms++) {
+		for (const struct core_pkt *k; (k = core_take(&c->b));)
+			if (k->h.dest_qpn == QPN0 || k->h.dest_qpn == QPN0 + 1)
+				ack_to(c, k->h.dest_qpn - QPN0 + 0x51, 3, 4);
+		core_wait(c, CORE_MS);
+	}
+	assert_int_equal(far_of(c, QPN0)->pos_acked, POS_ORIGIN + 4);
+	assert_int_equal(far_of(c, QPN0 + 1)->pos_acked, POS_ORIGIN + 4);
+}
+
 /* The same when many unanswered queue pairs have their turns, one after the other, without end. */
 static void pair__silent_owner_among_many_that_are_dead(void **state)
 {
@@ -1608,6 +1642,7 @@ int main(void)
 	    CORE_TEST(pair__late_answers_to_a_flow_that_was_given_up),
 	    CORE_TEST(pair__silent_owner_is_heard),
 	    CORE_TEST(pair__silent_owner_is_asked_alone),
+	    CORE_TEST(pair__silent_owners_are_asked_together),
 	    CORE_TEST(pair__silent_owner_among_many_that_are_dead),
 	    CORE_TEST(pair__late_answers_are_not_the_silent_owners),
 	    CORE_TEST(pair__probes_do_not_wait_for_a_next_hop),

@@ -818,7 +818,7 @@ enum pair_answer_to pair_answer_to(struct proxy *p, struct far_flow *f, const st
 	struct hostpair *hp = &p->pairs[f->hostpair];
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
 	uint32_t repeated = (uint32_t)min_u64(f->repeated, REPEATED_MAX);
-	const struct far_flow *probed;
+	struct far_flow *probed;
 
 	if (FAULT(FAULT_PAIR_FOR_EVER))
 		return PAIR_ANSWER_TO_OWNER;
@@ -838,8 +838,12 @@ enum pair_answer_to pair_answer_to(struct proxy *p, struct far_flow *f, const st
 	probed = &p->far[hp->prober];
 	if (!may_be_probed(p, probed, pkt))
 		return PAIR_ANSWER_TO_OWNER;
-	if (responder_is_ahead(probed, pkt) && pos >= f->pos_base && pos < f->pos_tx_max)
-		return PAIR_ANSWER_TO_OWNER; /* an ACK of what the owner has sent does not say that probed is behind */
+	if (responder_is_ahead(probed, pkt) && pos >= f->pos_base && pos < f->pos_tx_max) {
+		/* An ACK of what the owner has sent does not say that probed is behind. But it may be: once probed has
+		 * sent its window, its responder's answers are to packets in flight. */
+		send_whole_window(p, probed, pkt);
+		return PAIR_ANSWER_TO_OWNER;
+	}
 	/* The answer may be the second to a packet of the owner sent twice: their number decides. */
 	if (pos >= f->pos_base && pos < f->pos_tx_max && p->now_ns < f->retried_ns + PAIR_LATE_NS && repeated &&
 	    answers_heard(hp, pkt) <= 2 * repeated && !FAULT(FAULT_LATE_ANSWER_PAIRS)) {

@@ -628,8 +628,10 @@ static void on_read_response(struct qp *q, struct wqe *w, uint64_t pos, const ui
 	struct requester *r = &q->req;
 	uint32_t off = (uint32_t)(pos - w->pos_first) * q->pmtu, left = w->msg.len - off;
 
+	uint64_t unseen_ns = q->host->w->cfg.batch_ns[q->host->site]; /* until the edge looks at its port */
+
 	if (!q->model->takes_middle_again && pkt->opcode == RC_READ_RESP_MIDDLE && pos == w->pos_request &&
-	    q->host->rx_sent_ns > w->request_ns + CROSSING_NS)
+	    q->host->rx_sent_ns > w->request_ns + CROSSING_NS + unseen_ns)
 		return; /* a FIRST is due, and this is not of before it asked again */
 	if (w->msg.op != OP_READ || !read_framed_right(w, pos, pkt->opcode) ||
 	    pkt->payload_len != (left < q->pmtu ? left : q->pmtu)) {

@@ -1328,6 +1328,40 @@ static void pair__silent_owner_is_asked_alone(void **state)
 	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x52);
 }
 
+/* A number is used again whose last owner had all PSNs that the new flow asks for. The responder executed a SEND and a
+ * READ at once, and answers the SEND again with the ACK of the READ's last PSN, which is beyond what the flow has sent.
+ */
+static void pair__number_used_again_of_a_flow_that_had_the_psns(void **state)
+{
+	struct core *c = given_pair(state, QPN0, 0x51);
+	struct roce_pkt read = core_req(RC_READ_REQUEST, 1);
+
+	for (uint32_t psn = 1; psn < 41; psn++)
+		send_to(c, QPN0, psn);
+	ack_to(c, 0x51, 40, 41);
+	core_forget(&c->b);
+	send_to(c, QPN0 + 1, 0);
+	read.dest_qpn = QPN0 + 1;
+	read.reth_len = 20 * CORE_PMTU;
+	core_in(&c->a, read, 0, 0);
+	core_pump(c);
+	core_forget(&c->b);
+	ack_to(c, 0x51, 0, 1); /* may be a late one of the old owner's */
+	for (int ms = 0; ms < 200 && near_of(c, QPN0 + 1)->pairing == PAIR_LEARNING; ms++) {
+		for (const struct core_pkt *k; (k = core_take(&c->b));) {
+			if (k->h.dest_qpn == QPN0 + 1 && k->h.opcode == RC_WRITE_ONLY)
+				ack_to(c, 0x51, 20, 2);
+			if (k->h.dest_qpn == QPN0 + 1 && k->h.opcode == RC_READ_REQUEST)
+				core_in(&c->b, core_answer(RC_READ_RESP_FIRST, 0x51, 1, AETH_ACK_NO_CREDITS, 2),
+				        CORE_PMTU, 0);
+		}
+		core_wait(c, CORE_MS);
+	}
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
+	core_forget(&c->a);
+	core_forget(&c->b);
+}
+
 /* Two such responders: both flows are probed after the other flow's turn, at the same time. */
 static void pair__silent_owners_are_asked_together(void **state)
 {
@@ -1643,6 +1677,7 @@ int main(void)
 	    CORE_TEST(pair__silent_owner_is_heard),
 	    CORE_TEST(pair__silent_owner_is_asked_alone),
 	    CORE_TEST(pair__silent_owners_are_asked_together),
+	    CORE_TEST(pair__number_used_again_of_a_flow_that_had_the_psns),
 	    CORE_TEST(pair__silent_owner_among_many_that_are_dead),
 	    CORE_TEST(pair__late_answers_are_not_the_silent_owners),
 	    CORE_TEST(pair__probes_do_not_wait_for_a_next_hop),

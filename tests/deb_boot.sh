@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # deb_boot.sh - the package in a Debian 12 machine that systemd has booted (a guest without a disk): install, start,
-# a link added and removed by its file, kill, stop, purge. Has the requirements of tests/deb.sh and tests/vm; root.
+# a link added and removed by its file, two links with traffic, a worker that hangs, kill, stop, purge. Has the requirements
+# of tests/deb.sh and tests/vm; root.
 #
 #   make deb && tests/deb_boot.sh
 set -u
@@ -45,6 +46,70 @@ if [ "${1:-}" = guest ]; then # runs in the guest, from its only unit
 			'LocalAddress=192.0.2.1' 'RemoteAddress=192.0.2.2' 'Rate=1G' '[Buffer]' 'Size=64MiB' '[Security]' \
 			'Encryption=none' >/etc/longreach/wakkanai.conf
 	}
+	# Both ends of a line to itself: two links of the daemon, and a host in a network namespace behind each.
+	hosts() {
+		local site
+		echo 1 >/proc/sys/net/ipv4/ip_forward # for the TCP connection of the two ends
+		for site in 1 2; do
+			ip netns add "host$site"
+			ip link add "lan$site" type veth peer name eth0 netns "host$site"
+			ip addr add "10.102.$site.1/24" dev "lan$site"
+			ip addr add "198.51.100.$site/24" dev wan0
+			ip link set "lan$site" up
+			ip -n "host$site" addr add "10.102.$site.2/24" dev eth0
+			ip -n "host$site" link set eth0 up
+			ip -n "host$site" route add default via "10.102.$site.1"
+		done
+	}
+	pair_file() { # name site other-site
+		printf '%s\n' '[Link]' "LanPort=lan$2" "LocalPrefix=10.102.$2.0/24" "RemotePrefix=10.102.$3.0/24" '[Path]' \
+			"LocalAddress=198.51.100.$2" "RemoteAddress=198.51.100.$3" 'Rate=1G' '[Buffer]' 'Size=64MiB' '[Security]' \
+			'Encryption=none' >"/etc/longreach/$1.conf"
+	}
+	both_up() { [ "$(longreach status | grep -cE '^(esashi|nemuro): up,')" = 2 ]; }
+	write() { # seconds: a message every 50 ms, each byte verified; the result to /root/written
+		ip netns exec host1 /root/rcperf client --dev eth0 --addr 10.102.1.2 --peer 10.102.2.2 --mtu 1024 --size 4k --qps 2 \
+			--depth 4 --every-ms 50 --secs "$1" --timeout-ms 8000 --json >/root/written
+	}
+	begin_write() {
+		write "$1" &
+		writer=$!
+		sleep 3
+	}
+	wrote() { wait "$writer" && longreach status esashi | grep -q '^esashi: up,'; }
+	two_links() {
+		pair_file esashi 1 2
+		pair_file nemuro 2 1
+		reload && within 60 both_up || { longreach status && return 1; }
+		ip netns exec host2 /root/rcperf server --quiet --dev eth0 --addr 10.102.2.2 &
+		sleep 2
+		write 5
+	}
+	changed_under_traffic() {
+		begin_write 60
+		added && sleep 2 && removed || return
+		pair_file esashi 1 2 # and a reload that changes nothing
+		reload && kill -0 "$writer" && wrote
+	}
+	# ptrace stops one thread of the process that carries packets.
+	hang_worker() {
+		local tid
+		tid=$(grep -l '^lr:esashi:0' /proc/[0-9]*/task/*/comm | head -1)
+		tid=${tid%/comm}
+		perl -e '$p = 101; syscall($p, 16, $ARGV[0] + 0, 0, 0) == 0 or die $!; waitpid($ARGV[0], 0x40000000);
+			open(F, ">", "/root/held"); close(F); sleep 200' "${tid##*/}" &
+		holder=$!
+		within 10 test -e /root/held
+	}
+	worker_hung() {
+		local pid
+		pid=$(main_pid)
+		begin_write 120
+		hang_worker && within 90 is_back "$pid" || return
+		kill $holder
+		journalctl -u longreachd --no-pager | grep -qi watchdog || return
+		within 60 both_up && kill -0 "$writer" && wrote
+	}
 	is_active() { systemctl is-active --quiet longreachd && systemctl is-active --quiet longreach-closed; }
 	is_user() { [ "$(ps -o user= -C longreachd 2>/dev/null | sort -u)" = longreach ] || [ "$(stat -c %U "/proc/$(main_pid)")" = longreach ]; }
 	main_pid() { systemctl show -P MainPID longreachd; }
@@ -84,12 +149,17 @@ if [ "${1:-}" = guest ]; then # runs in the guest, from its only unit
 	ip addr add 192.0.2.1/24 dev wan0
 	ip link set lan0 up
 	ip link set wan0 up
+	hosts
 	everything >/root/before
 	verdict 'dpkg -i starts both units' eval 'dpkg -i /root/debs/longreach_*.deb && within 20 is_active'
 	verdict 'it runs as its own user' is_user
 	verdict 'a link file that appears is a link after a reload' added
 	verdict 'a killed daemon is back, and its link' killed
 	verdict 'a link file that has gone is none' removed
+	verdict 'two links carry what their hosts write' two_links
+	verdict 'a link comes and goes beside them' changed_under_traffic
+	verdict 'a worker that hangs: the watchdog restarts the daemon, the hosts go on' worker_hung
+	rm -f /etc/longreach/esashi.conf /etc/longreach/nemuro.conf
 	verdict 'it stops' eval 'systemctl stop longreachd && ! systemctl is-active longreachd'
 	verdict 'without it, rules that are flushed come back' guarded
 	verdict 'it starts' eval 'systemctl start longreachd && is_active'
@@ -124,6 +194,9 @@ if [ ! -e $vm/complete ]; then
 	touch $vm/complete
 fi
 
+tools=${O:-build/gcc}/tools
+make -s O="${O:-build/gcc}" "$tools/rcperf" || exit 1
+
 trap 'rm -rf $root $vm/initrd' EXIT
 rm -rf $root
 cp -a $base $root
@@ -139,7 +212,7 @@ cp -a "$vm/kernel/lib/modules/$release/"modules.{builtin,order,builtin.modinfo} 
 depmod -b "$root/usr" "$release" 2>/dev/null || depmod -b $root "$release"
 mkdir -p $root/root/debs
 cp $package/longreach_*.deb $root/root/debs
-cp tests/deb_boot.sh $root/root/
+cp tests/deb_boot.sh "$tools/rcperf" $root/root/
 cat >$root/etc/systemd/system/deb-boot.service <<'UNIT'
 [Unit]
 After=multi-user.target
@@ -157,7 +230,7 @@ ln -sf /usr/lib/systemd/systemd $root/init
 (cd $root && find . -xdev \( -path ./var/cache -o -path ./usr/share/locale -o -path ./usr/share/doc -o -path ./var/lib/apt -o -path ./usr/share/zoneinfo \) -prune -o -print0 |
 	cpio --null -o -H newc --quiet) >$vm/initrd
 
-timeout 400 qemu-system-x86_64 -accel tcg,tb-size=256 -cpu max -m 3072 -smp 1 -nodefaults -display none -no-reboot \
+timeout 900 qemu-system-x86_64 -accel tcg,tb-size=256 -cpu max -m 3072 -smp 1 -nodefaults -display none -no-reboot \
 	-kernel "$vm/kernel/boot/vmlinuz-$release" -initrd $vm/initrd \
 	-append 'console=ttyS0 quiet loglevel=3 systemd.show_status=no systemd.unit=multi-user.target systemd.mask=getty.target panic=-1' \
 	-serial file:build/package-root/console </dev/null

@@ -198,6 +198,27 @@ static void unpaired__the_pair_frees_the_share(void **state)
 	core_session(c);
 }
 
+/* A flow had more packets than it may hold without a pair. Once it has its pair the host is told to send them again. */
+static void unpaired__refused_packets_are_asked_for_with_the_pair(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 64);
+	uint32_t psn = 0;
+	bool told = false;
+
+	c->cut = true;
+	while (core_in(&c->a, core_req(RC_WRITE_ONLY, psn), CORE_PMTU, 0) == DROP_NONE)
+		psn++;
+	assert_int_equal(core_drops(&c->a, DROP_LAN_NO_ROOM), 1);
+	c->cut = false;
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_ack(c, 0, AETH_ACK_NO_CREDITS, 1), DROP_NONE);
+	core_wait(c, CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c->a));)
+		told |= k->h.psn == psn && (k->h.aeth_syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK;
+	assert_true(told);
+	core_forget(&c->b);
+}
+
 /* A host gave up: both edges remove its flow, also if the near edge was restarted meanwhile. */
 static void unpaired__forsaken_after_a_restart(void **state)
 {
@@ -227,6 +248,7 @@ int main(void)
 	    CORE_TEST(unpaired__a_paired_flow_stays),
 	    CORE_TEST(unpaired__hold_a_sixteenth_of_the_pool),
 	    CORE_TEST(unpaired__the_pair_frees_the_share),
+	    CORE_TEST(unpaired__refused_packets_are_asked_for_with_the_pair),
 	    CORE_TEST(unpaired__forsaken_after_a_restart),
 	};
 

@@ -91,24 +91,24 @@ if [ "${1:-}" = guest ]; then # runs in the guest, from its only unit
 		pair_file esashi 1 2 # and a reload that changes nothing
 		reload && kill -0 "$writer" && wrote
 	}
-	# ptrace stops one thread of the process that carries packets.
+	# ptrace stops one thread of the process that carries packets, until that is killed.
 	hang_worker() {
 		local tid
 		tid=$(grep -l '^lr:esashi:0' /proc/[0-9]*/task/*/comm | head -1)
 		tid=${tid%/comm}
 		perl -e '$p = 101; syscall($p, 16, $ARGV[0] + 0, 0, 0) == 0 or die $!; waitpid($ARGV[0], 0x40000000);
-			open(F, ">", "/root/held"); close(F); sleep 200' "${tid##*/}" &
-		holder=$!
+			open(F, ">", "/root/held"); close(F); waitpid($ARGV[0], 0x40000000)' "${tid##*/}" &
 		within 10 test -e /root/held
 	}
 	worker_hung() {
 		local pid
 		pid=$(main_pid)
-		begin_write 120
-		hang_worker && within 90 is_back "$pid" || return
-		kill $holder
-		journalctl -u longreachd --no-pager | grep -qi watchdog || return
-		within 60 both_up && kill -0 "$writer" && wrote
+		begin_write 150
+		hang_worker || { echo 'no worker could be stopped' && return 1; }
+		within 120 is_back "$pid" || { journalctl -u longreachd -n 12 --no-pager && return 1; }
+		journalctl -u longreachd --no-pager | grep -qi watchdog || { echo 'the watchdog is not in the log' && return 1; }
+		within 60 both_up || { longreach status && return 1; }
+		kill -0 "$writer" && wrote || { cat /root/written && return 1; }
 	}
 	is_active() { systemctl is-active --quiet longreachd && systemctl is-active --quiet longreach-closed; }
 	is_user() { [ "$(ps -o user= -C longreachd 2>/dev/null | sort -u)" = longreach ] || [ "$(stat -c %U "/proc/$(main_pid)")" = longreach ]; }

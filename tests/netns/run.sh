@@ -74,8 +74,9 @@ beside=() before=() asleep=()
 for file in "${files[@]}"; do
 	[ -r "$file" ] || { echo "no such test: $file" >&2; exit 2; }
 	case $(name_of "$file") in
-	careless | check_config | close_watch | closed | copy | copy_kills | doctor | dpdk | dpdk_kill | dpdk_wan | dump | examples | explain | gpu | hosts | interfaces | links | manage | metrics | \
-		multipath | newcomer | owed | page | policy | privsep | promise | reauth | relay | seal | stick | top | trace | verbs | watchdog) beside+=("$file") ;;
+	buffer | careless | check_config | close_watch | closed | copy | copy_kills | doctor | dpdk | dpdk_kill | dpdk_wan | dump | examples | \
+		explain | gpu | hosts | interfaces | line | links | loss | manage | metrics | multipath | newcomer | owed | page | policy | \
+		privsep | promise | reauth | relay | room | seal | stick | top | trace | verbs | watchdog) beside+=("$file") ;;
 	quiet) asleep+=("$file") ;; # it only waits for half a minute
 	*) before+=("$file") ;;
 	esac

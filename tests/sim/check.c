@@ -251,9 +251,20 @@ void check_outlived(struct conn *c)
 	}
 }
 
+/* When the WAN was back from its last cut; 0: it was not cut. */
+static uint64_t uncut_ns(const struct world *w)
+{
+	uint64_t ns = 0;
+
+	for (uint32_t i = 0; i < w->cfg.wan.ncuts; i++)
+		if (w->cfg.wan.cut[i].from_ns <= w->q.now_ns && w->cfg.wan.cut[i].to_ns > ns)
+			ns = w->cfg.wan.cut[i].to_ns;
+	return ns;
+}
+
 /* A responder may be silent for StallAfter, its edge ask again for as long, and the news of it take a while; then
  * nothing new is ACKed for it. Only where something is asked of it again and again: it owes an answer from the first
- * on. */
+ * on. Over a cut nothing can be asked. */
 #define SILENT_MAX_NS 1200000000ull
 
 static void check_alive(const struct said *s)
@@ -261,6 +272,8 @@ static void check_alive(const struct said *s)
 	uint64_t every_ns = s->q->conn->cfg.post_every_ns, dead_ns = s->q->peer->host->dead_ns;
 	uint64_t owed_ns = dead_ns > s->q->req.asked_ns ? dead_ns : s->q->req.asked_ns;
 
+	if (owed_ns < uncut_ns(s->w))
+		owed_ns = uncut_ns(s->w);
 	if (every_ns && dead_ns != SIM_NEVER &&
 	    s->w->q.now_ns > owed_ns + every_ns + SILENT_MAX_NS + 2 * world_rtt_ns(s->w) &&
 	    (uint64_t)s->pos + s->is_ack > s->q->req.pos_una)

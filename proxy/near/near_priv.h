@@ -173,6 +173,8 @@ void near_drop_inside(struct proxy *p, struct near_flow *f, uint64_t from, uint6
 bool near_held_may_be_rest(struct proxy *p, const struct near_flow *f, uint32_t slot);
 /* Counts the committed slot at pos_next as in order, and moves pos_next behind it. */
 void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot);
+/* Sends the host an RNR NAK; no_room: and before its first one a CNP. */
+void near_send_away(struct proxy *p, struct near_flow *f, bool no_room);
 /* Takes the held packets that are in order from pos_next on. */
 void near_absorb_held(struct proxy *p, struct near_flow *f);
 /* Takes the expected packet, with the held packets behind it; or has an RNR NAK sent to its host. */

@@ -261,16 +261,21 @@ void near_absorb_held(struct proxy *p, struct near_flow *f)
 		timer_set(&p->timers, &f->patience, p->now_ns + p->cfg.reorder_ns);
 }
 
+void near_send_away(struct proxy *p, struct near_flow *f, bool no_room)
+{
+	if (no_room && !f->cnp_sent_ns && !FAULT(FAULT_NO_SOFT_CNP))
+		ack_tx_cnp(p, f); /* other flows took the room before slow_down() sent this host a CNP */
+	near_ack_schedule(p, f, DUE_RNR);
+}
+
 static enum proxy_drop back_pressure(struct proxy *p, struct near_flow *f, enum proxy_drop why)
 {
 	if (!f->rnr_back_pressure)
 		proxy_event_push(p, EV_FLOW_RNR_BACK_PRESSURE, f, NULL, f->pos_next, near_held(f));
 	f->rnr_back_pressure = true;
-	if (why == DROP_LAN_NO_ROOM && !f->cnp_sent_ns && !FAULT(FAULT_NO_SOFT_CNP))
-		ack_tx_cnp(p, f); /* other flows took the room before slow_down() sent this host a CNP */
 	f->pos_lacking = 0; /* after the RNR NAK the host sends everything from pos_next on */
 	f->pos_max = max_u64(f->pos_max, f->pos_next + 1); /* the host has sent pos_next */
-	near_ack_schedule(p, f, DUE_RNR);
+	near_send_away(p, f, why == DROP_LAN_NO_ROOM);
 	f->notes.n.refused_packets++;
 	return drop(p, why);
 }

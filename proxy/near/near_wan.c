@@ -464,7 +464,7 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 	}
 	near_store(p, f); /* pair and MSN in one store: after a kill the far edge does not tell the MSN again */
 	if (f->rnr_back_pressure)
-		near_ack_schedule(p, f, DUE_RNR); /* without a pair, packets were refused in silence */
+		near_send_away(p, f, true); /* without a pair, packets were refused in silence */
 	else if (f->gap_naked == 0 && f->pos_max > f->pos_next)
 		near_nak_gap(p, f);
 	f->ack_asked = true;

@@ -222,12 +222,12 @@ $(O)/unit/%: $(O)/tests/unit/%.o $(O)/libplan.a $(O)/libheadroom.a $(O)/libseal.
 	$(Q)$(CC) $(LDFLAGS_ALL) -Wl,--as-needed -o $@ $^ $(LIBS_CORE) -levent_openssl -lssl $(LIBS_SEAL) -linih -levent -lmnl \
 		-ljson-c -lseccomp -lxxhash -lcmocka -lm
 # The JSON writer and json-c share names, so the writer is not in one file with its test.
-CLIENT_JSON := $(call objs,daemon/client/client_json.c)
+CLIENT_JSON := $(call objs,daemon/client/client_json.c daemon/client/client_answer.c)
 $(O)/unit/test_client_json $(O)/unit/test_trace $(O)/unit/test_top_model: $(CLIENT_JSON)
 $(O)/unit/test_client_json $(O)/unit/test_headroom_tool $(O)/unit/test_headroom_apply: $(call objs,daemon/util/json.c)
 $(O)/unit/test_plan: $(call objs,daemon/util/json.c)
-$(O)/unit/test_explain $(O)/unit/test_client_status: $(CLIENT_JSON)
-$(O)/unit/test_client_status: $(call objs,daemon/util/units.c)
+$(O)/unit/test_explain $(O)/unit/test_client_status $(O)/unit/test_doctor_link: $(CLIENT_JSON)
+$(O)/unit/test_client_status $(O)/unit/test_doctor_link: $(call objs,daemon/util/units.c)
 $(O)/unit/test_explain $(O)/unit/test_flow_filter: $(call objs,daemon/util/units.c)
 $(O)/unit/test_worker_command: $(call objs,daemon/util/flow_filter.c daemon/util/addr.c daemon/util/units.c)
 $(O)/unit/test_worker_command $(O)/unit/test_flow_trace: $(call objs,daemon/worker/flow_trace.c)

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client_answer.h"
 #include "daemon/util/units.h"
 
 static const char *state_text(const char *state)
@@ -393,37 +394,6 @@ static void show_drops(FILE *out, const struct json_object *l)
 
 /* --- flows --- */
 
-static const struct json_object *find_link(const struct json_object *answer, const char *name)
-{
-	const struct json_object *links = j_get(answer, "links"), *l;
-
-	for (size_t i = 0; (l = j_at(links, i)) != NULL; i++)
-		if (strcmp(j_text(l, "name"), name) == 0)
-			return l;
-	return NULL;
-}
-
-static bool same_flow(const struct json_object *a, const struct json_object *b)
-{
-	return j_uint(a, "id") == j_uint(b, "id") && j_uint(a, "dest_qpn") == j_uint(b, "dest_qpn") &&
-	       strcmp(j_text(a, "side"), j_text(b, "side")) == 0 && strcmp(j_text(a, "src"), j_text(b, "src")) == 0 &&
-	       strcmp(j_text(a, "dst"), j_text(b, "dst")) == 0;
-}
-
-/* Finds the same flow in the earlier answer. Both answers list flows in the same order, but some have come or gone: the
- * search begins at *hint. */
-static const struct json_object *find_flow(const struct json_object *flows, const struct json_object *f, size_t *hint)
-{
-	const struct json_object *m;
-
-	for (size_t i = *hint; (m = j_at(flows, i)) != NULL; i++)
-		if (same_flow(m, f)) {
-			*hint = i + 1;
-			return m;
-		}
-	return NULL;
-}
-
 static const char *flow_rate(char t[UNITS_TEXT_MAX], const struct json_object *now, const struct json_object *before,
                              double seconds)
 {
@@ -463,10 +433,10 @@ static void show_flows(FILE *out, const struct json_object *l, const struct json
 {
 	double seconds = (j_number(l, "taken_ns") - j_number(before, "taken_ns")) / 1e9;
 	const struct json_object *flows = j_get(l, "flows"), *f;
-	size_t hint = 0;
+	size_t at = 0;
 
 	for (size_t i = 0; (f = j_at(flows, i)) != NULL; i++)
-		show_flow(out, f, find_flow(j_get(before, "flows"), f, &hint), before != NULL ? seconds : 0);
+		show_flow(out, f, answer_flow(j_get(before, "flows"), f, &at), before != NULL ? seconds : 0);
 	if (j_uint(l, "flows_left_out") > 0)
 		fprintf(out, "    and %" PRIu64 " more\n", j_uint(l, "flows_left_out"));
 }
@@ -652,7 +622,7 @@ void status_show(FILE *out, const struct json_object *answer, const struct json_
 
 	for (size_t i = 0; (l = j_at(links, i)) != NULL; i++) {
 		fputs(gap, out);
-		show_link(out, l, find_link(before, j_text(l, "name")));
+		show_link(out, l, answer_link(before, j_text(l, "name")));
 		gap = "\n";
 	}
 	show_files(out, answer, gap);

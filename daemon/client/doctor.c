@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client_answer.h"
 #include "client_conn.h"
 #include "daemon/config/site_paths.h"
 #include "daemon/telemetry/control.h"
@@ -164,16 +165,6 @@ static int ask(struct doctor *d, const struct request *r, struct j_answer *a)
 	return EXIT_CANNOT_LOOK;
 }
 
-static const struct json_object *find_link(const struct j_answer *a, const char *name)
-{
-	const struct json_object *links = j_get(a->doc, "links"), *l;
-
-	for (size_t i = 0; (l = j_at(links, i)) != NULL; i++)
-		if (strcmp(j_text(l, "name"), name) == 0)
-			return l;
-	return NULL;
-}
-
 /* --- looking --- */
 
 static void look_at_link(struct doctor *d, struct doctor_link *l)
@@ -235,7 +226,7 @@ static int look_at_running(struct doctor *d, const struct request *r, struct doc
 		found = true;
 		snprintf(l->name, sizeof(l->name), "%s", name);
 		l->now = link;
-		l->before = find_link(before, name);
+		l->before = answer_link(before->doc, name);
 		read_config(l, j_text(link, "config"));
 		look_at_link(d, l);
 	}

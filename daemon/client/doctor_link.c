@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client_answer.h"
 #include "daemon/config/config_keys.h"
+#include "daemon/util/addr.h"
 #include "daemon/util/port_holder.h"
 #include "daemon/util/units.h"
 
@@ -15,7 +17,7 @@
 #define CLOCKS_APART_S   1.0  /* with a smaller difference, logs of both edges can be read side by side */
 #define CLOCK_SET_AGE_S  3600 /* so long after a step of the clock it is reported, for somebody who looks after a
                                * failure */
-#define FLOWS_LOOKED_AT  2000 /* most flows that are looked at one by one */
+#define FLOWS_LOOKED_AT  2000 /* most flows with a fault now that are looked for in the first look */
 #define RETRIES_SHARE    0.1  /* ... and of all packets from hosts */
 
 /* --- the two looks --- */
@@ -324,20 +326,26 @@ void doctor_buffer_full(struct doctor *d, const struct doctor_link *l)
 	}
 }
 
-/* The first hosts of flows of that side for which fn is true, as a list; their number. */
+/* Hosts with a fault: the first of them by name, and whether there are others. */
 struct hosts {
-	char text[160];
-	uint32_t n;
+	const char *name[4];
+	uint32_t n; /* at most one above the number of names */
+	char text[4 * (ADDR_TEXT_MAX + 2)];
 };
 
 static void add_host(struct hosts *h, const char *host)
 {
+	uint32_t max = sizeof(h->name) / sizeof(h->name[0]);
 	size_t len = strlen(h->text);
 
-	if (strstr(h->text, host) != NULL)
-		return;
-	if (h->n++ < 4)
+	for (uint32_t i = 0; i < h->n && i < max; i++)
+		if (strcmp(h->name[i], host) == 0)
+			return;
+	if (h->n < max) {
+		h->name[h->n] = host;
 		snprintf(h->text + len, sizeof(h->text) - len, "%s%s", len > 0 ? ", " : "", host);
+	}
+	h->n += h->n <= max;
 }
 
 void doctor_rnr_timer(struct doctor *d, const struct doctor_link *l)
@@ -375,36 +383,44 @@ void doctor_retry_early(struct doctor *d, const struct doctor_link *l)
 	                : "");
 }
 
-static const struct json_object *same_flow(const struct json_object *flows, const struct json_object *f)
+/* True if no answer has ever come, and packets wait for one. */
+static bool is_unanswered(const struct json_object *f)
 {
-	const struct json_object *g;
-
-	for (size_t i = 0; (g = j_at(flows, i)) != NULL; i++)
-		if (j_uint(g, "id") == j_uint(f, "id") && strcmp(j_text(g, "side"), j_text(f, "side")) == 0 &&
-		    j_uint(g, "incarnation") == j_uint(f, "incarnation"))
-			return g;
-	return NULL;
+	return strcmp(j_text(f, "pairing"), "learning") == 0 && j_uint(f, "pos_next") > j_uint(f, "pos_delivered");
 }
 
-/* True if packets of the flow have waited for an answer since before the first look, and no answer has ever come. */
-static bool is_unanswered(const struct json_object *f, const struct json_object *was)
+/* True if the responder answered earlier, and is silent now. */
+static bool is_stalled(const struct json_object *f)
 {
-	return was != NULL && strcmp(j_text(f, "side"), "far") == 0 && strcmp(j_text(f, "pairing"), "learning") == 0 &&
-	       j_uint(was, "pos_next") > j_uint(was, "pos_delivered") &&
-	       j_uint(f, "pos_delivered") == j_uint(was, "pos_delivered");
+	return j_bool(f, "stalled") && !j_bool(f, "rnr") && strcmp(j_text(f, "pairing"), "learning") != 0;
+}
+
+/* Far flows of which fn is true at both looks, without an answer in between; their responders are added to `h`. Only
+ * those of which fn is true now are looked for in the first look: an answer lists thousands of near flows first. */
+static uint32_t far_flows(const struct doctor_link *l, bool (*fn)(const struct json_object *f), struct hosts *h)
+{
+	const struct json_object *flows = j_get(l->now, "flows"), *before = j_get(l->before, "flows"), *f, *was;
+	uint32_t n = 0, looked_at = 0;
+	size_t at = 0;
+
+	for (size_t i = 0; (f = j_at(flows, i)) != NULL && looked_at < FLOWS_LOOKED_AT; i++) {
+		if (strcmp(j_text(f, "side"), "far") != 0 || !fn(f))
+			continue;
+		looked_at++;
+		was = answer_flow(before, f, &at);
+		if (was == NULL || !fn(was) || j_uint(f, "pos_delivered") != j_uint(was, "pos_delivered"))
+			continue;
+		add_host(h, j_text(f, "dst"));
+		n++;
+	}
+	return n;
 }
 
 void doctor_return_path(struct doctor *d, const struct doctor_link *l)
 {
-	const struct json_object *flows = j_get(l->now, "flows"), *f;
 	struct hosts silent = {0};
-	uint32_t n = 0;
+	uint32_t n = far_flows(l, is_unanswered, &silent);
 
-	for (size_t i = 0; (f = j_at(flows, i)) != NULL && i < FLOWS_LOOKED_AT; i++)
-		if (is_unanswered(f, same_flow(j_get(l->before, "flows"), f))) {
-			add_host(&silent, j_text(f, "dst"));
-			n++;
-		}
 	if (n > 0)
 		doctor_find(d,
 		            "%u flow(s) have had no answer through this edge from their responders: %s%s\ncheck that "
@@ -415,18 +431,9 @@ void doctor_return_path(struct doctor *d, const struct doctor_link *l)
 
 void doctor_stalled(struct doctor *d, const struct doctor_link *l)
 {
-	const struct json_object *flows = j_get(l->now, "flows"), *f, *was;
 	struct hosts still = {0};
-	uint32_t n = 0;
+	uint32_t n = far_flows(l, is_stalled, &still);
 
-	for (size_t i = 0; (f = j_at(flows, i)) != NULL && i < FLOWS_LOOKED_AT; i++) {
-		was = same_flow(j_get(l->before, "flows"), f);
-		if (strcmp(j_text(f, "side"), "far") != 0 || !j_bool(f, "stalled") || !j_bool(was, "stalled") ||
-		    j_bool(f, "rnr") || j_bool(was, "rnr") || strcmp(j_text(f, "pairing"), "learning") == 0)
-			continue;
-		add_host(&still, j_text(f, "dst"));
-		n++;
-	}
 	if (n > 0)
 		doctor_find(
 		    d,

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client_answer.h"
 #include "client_conn.h"
 #include "client_wrap.h"
 #include "daemon/telemetry/control.h"
@@ -96,39 +97,6 @@ static int ask(const struct request *r, struct j_answer *a)
 		return EXIT_HEALTHY;
 	fprintf(stderr, "longreach explain: %s\n", j_text(a->doc, "error"));
 	return EXIT_CANNOT_LOOK;
-}
-
-static const struct json_object *find_link(const struct json_object *doc, const char *name)
-{
-	const struct json_object *links = j_get(doc, "links"), *l;
-
-	for (size_t i = 0; (l = j_at(links, i)) != NULL; i++)
-		if (strcmp(j_text(l, "name"), name) == 0)
-			return l;
-	return NULL;
-}
-
-static bool same_flow(const struct json_object *a, const struct json_object *b)
-{
-	return j_uint(a, "id") == j_uint(b, "id") && j_uint(a, "incarnation") == j_uint(b, "incarnation") &&
-	       strcmp(j_text(a, "side"), j_text(b, "side")) == 0 && strcmp(j_text(a, "src"), j_text(b, "src")) == 0 &&
-	       !j_bool(b, "ended");
-}
-
-/* at: where the search begins, because both answers list flows in the same order but for those that came or went. */
-static const struct json_object *find_before(const struct json_object *flows, const struct json_object *flow, size_t *at)
-{
-	const struct json_object *f;
-
-	for (size_t i = *at; (f = j_at(flows, i)) != NULL; i++)
-		if (same_flow(flow, f)) {
-			*at = i + 1;
-			return f;
-		}
-	for (size_t i = 0; i < *at && (f = j_at(flows, i)) != NULL; i++)
-		if (same_flow(flow, f))
-			return f;
-	return NULL;
 }
 
 /* --- what is known around a flow --- */
@@ -245,7 +213,7 @@ static void explain_link(struct explain *e, const struct json_object *link, cons
 		                         .near = is_near(flow)};
 
 		if (!j_bool(flow, "ended"))
-			f.before = find_before(j_get(link_before, "flows"), flow, &at);
+			f.before = answer_flow(j_get(link_before, "flows"), flow, &at);
 		f.host_deaf = !f.near && is_deaf(e, j_text(flow, "dst"));
 		f.failed_before = f.near && strcmp(j_text(flow, "pairing"), "learning") == 0 && failed_before(flows, flow);
 		f.host_answers = !f.near && answers_elsewhere(flows, flow);
@@ -509,7 +477,7 @@ static void explain_all(struct explain *e, const struct j_answer *before, const 
 	const struct json_object *links = j_get(now->doc, "links"), *link;
 
 	for (size_t i = 0; (link = j_at(links, i)) != NULL; i++)
-		explain_link(e, link, find_link(before->doc, j_text(link, "name")));
+		explain_link(e, link, answer_link(before->doc, j_text(link, "name")));
 	if (e->looked_at == 0 && (e->r->target != NULL || j_at(links, 0) == NULL))
 		nothing_known(e, now);
 }

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the doctor finds in two answers of the daemon: the flows of a link with several workers, and with many flows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/client/doctor_link.c"
+
+static char found[4096]; /* findings, a line each */
+
+void doctor_find(struct doctor *d, const char *fmt, ...)
+{
+	size_t at = strlen(found);
+	va_list ap;
+
+	(void)d;
+	va_start(ap, fmt);
+	vsnprintf(found + at, sizeof(found) - at, fmt, ap);
+	va_end(ap);
+	strncat(found, "\n", sizeof(found) - strlen(found) - 1);
+}
+
+char *port_holder_text(enum port_protocol protocol, const struct ip_addr *addr, uint16_t port,
+                       char text[PORT_HOLDER_TEXT_MAX])
+{
+	(void)protocol;
+	(void)addr;
+	(void)port;
+	text[0] = '\0';
+	return text;
+}
+
+const struct config_key *config_key_find(const char *section, const char *name)
+{
+	(void)section;
+	(void)name;
+	return NULL;
+}
+
+/* A link's flows at the two looks. */
+static struct {
+	char *text[2];
+	size_t len[2];
+	FILE *out[2];
+	unsigned n;
+} flows;
+
+/* nnear: idle near flows that stand in front. */
+static void begin(unsigned nnear)
+{
+	found[0] = '\0';
+	flows.n = nnear;
+	for (int look = 0; look < 2; look++) {
+		flows.out[look] = open_memstream(&flows.text[look], &flows.len[look]);
+		fputs("{\"flows\":[", flows.out[look]);
+		for (unsigned i = 0; i < nnear; i++)
+			fprintf(flows.out[look],
+			        "%s{\"side\":\"near\",\"id\":%u,\"incarnation\":1,\"pairing\":\"paired\"}",
+			        i > 0 ? "," : "", i);
+	}
+}
+
+/* A far flow of a worker: its number is one of that worker alone. */
+static void far_flow(unsigned id, const char *host, const char *members)
+{
+	for (int look = 0; look < 2; look++)
+		fprintf(flows.out[look],
+		        "%s{\"side\":\"far\",\"id\":%u,\"incarnation\":1,\"src\":\"10.1.0.9\",\"dst\":\"%s\",\"dest_"
+		        "qpn\":%u,%s}",
+		        flows.n > 0 ? "," : "", id, host, 20 + flows.n, members);
+	flows.n++;
+}
+
+static void look(void (*check)(struct doctor *d, const struct doctor_link *l))
+{
+	struct json_object *doc[2];
+	static struct doctor_link l;
+
+	for (int i = 0; i < 2; i++) {
+		fputs("]}", flows.out[i]);
+		fclose(flows.out[i]);
+		assert_int_equal(jdoc_parse(&doc[i], flows.text[i]), 0);
+		free(flows.text[i]);
+	}
+	l.before = doc[0];
+	l.now = doc[1];
+	check(NULL, &l);
+	jdoc_free(&doc[0]);
+	jdoc_free(&doc[1]);
+}
+
+static void finds(const char *text)
+{
+	if (strstr(found, text) == NULL)
+		fail_msg("\"%s\" is missing in \"%s\"", text, found);
+}
+
+#define UNANSWERED "\"pairing\":\"learning\",\"pos_next\":2000,\"pos_delivered\":1000"
+#define STALLED    "\"pairing\":\"paired\",\"stalled\":true,\"pos_next\":2000,\"pos_delivered\":1000"
+#define WELL       "\"pairing\":\"paired\",\"pos_next\":7000,\"pos_delivered\":7000"
+
+/* Each worker numbers its flows from 0. */
+static void return_path__a_flow_of_the_second_worker(void **state)
+{
+	(void)state;
+	begin(0);
+	far_flow(0, "10.2.0.2", WELL);
+	far_flow(0, "10.2.0.3", UNANSWERED);
+	look(doctor_return_path);
+	finds("1 flow(s) have had no answer through this edge from their responders: 10.2.0.3\n");
+}
+
+static void stalled__a_flow_of_the_second_worker(void **state)
+{
+	(void)state;
+	begin(0);
+	far_flow(0, "10.2.0.2", WELL);
+	far_flow(0, "10.2.0.3", STALLED);
+	look(doctor_stalled);
+	finds("1 flow(s) make no progress: their responders answered earlier and are silent now: 10.2.0.3\n");
+}
+
+/* The daemon lists a worker's near flows first. */
+static void return_path__behind_thousands_of_near_flows(void **state)
+{
+	(void)state;
+	begin(5000);
+	far_flow(0, "10.2.0.3", UNANSWERED);
+	look(doctor_return_path);
+	finds(": 10.2.0.3\n");
+	begin(5000);
+	far_flow(0, "10.2.0.3", STALLED);
+	look(doctor_stalled);
+	finds(": 10.2.0.3\n");
+}
+
+static void hosts__whose_address_begins_that_of_another(void **state)
+{
+	(void)state;
+	begin(0);
+	far_flow(0, "10.2.0.12", STALLED);
+	far_flow(1, "10.2.0.1", STALLED);
+	far_flow(2, "10.2.0.12", STALLED);
+	look(doctor_stalled);
+	finds(
+	    "3 flow(s) make no progress: their responders answered earlier and are silent now: 10.2.0.12, 10.2.0.1\n");
+}
+
+static void flows__that_are_well(void **state)
+{
+	(void)state;
+	begin(3);
+	far_flow(0, "10.2.0.2", WELL);
+	far_flow(0, "10.2.0.3", WELL);
+	look(doctor_stalled);
+	assert_string_equal(found, "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(return_path__a_flow_of_the_second_worker),
+	    cmocka_unit_test(stalled__a_flow_of_the_second_worker),
+	    cmocka_unit_test(return_path__behind_thousands_of_near_flows),
+	    cmocka_unit_test(hosts__whose_address_begins_that_of_another),
+	    cmocka_unit_test(flows__that_are_well),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

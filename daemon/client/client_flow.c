@@ -163,9 +163,13 @@ static int show_flows(const struct json_object *doc)
 	const struct json_object *links = j_get(doc, "links"), *link, *flow;
 	unsigned n = 0;
 
-	for (size_t i = 0; (link = j_at(links, i)) != NULL; i++)
+	for (size_t i = 0; (link = j_at(links, i)) != NULL; i++) {
 		for (size_t k = 0; (flow = j_at(j_get(link, "flows"), k)) != NULL; k++, n++)
 			show_flow(link, flow);
+		if (j_uint(link, "flows_left_out") > 0)
+			fprintf(stderr, "longreach: %" PRIu64 " more flows of link %s match: name a queue pair\n",
+			        j_uint(link, "flows_left_out"), j_text(link, "name"));
+	}
 	if (n == 0)
 		fprintf(stderr, "longreach: this edge knows no such flow: `longreach explain` says more\n");
 	return n > 0 ? EXIT_FINE : EXIT_NO;

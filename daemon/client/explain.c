@@ -26,6 +26,7 @@ enum { EXIT_HEALTHY = 0, EXIT_FOUND = 1, EXIT_CANNOT_LOOK = 2, EXIT_NO_DAEMON = 
 #define FOUND_MAX	200
 #define FLOWS_SHOWN	8	/* most flows that are shown with nothing wrong */
 #define DEAF_MAX	64	/* hosts for which the ARP result is remembered */
+#define AROUND_MAX	16	/* hosts whose other flows are asked for */
 
 static const char usage[] =
     "usage: longreach explain [LINK] [FLOW|HOST] [--error N] [--json] [--list] [--control PATH]\n"
@@ -44,8 +45,8 @@ static const char usage[] =
     "  --json            print JSON\n"
     "  --list            list the causes\n"
     "\n"
-    "Exit code: 0 no fault; 1 a cause was found, or this edge knows no such flow or host; 2 the state could not be read;\n"
-    "3 no daemon answers.\n";
+    "Exit code: 0 no fault; 1 a cause was found, or this edge knows no such flow or host; 2 the state could not be read,\n"
+    "or not all flows were looked at and these have no fault; 3 no daemon answers.\n";
 
 struct request {
 	const char *control_path, *link, *target;
@@ -67,12 +68,18 @@ struct explain {
 	const struct request *r;
 	struct found *found;
 	uint32_t n, left_out;
-	uint32_t looked_at; /* flows */
+	uint32_t looked_at;     /* flows */
+	uint64_t not_looked_at; /* flows that the daemon's answer leaves out */
 	struct {
 		struct ip_addr host;
 		bool deaf;
 	} deaf[DEAF_MAX];
 	uint32_t ndeaf;
+	struct {
+		struct ip_addr host;
+		struct j_answer answer; /* all flows of the host; empty: the daemon gave none */
+	} around[AROUND_MAX];
+	uint32_t naround;
 };
 
 /* --- answers of the daemon --- */
@@ -122,7 +129,28 @@ static bool is_near(const struct json_object *flow)
 	return strcmp(j_text(flow, "side"), "near") == 0;
 }
 
-/* True if another queue pair of a far flow's responder answers at this edge, or sends requests here. */
+/* All flows of a host at this edge. NULL: not known. */
+static const struct json_object *flows_of_host(struct explain *e, const char *link, const char *host)
+{
+	struct request r = {.control_path = e->r->control_path, .filter = {.has_host = true}};
+	uint32_t i;
+
+	if (addr_read(host, &r.filter.host) < 0)
+		return NULL;
+	for (i = 0; i < e->naround; i++)
+		if (ip_addr_eq(&e->around[i].host, &r.filter.host))
+			break;
+	if (i == AROUND_MAX)
+		return NULL;
+	if (i == e->naround) {
+		e->naround++;
+		e->around[i].host = r.filter.host;
+		(void)ask(&r, &e->around[i].answer);
+	}
+	return j_get(answer_link(e->around[i].answer.doc, link), "flows");
+}
+
+/* True if another queue pair of a far flow's responder answers at this edge, or sends requests here, by these flows. */
 static bool answers_elsewhere(const struct json_object *flows, const struct json_object *flow)
 {
 	const char *host = j_text(flow, "dst");
@@ -133,11 +161,24 @@ static bool answers_elsewhere(const struct json_object *flows, const struct json
 			continue;
 		if (is_near(f) && strcmp(j_text(f, "src"), host) == 0)
 			return true;
-		if (!is_near(f) && strcmp(j_text(f, "dst"), host) == 0 && strcmp(j_text(f, "pairing"), "learning") != 0 &&
-		    j_uint(f, "dest_qpn") != j_uint(flow, "dest_qpn") && j_uint(f, "pos_delivered") > j_uint(f, "pos_base"))
+		if (!is_near(f) && strcmp(j_text(f, "dst"), host) == 0 &&
+		    strcmp(j_text(f, "pairing"), "learning") != 0 &&
+		    j_uint(f, "dest_qpn") != j_uint(flow, "dest_qpn") &&
+		    j_uint(f, "pos_delivered") > j_uint(f, "pos_base"))
 			return true;
 	}
 	return false;
+}
+
+/* The same, although somebody has named a single flow: the daemon's answer then lacks the host's other flows. */
+static bool host_answers(struct explain *e, const char *link, const struct json_object *flows,
+                         const struct json_object *flow)
+{
+	bool asks = e->r->target != NULL && (strcmp(j_text(flow, "pairing"), "learning") == 0 ||
+	                                     j_uint(j_get(flow, "facts"), "undelivered") > 0);
+
+	return answers_elsewhere(flows, flow) ||
+	       (asks && answers_elsewhere(flows_of_host(e, link, j_text(flow, "dst")), flow));
 }
 
 /* True if an earlier life of a near flow was given up: the packets now are its requester's repetitions, or the
@@ -148,7 +189,8 @@ static bool failed_before(const struct json_object *flows, const struct json_obj
 
 	for (size_t i = 0; (f = j_at(flows, i)) != NULL; i++)
 		if (f != flow && is_near(f) && j_bool(j_get(f, "facts"), "failed") &&
-		    j_uint(f, "dest_qpn") == j_uint(flow, "dest_qpn") && strcmp(j_text(f, "src"), j_text(flow, "src")) == 0 &&
+		    j_uint(f, "dest_qpn") == j_uint(flow, "dest_qpn") &&
+		    strcmp(j_text(f, "src"), j_text(flow, "src")) == 0 &&
 		    strcmp(j_text(f, "dst"), j_text(flow, "dst")) == 0)
 			return true;
 	return false;
@@ -204,6 +246,7 @@ static void explain_link(struct explain *e, const struct json_object *link, cons
 	double ns = j_number(link, "taken_ns") - j_number(link_before, "taken_ns");
 	size_t at = 0;
 
+	e->not_looked_at += j_uint(link, "flows_left_out");
 	for (size_t i = 0; (flow = j_at(flows, i)) != NULL; i++) {
 		struct explain_flow f = {.link = link,
 		                         .link_before = link_before,
@@ -216,7 +259,7 @@ static void explain_link(struct explain *e, const struct json_object *link, cons
 			f.before = answer_flow(j_get(link_before, "flows"), flow, &at);
 		f.host_deaf = !f.near && is_deaf(e, j_text(flow, "dst"));
 		f.failed_before = f.near && strcmp(j_text(flow, "pairing"), "learning") == 0 && failed_before(flows, flow);
-		f.host_answers = !f.near && answers_elsewhere(flows, flow);
+		f.host_answers = !f.near && host_answers(e, j_text(link, "name"), flows, flow);
 		explain_flow(e, &f);
 	}
 }
@@ -381,11 +424,14 @@ static void print_healthy(FILE *out, const struct explain *e, const struct j_ans
 	fprintf(out, "nothing is wrong with %u flow%s here", e->looked_at, e->looked_at == 1 ? "" : "s");
 	fprintf(out, e->r->target != NULL ? ":\n" : "\n");
 	for (size_t i = 0; e->r->target != NULL && (link = j_at(links, i)) != NULL; i++)
-		for (size_t k = 0; (flow = j_at(j_get(link, "flows"), k)) != NULL && shown < FLOWS_SHOWN; k++, shown++) {
+		for (size_t k = 0; (flow = j_at(j_get(link, "flows"), k)) != NULL && shown < FLOWS_SHOWN;
+		     k++, shown++) {
 			const struct json_object *facts = j_get(flow, "facts");
 			const char *heard = is_near(flow) ? "host_heard_age_ns" : "responder_heard_age_ns";
 
-			fprintf(out, "  %s%s: %" PRIu64 " messages, %s, %" PRIu64 " packets not delivered, host heard %s ago\n",
+			fprintf(out,
+			        "  %s%s: %" PRIu64 " messages, %s, %" PRIu64
+			        " packets not delivered, host heard %s ago\n",
 			        explain_flow_name(flow, name, sizeof(name)), j_bool(flow, "ended") ? " (ended)" : "",
 			        j_uint(flow, "messages"), units_show_bytes(t[0], j_number(flow, "bytes")),
 			        j_uint(facts, "undelivered"), units_show_time(t[1], j_number(facts, heard)));
@@ -411,6 +457,11 @@ static void print_text(FILE *out, const struct explain *e, const struct j_answer
 		fprintf(out, "and %u more findings: name a host to see fewer\n", e->left_out);
 	if (e->n == 0)
 		print_healthy(out, e, a);
+	if (e->not_looked_at > 0)
+		fprintf(out,
+		        "%" PRIu64
+		        " more flows were not looked at, of those without a fault that shows at once: name a host\n",
+		        e->not_looked_at);
 	if (error != NULL && !fits)
 		fprintf(out,
 		        "no finding of this edge explains error %u: run `longreach explain` at the other edge, and "
@@ -423,8 +474,9 @@ static void print_json(const struct explain *e)
 	struct json j = {.stream = stdout};
 
 	json_object(&j, NULL);
-	json_bool(&j, "healthy", e->n == 0);
+	json_bool(&j, "healthy", e->n == 0 && e->not_looked_at == 0);
 	json_uint(&j, "flows_looked_at", e->looked_at);
+	json_uint(&j, "flows_left_out", e->not_looked_at);
 	json_uint(&j, "left_out", e->left_out);
 	json_array(&j, "findings");
 	for (uint32_t i = 0; i < e->n; i++) {
@@ -507,10 +559,12 @@ static int explain(const struct request *r)
 			print_json(e);
 		else
 			print_wrapped(e, &now);
-		code = e->n > 0 ? EXIT_FOUND : EXIT_HEALTHY;
+		code = e->n > 0 ? EXIT_FOUND : e->not_looked_at > 0 ? EXIT_CANNOT_LOOK : EXIT_HEALTHY;
 	}
 	j_answer_free(&before);
 	j_answer_free(&now);
+	for (uint32_t i = 0; i < e->naround; i++)
+		j_answer_free(&e->around[i].answer);
 	free(e->found);
 	free(e);
 	return code;

@@ -32,6 +32,7 @@ static const char *state_text(const char *state)
 	    {"failed", "does not start"},
 	    {"waiting", "waiting for peer"},
 	    {"refused", "refused: the edges cannot work together"},
+	    {"open", "open: rules that keep the kernel from forwarding cannot be set, no packet is acknowledged early"},
 	    {"port", "port: a LAN port or the WAN address does not work"},
 	    {"peer_stopped", "stopped by an operator at the other edge"},
 	    {"dead", "dead: no datagram arrives from the other edge, or a worker lacks the session"},

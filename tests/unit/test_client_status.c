@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "daemon/client/client_status.c"
+#include "daemon/link/site.h"
 
 static char *text;
 
@@ -153,6 +154,21 @@ static void status__shows_files_that_were_refused(void **state)
 	                          "it, and run `longreach reload`\n");
 }
 
+/* A word such as "open" does not tell that something is wrong. */
+static void status__says_what_each_state_means(void **state)
+{
+#define X(e, name, text) name,
+	static const char *const states[] = {SITE_STATES(X)};
+#undef X
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
+		if (strcmp(states[i], "up") != 0 && strcmp(state_text(states[i]), states[i]) == 0)
+			fail_msg("status says nothing of state %s", states[i]);
+	assert_string_equal(state_text("up"), "up");
+	assert_string_equal(state_text("new"), "new");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -163,6 +179,7 @@ int main(void)
 	    cmocka_unit_test_teardown(status__shows_workers_that_keep_a_former_configuration, teardown),
 	    cmocka_unit_test_teardown(status__check_names_files_that_were_refused, teardown),
 	    cmocka_unit_test_teardown(status__shows_files_that_were_refused, teardown),
+	    cmocka_unit_test(status__says_what_each_state_means),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

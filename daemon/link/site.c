@@ -816,6 +816,7 @@ static void stop(struct site *s, enum link_end end)
 	if (l == NULL)
 		return;
 	end_troubles(s);
+	s->last = s->before = (struct sample){0}; /* else the link would seem to carry for as long as it is stopped */
 	if (link_stop(l, end, err) < 0)
 		note_rest(s, err);
 	else

@@ -757,6 +757,37 @@ static void waits__outlive_a_restart_of_the_daemon(void **state)
 	assert_string_equal(site_waits(s), "Size= was changed");
 }
 
+/* Takes a sample: so many bytes from hosts by then. */
+static void sample(struct site *s, uint64_t taken_s, uint64_t bytes)
+{
+	struct link_snapshot snap = {.taken_ns = taken_s * NS_PER_S};
+
+	snap.counters.ctr[CTR_LAN_RX_BYTES] = bytes;
+	take_sample(s, s->link, &snap);
+}
+
+static void rates__of_a_link_that_was_stopped_are_of_the_past(void **state)
+{
+	struct site *s = *state;
+	struct site_rates r;
+
+	sample(s, 10, 1000);
+	sample(s, 11, 1250);
+	site_rates(s, &r);
+	assert_true(r.valid && r.lan_rx_bps == 2000);
+	site_halt(s);
+	site_rates(s, &r);
+	assert_true(!r.valid && r.lan_rx_bps == 0);
+	/* nor is the first sample of its next life compared with the last one of this life */
+	site_go(s, site_config(s));
+	sample(s, 20, 9000);
+	site_rates(s, &r);
+	assert_false(r.valid);
+	sample(s, 21, 9125);
+	site_rates(s, &r);
+	assert_true(r.valid && r.lan_rx_bps == 1000);
+}
+
 static void link_plan_spread_as__refuses_what_the_link_cannot_be(void **state)
 {
 	struct link_config c = config_of(*state, 32, 2), groups = c;
@@ -800,6 +831,7 @@ int main(void)
 	    TEST(waits__says_which_buffer_a_start_has_taken_up),
 	    TEST(start__goes_on_with_the_workers_and_lanes_of_a_buffer_in_use),
 	    TEST(waits__outlive_a_restart_of_the_daemon),
+	    TEST(rates__of_a_link_that_was_stopped_are_of_the_past),
 	    TEST(link_plan_spread_as__refuses_what_the_link_cannot_be),
 	};
 

@@ -259,6 +259,16 @@ dead_responder() {
 	return 0 # the traffic may have failed
 }
 
+# Nothing of its last second stays in sight, as if it still carried.
+stopped() {
+	lab_client a stop link >"$LAB_DIR/stop.out" 2>&1 || why "it is not stopped: $(cat "$LAB_DIR/stop.out")" || return
+	wants 15 '^1 link: stopped$' || return
+	sleep 1.5
+	! page_says 'Throughput, a minute|bit/s from hosts' || why "the page shows traffic of a stopped link"
+	lab_client a start link >"$LAB_DIR/stop.out" 2>&1
+	[ -z "$WHY" ] && wants 30 '^1 link: up$' && wants 5 'bit/s from hosts'
+}
+
 daemon_gone() {
 	lab_edge_stop a KILL
 	wants 15 'no connection to the daemon|the daemon is silent' || return
@@ -291,6 +301,7 @@ if command -v chromium >/dev/null; then
 	check "page: a line that is cut" path_down
 	check "page: a full buffer" buffer_full
 	check "page: a dead responder" dead_responder
+	check "page: a stopped link" stopped
 	check "page: the daemon goes and comes back" daemon_gone
 	kill "$BROWSER" 2>/dev/null
 	wait "$BROWSER" 2>/dev/null

@@ -249,14 +249,15 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 		bool restart = !same && site_link(site) != NULL && config_restarts(site_config(site), c);
 
 		bool keys = same && site_reread_keys(site);
-		const char *note;
+		const char *note, *fails;
 
 		if (restart)
 			site_restart(site, c);
 		else if (!same)
 			site_reconfigure(site, c);
+		fails = site_link(site) == NULL && !site_halted(site) ? site_error(site) : "";
 		note = same ? "" : site_buffer_note(site);
-		site_report(report, "link %s: %s%s%s", c->name,
+		site_report(report, "link %s: %s%s%s%s%s", c->name,
 		            site_halted(site) ? "stays stopped"
 		            : keys            ? "its keys have changed: the other edge has to prove itself again"
 		            : same            ? "unchanged"
@@ -264,7 +265,8 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 		            : site_link(site) != NULL && link_untold(site_link(site)) > 0
 		                ? "changed, but some workers have not taken it yet: `longreach status` says how many"
 		                : "changed",
-		            note[0] != '\0' ? "; " : "", note);
+		            note[0] != '\0' ? "; " : "", note, fails[0] != '\0' ? "; it does not start yet: " : "",
+		            fails);
 		return;
 	}
 	if (add_site(s, c) < 0) {

@@ -14,12 +14,15 @@
 
 struct site {
 	struct link_config config;
-	bool halted;
+	bool halted, runs;
 };
 
 static const char *names[SITES_MAX]; /* the files in the directory */
 static uint32_t nnames;
-static char done[512]; /* what was done, with blanks between */
+static char done[512];     /* what was done, with blanks between */
+static bool starts = true; /* links start */
+static bool restarts;      /* files ask for a restart */
+static uint32_t lanes;     /* that files have: another number is another file */
 
 static void note(const char *what, const char *link)
 {
@@ -32,7 +35,12 @@ static void note(const char *what, const char *link)
 
 void site_report(char *report, const char *fmt, ...)
 {
-	(void)report, (void)fmt;
+	size_t n = strlen(report);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(report + n, SITES_REPORT_MAX - n, fmt, ap);
+	va_end(ap);
 }
 
 int site_paths_read(const struct site_sources *src, struct site_paths *out, char *report)
@@ -49,7 +57,7 @@ int config_load(const char *path, struct link_config *c, char err[CONFIG_ERR_MAX
 	const char *name = strrchr(path, '/') + 1;
 
 	(void)err;
-	*c = (struct link_config){0};
+	*c = (struct link_config){.lanes = lanes};
 	snprintf(c->name, sizeof(c->name), "%.*s", (int)strcspn(name, "."), name);
 	return 0;
 }
@@ -69,7 +77,7 @@ bool config_reloadable(const struct link_config *from, const struct link_config 
 bool config_restarts(const struct link_config *from, const struct link_config *to)
 {
 	(void)from, (void)to;
-	return false;
+	return restarts;
 }
 
 void config_carry_over(const struct link_config *from, struct link_config *to)
@@ -126,6 +134,7 @@ struct site *site_new(const struct link_config *c, struct event_base *base, cons
 	(void)base, (void)pcap_dir, (void)failed;
 	assert_non_null(s);
 	s->config = *c;
+	s->runs = starts;
 	note("start", c->name);
 	return s;
 }
@@ -143,12 +152,14 @@ void site_free(struct site *s)
 
 void site_reconfigure(struct site *s, const struct link_config *c)
 {
-	(void)s, (void)c;
+	s->config = *c;
+	s->runs |= starts && !s->halted;
 }
 
 void site_restart(struct site *s, const struct link_config *c)
 {
-	(void)s, (void)c;
+	s->config = *c;
+	s->runs = starts;
 }
 
 void site_restart_anew(struct site *s, const struct link_config *c)
@@ -159,6 +170,7 @@ void site_restart_anew(struct site *s, const struct link_config *c)
 void site_halt(struct site *s)
 {
 	s->halted = true;
+	s->runs = false;
 }
 
 void site_go(struct site *s, const struct link_config *c)
@@ -208,8 +220,7 @@ bool site_buffer_is_of(const struct site *s, const struct link_config *c)
 
 const char *site_error(const struct site *s)
 {
-	(void)s;
-	return "";
+	return s->runs ? "" : "no such port lan0";
 }
 
 const struct link_config *site_config(const struct site *s)
@@ -219,7 +230,7 @@ const struct link_config *site_config(const struct site *s)
 
 struct link *site_link(const struct site *s)
 {
-	return s->halted ? NULL : (struct link *)s;
+	return s->runs ? (struct link *)(uintptr_t)s : NULL;
 }
 
 uint32_t link_untold(const struct link *l)
@@ -248,6 +259,9 @@ static int set_up(void **state)
 
 	(void)state;
 	sites = (struct sites){.sources.dir = "/etc/longreach"};
+	starts = true;
+	restarts = false;
+	lanes = 1;
 	HAS("osaka", "tokyo");
 	return sites_read(&sites.sources, MISSING_IS_GONE, &configs, report) == 0 ? sites_start(&sites, &configs) : -1;
 }
@@ -289,12 +303,42 @@ static void sites_reload__closes_links_at_rest_as_well(void **state)
 	assert_string_equal(done, "close tokyo, stop osaka");
 }
 
+static void reports(const char *text)
+{
+	HAS("tokyo");
+	assert_int_equal(sites_reload(&sites, report), 0);
+	if (strstr(report, text) == NULL)
+		fail_msg("\"%s\" is missing in \"%s\"", text, report);
+}
+
+/* Somebody who has mended a link's file must not read "changed" of a link that still does not run. */
+static void sites_reload__says_of_a_link_that_does_not_start_why(void **state)
+{
+	(void)state;
+	starts = false;
+	lanes = 2;
+	restarts = true;
+	reports(
+	    "link tokyo: restarted, to turn its barrier or FEC on or off; it does not start yet: no such port lan0");
+	lanes = 4;
+	reports("link tokyo: changed; it does not start yet: no such port lan0");
+	reports("link tokyo: unchanged; it does not start yet: no such port lan0");
+	starts = true;
+	lanes = 8;
+	reports("link tokyo: changed");
+	assert_null(strstr(report, "does not start"));
+	site_halt(sites_find(&sites, "tokyo"));
+	reports("link tokyo: stays stopped");
+	assert_null(strstr(report, "does not start"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(sites_reload__closes_a_renamed_link_before_anything_stops_or_starts, set_up,
 	                                    tear_down),
 	    cmocka_unit_test_setup_teardown(sites_reload__closes_links_at_rest_as_well, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(sites_reload__says_of_a_link_that_does_not_start_why, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -252,6 +252,24 @@ static int audit_pairs(const struct proxy *p)
 	           : -134;
 }
 
+/* The counts of each source's unpaired flows agree with its rank, and make up those of all. */
+static int audit_sources(const struct proxy *p)
+{
+	const struct near_unpaired *u = &p->unpaired;
+	uint32_t n[UNPAIRED_KINDS] = {0};
+
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+		const struct unpaired_source *s = &u->source[i];
+
+		for (uint32_t kind = 0; kind < UNPAIRED_KINDS; kind++) {
+			n[kind] += s->n[kind];
+			if (dnode_on(&s->rank_node[kind]) != (s->n[kind] != 0) || s->n[kind] > s->n[UNPAIRED_ALL])
+				return -107;
+		}
+	}
+	return n[UNPAIRED_ALL] == u->n[UNPAIRED_ALL] && n[UNPAIRED_UNKNOWN] == u->n[UNPAIRED_UNKNOWN] ? 0 : -107;
+}
+
 /* The counts of unpaired flows are right. */
 static int audit_unpaired(const struct proxy *p)
 {
@@ -265,10 +283,12 @@ static int audit_unpaired(const struct proxy *p)
 			continue;
 		n++;
 		bytes += f->held_bytes;
+		if (!f->unpaired_source || !ip_addr_eq(&f->unpaired_source->addr, &f->src))
+			return -104;
 		if (dnode_on(&f->between_node) == (f->failed && !f->nak_syndrome))
 			return -104;
 	}
-	return n == p->unpaired.n[UNPAIRED_ALL] && bytes == p->unpaired.bytes ? 0 : -104;
+	return n == p->unpaired.n[UNPAIRED_ALL] && bytes == p->unpaired.bytes ? audit_sources(p) : -104;
 }
 
 int proxy_audit(struct proxy *p)

@@ -55,9 +55,10 @@
 #define SILENT_RETRIES        2              /* retries in vain until a responder may be gone */
 #define PROBES_BEFORE_RESTART 16             /* probes that a flow without a pair counts as sent before a restart */
 #define PROBES_MAX            256 /* probes of a flow count as so many at most: forged answers make an edge send more */
-#define IN_DOUBT_MAX          64  /* packets sent in doubt in a turn, beyond those that could decide */
-#define UNSENT_WAIT_NS        1000000ull /* until a probe is tried again that had no next hop; doubles */
-#define UNSENT_DOUBLINGS      5          /* UNSENT_WAIT_NS doubles at most so often */
+#define OWNERS_AT_ONCE        (PAIR_HEARD_MAX - 1) /* so that the answers to each one's QPN are counted */
+#define IN_DOUBT_MAX          64                   /* packets sent in doubt in a turn, beyond those that could decide */
+#define UNSENT_WAIT_NS        1000000ull           /* until a probe is tried again that had no next hop; doubles */
+#define UNSENT_DOUBLINGS      5                    /* UNSENT_WAIT_NS doubles at most so often */
 #define UNASKED_QUIET_NS      20000000ull
 #define UNASKED_MAX_NS        200000000ull
 #define OVERTAKEN_NS          20000000ull /* an answer that a later one has overtaken on the LAN is not later than that */
@@ -447,21 +448,21 @@ static bool owner_is_silent(const struct far_flow *f)
 	       (f->retries >= SILENT_RETRIES || f->stalled);
 }
 
-/* Asks the silent owners before the next turn, while no other flow is probed: answers to their QPNs in another flow's
- * turn did not count. All are asked at once, as a QPN tells its owner. The quarantine of the flow that was probed last
+/* Asks silent owners before the next turn, while no other flow is probed: answers to their QPNs in another flow's turn
+ * did not count. Several are asked at once, as a QPN tells its owner. The quarantine of the flow that was probed last
  * is over: a later answer to it is one of `outstanding`. False: there is no such owner. */
 static bool ask_owners_alone(struct proxy *p, struct hostpair *hp)
 {
 	struct dnode *n;
-	bool asked = false;
+	uint32_t asked = 0;
 
-	while ((n = dlist_first(&hp->doubted_owners)) && work_take(p)) {
+	while (asked < OWNERS_AT_ONCE && (n = dlist_first(&hp->doubted_owners)) && work_take(p)) {
 		struct far_flow *f = dlist_entry(n, struct far_flow, doubted_node);
 
 		dlist_remove(n);
 		if (!owner_is_silent(f))
 			continue;
-		asked = true;
+		asked++;
 		far_go_back(p, f, f->pos_acked);
 	}
 	if (!asked)
@@ -839,9 +840,11 @@ enum pair_answer_to pair_answer_to(struct proxy *p, struct far_flow *f, const st
 	if (!may_be_probed(p, probed, pkt))
 		return PAIR_ANSWER_TO_OWNER;
 	if (responder_is_ahead(probed, pkt) && pos >= f->pos_base && pos < f->pos_tx_max) {
-		/* An ACK of what the owner has sent does not say that probed is behind. But it may be: once probed has
-		 * sent its window, its responder's answers are to packets in flight. */
-		send_whole_window(p, probed, pkt);
+		/* An ACK of what the owner has sent does not say that probed is behind. But unless the owner's
+		 * responder has a reason to repeat it, probed may be: once it has sent its window, its answers are to
+		 * packets in flight. */
+		if (!repeated && pos + 1 != f->pos_tx_max)
+			send_whole_window(p, probed, pkt);
 		return PAIR_ANSWER_TO_OWNER;
 	}
 	/* The answer may be the second to a packet of the owner sent twice: their number decides. */

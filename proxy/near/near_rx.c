@@ -40,9 +40,9 @@ static uint64_t gone_back_ns(const struct proxy *p, const struct near_flow *f)
 	return f->naked_ns + NAK_AGAIN_NS + 2 * p->cfg.reorder_ns;
 }
 
-/* True if NAKS_MOST NAKs went out in front of the same open operation. Such a NAK has the operation's PSN, however much
- * was taken behind it: the host counts no progress before the responder has answered, and gives up after its Retry
- * Count. */
+/* True if NAKS_MOST NAKs went out at the same ceiling below pos_next. Such a NAK has the PSN of what the responder has
+ * not answered, mostly a READ or ATOMIC, however much was taken behind it: the host counts no progress before the
+ * answer, and gives up after its Retry Count. */
 static bool naks_in_vain(const struct proxy *p, struct near_flow *f)
 {
 	uint64_t ceiling = near_ceiling(p, f);
@@ -82,7 +82,8 @@ static bool nak_gap_now(struct proxy *p, struct near_flow *f, uint64_t pos)
 void near_nak_gap(struct proxy *p, struct near_flow *f)
 {
 	timer_cancel(&p->timers, &f->patience);
-	if (f->pairing == PAIR_LEARNING || f->rnr_back_pressure || f->psns_unknown || near_may_begin_inside(f))
+	if (f->pairing == PAIR_LEARNING || f->failed || f->superseded || f->rnr_back_pressure || f->psns_unknown ||
+	    near_may_begin_inside(f))
 		return; /* psns_unknown: perhaps there is no gap, and the READ in front of it owns these PSNs */
 	if (f->naked_ns && p->now_ns < gone_back_ns(p, f) && !FAULT(FAULT_NAK_REPEATED)) {
 		timer_set(&p->timers, &f->patience, gone_back_ns(p, f));

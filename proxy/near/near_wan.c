@@ -172,7 +172,7 @@ static void on_credit(struct proxy *p, struct near_flow *f, const struct wan_flo
 	f->pos_far = max_u64(f->pos_far, min_u64(r->received, f->pos_next));
 	if (newer > 0 || !f->credit_known || r->credit > f->pos_credit)
 		f->pos_credit = r->credit;
-	f->far_keeps = r->keeps_all;
+	f->far_keeps |= r->keeps_all;
 	f->again_round = r->again_round;
 	f->credit_known = true;
 }
@@ -382,9 +382,8 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 	}
 	if (lower && !FAULT(FAULT_BASE_NOT_LOWERED) && !FAULT(FAULT_UNCONFIRMED_ACKED))
 		lower_base(p, f, r->pos_base);
-	if (lower)
-		f->reset.suspected =
-		    false; /* the host comes to the lower base, of which nothing is known that may differ */
+	if (lower) /* the host comes to the lower base, of which nothing is known that may differ */
+		f->reset.suspected = f->reset.counts = false;
 	if ((r->at_pos > f->pos_max && !f->doubted) || (r->at_pos < f->pos_base && !FAULT(FAULT_UNCONFIRMED_ACKED)))
 		return false;
 	f->pair_wanted = !msn_offset_of(p, f, r, &offset, &late);

@@ -1397,6 +1397,41 @@ static void pair__silent_owners_are_asked_together(void **state)
 	assert_int_equal(far_of(c, QPN0 + 1)->pos_acked, POS_ORIGIN + 4);
 }
 
+/* Seven such responders, more than the edge counts answers of: all are heard within seconds. */
+static void pair__many_silent_owners(void **state)
+{
+	enum { OWNERS = 7 };
+	struct core *c = given_silent(state);
+	uint32_t heard = 0;
+
+	for (uint32_t i = 1; i < OWNERS; i++) {
+		send_to(c, QPN0 + i, 0);
+		for (int ms = 0; ms < 2000 && far_of(c, QPN0 + i)->pairing == PAIR_LEARNING; ms++) {
+			for (const struct core_pkt *k; (k = core_take(&c->b));)
+				if (k->h.dest_qpn == QPN0 + i)
+					ack_to(c, 0x51 + i, 0, 1);
+			core_wait(c, CORE_MS);
+		}
+		for (uint32_t psn = 1; psn <= 3; psn++)
+			send_to(c, QPN0 + i, psn);
+	}
+	while (far_of(c, QPN0 + OWNERS - 1)->retries < 3)
+		core_wait(c, CORE_MS);
+	for (uint32_t psn = 1; psn <= 3; psn++)
+		send_to(c, QPN0 + OWNERS, psn);
+	core_forget(&c->b);
+	for (int ms = 0; ms < 3000 && heard < OWNERS; ms++) {
+		for (const struct core_pkt *k; (k = core_take(&c->b));)
+			if (k->h.dest_qpn < QPN0 + OWNERS)
+				ack_to(c, k->h.dest_qpn - QPN0 + 0x51, 3, 4);
+		core_wait(c, CORE_MS);
+		heard = 0;
+		for (uint32_t i = 0; i < OWNERS; i++)
+			heard += far_of(c, QPN0 + i)->pos_acked == POS_ORIGIN + 4;
+	}
+	assert_int_equal(heard, OWNERS);
+}
+
 /* The same when many unanswered queue pairs have their turns, one after the other, without end. */
 static void pair__silent_owner_among_many_that_are_dead(void **state)
 {
@@ -1677,6 +1712,7 @@ int main(void)
 	    CORE_TEST(pair__silent_owner_is_heard),
 	    CORE_TEST(pair__silent_owner_is_asked_alone),
 	    CORE_TEST(pair__silent_owners_are_asked_together),
+	    CORE_TEST(pair__many_silent_owners),
 	    CORE_TEST(pair__number_used_again_of_a_flow_that_had_the_psns),
 	    CORE_TEST(pair__silent_owner_among_many_that_are_dead),
 	    CORE_TEST(pair__late_answers_are_not_the_silent_owners),

@@ -69,7 +69,7 @@ if [ "${1:-}" = guest ]; then # runs in the guest, from its only unit
 	both_up() { [ "$(longreach status | grep -cE '^(esashi|nemuro): up,')" = 2 ]; }
 	write() { # seconds: a message every 50 ms, each byte verified; the result to /root/written
 		ip netns exec host1 /root/rcperf client --dev eth0 --addr 10.102.1.2 --peer 10.102.2.2 --mtu 1024 --size 4k --qps 2 \
-			--depth 4 --every-ms 50 --secs "$1" --timeout-ms 8000 --json >/root/written
+			--depth 4 --every-ms 50 --secs "$1" --timeout-ms 16000 --json >/root/written
 	}
 	begin_write() {
 		write "$1" &

@@ -69,8 +69,7 @@ static inline bool barrier_may_wait(const struct roce_pkt *pkt)
 	return pkt->class == ROCE_RC_UNKNOWN || (roce_op(pkt->opcode)->flags & (ROP_START | ROP_OWN_RESPONSE));
 }
 
-/* The table: n empty places of that size, each with a struct barrier_way in front; by_machines is made by the caller.
- */
+/* n empty places of that size, each with a struct barrier_way in front; by_machines is made by the caller. */
 void barrier_table_init(struct barrier_table *t, void *places, size_t size, uint32_t n);
 struct barrier_way *barrier_way_at(const struct barrier_table *t, uint32_t idx);
 /* The place of the way between two hosts' machines; NULL: it has none. */

@@ -41,8 +41,8 @@
  * silent owner only if it cannot be for another flow of the host pair: neither for the flow that has its turn, nor for
  * those in hostpair.outstanding. In doubt the probed flow is asked again. The probed flow gets the QPN when more
  * answers came than the silent owner's packets can have got, each answered twice. A merely slow responder never sends
- * as many. The silent owner is asked alone after that turn, and again after each answer that could be to outstanding,
- * until there are more answers than the packets of outstanding can have got. */
+ * as many. The silent owner is asked after that turn, while no flow is probed, and again after each answer that could
+ * be to outstanding, until there are more answers than the packets of outstanding can have got. */
 #include "pair.h"
 
 #include "far_priv.h"
@@ -448,10 +448,10 @@ static bool owner_is_silent(const struct far_flow *f)
 	       (f->retries >= SILENT_RETRIES || f->stalled);
 }
 
-/* Asks silent owners before the next turn, while no other flow is probed: answers to their QPNs in another flow's turn
- * did not count. Several are asked at once, as a QPN tells its owner. The quarantine of the flow that was probed last
+/* Asks OWNERS_AT_ONCE silent owners before the next turn, while no other flow is probed: answers to their QPNs in another flow's turn
+ * did not count. A QPN tells its owner. The quarantine of the flow that was probed last
  * is over: a later answer to it is one of `outstanding`. False: there is no such owner. */
-static bool ask_owners_alone(struct proxy *p, struct hostpair *hp)
+static bool ask_silent_owners(struct proxy *p, struct hostpair *hp)
 {
 	struct dnode *n;
 	uint32_t asked = 0;
@@ -478,7 +478,7 @@ static void next_turn(struct proxy *p, struct hostpair *hp)
 	struct dnode *n = dlist_first(&hp->waiting);
 	struct far_flow *f;
 
-	if (hp->prober != NONE || timer_armed(&hp->quarantine) || ask_owners_alone(p, hp) || !n)
+	if (hp->prober != NONE || timer_armed(&hp->quarantine) || ask_silent_owners(p, hp) || !n)
 		return;
 	f = dlist_entry(n, struct far_flow, pair_node);
 	dlist_remove(n);

@@ -8,8 +8,9 @@
  *   gap       held for a while (adaptive routing reorders), then NAKed once; after the NAK only the missing packet is
  *             taken
  *   again     its fingerprint (near_reset.c) is the one seen at that position: ACKed again if it can only be a
- * repetition, else the responder decides reset?    its fingerprint differs: if it comes again, the host reset its QP
- * and a new incarnation begins (near_reset.c, near.c)
+ *             repetition, else the responder decides
+ *   reset?    its fingerprint differs: if it comes again, the host reset its QP and a new incarnation begins
+ *             (near_reset.c, near.c)
  *
  * A READ, ATOMIC or unknown request beyond a gap is not held, but proves the gap like any other packet (pos_lacking).
  * If the request merely overtook the missing packet, the request itself is missing afterwards, and a NAK asks for it.
@@ -30,7 +31,7 @@
 #include "ack_tx.h"
 #include "near_fp.h"
 
-#define NAKS_MOST       3 /* in a row in front of one open operation; hosts stand 7 retries, all of a kind counted */
+#define NAKS_MOST       3 /* in a row at one ceiling; a host stands 7 retries at most */
 #define NAK_AGAIN_NS    100000ull     /* a LAN round trip: the host's answer to a NAK takes at least so long */
 #define FAILED_QUIET_NS 2000000000ull /* no QP that failed is reset and used again sooner */
 

@@ -261,8 +261,7 @@ static void ack_mode__orphan_refused_within_its_successor(void **state)
 	assert_int_equal(core_pending(&c->b), 0);
 }
 
-/* What came first of the new flow lies beyond a hole, which its host may yet fill: the NAK acknowledges nothing in it.
- */
+/* What came first of the new flow lies beyond a hole, which its host may yet fill: the NAK acknowledges nothing in it. */
 static void ack_mode__orphan_refused_in_front_of_a_hole(void **state)
 {
 	struct core *c = given_three_acked_by_far(state);

@@ -230,7 +230,7 @@ static void answer_regions(struct relay_thread *r, struct relay_client *cl, cons
 	for (uint32_t i = 0; i < r->nregions; i++) {
 		const struct relay_region *g = &r->region[i];
 
-		if (!g->used)
+		if (!g->used || g->opening)
 			continue;
 		if ((size_t)n < max) {
 			list[n] = (struct lr_region){

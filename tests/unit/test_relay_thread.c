@@ -668,10 +668,12 @@ static void relay_gpu_export__is_answered_when_it_is_open(void **state)
 	client_ready(r, 1);
 	assert_true(hear(1, LRM_ANSWER, &a)); /* but its name is taken */
 	assert_int_equal(a.result, -EEXIST);
+	assert_int_equal(ask(r, 1, &(struct lr_msg){.type = LRM_REGIONS}, -1, NULL), 0);
 	relay_gpu_turn(r);
 	assert_true(hear(0, LRM_ANSWER, &a));
 	assert_int_equal(a.result, 0);
 	assert_non_null(relay_region_find(r, (char[LR_NAME_MAX]){"gpu"}));
+	assert_int_equal(ask(r, 1, &(struct lr_msg){.type = LRM_REGIONS}, -1, NULL), 1);
 }
 
 static void relay_gpu_export__refused(void **state)

@@ -284,8 +284,10 @@ void doctor_not_reloaded(struct doctor *d, const struct doctor_link *l)
 	char mode[16];
 
 	if (j_text(l->now, "restart_needed")[0] != '\0')
-		doctor_find(d, "%s\nrun `longreach restart` with this link's name: other links go on",
-		            j_text(l->now, "restart_needed"));
+		doctor_find(d, "%s%s", j_text(l->now, "restart_needed"),
+		            strstr(j_text(l->now, "restart_needed"), "systemctl") != NULL
+		                ? ""
+		                : "\nrun `longreach restart` with this link's name: other links go on");
 	if (l->now == NULL || !l->has_config || l->reading->nerrors > 0 || j_text(l->now, "restart_needed")[0] != '\0')
 		return;
 	k->type->write(k, &c->ack_mode, mode, sizeof(mode));

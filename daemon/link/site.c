@@ -16,6 +16,7 @@
 #include "failed_record.h"
 #include "daemon/config/link_plan.h"
 #include "daemon/util/log.h"
+#include "daemon/privileged/sandbox.h"
 #include "port_watch.h"
 #include "start_watch.h"
 #include "daemon/util/units.h"
@@ -893,9 +894,14 @@ bool site_is_held(const struct site *s)
 
 const char *site_waits(const struct site *s)
 {
-	if (site_is_held(s) || s->link == NULL || !link_took_up_buffer(s->link))
+	if (site_is_held(s) || s->link == NULL)
 		return s->waits;
-	return s->buffer_note;
+	if (link_took_up_buffer(s->link))
+		return s->buffer_note;
+	if (s->config.relay_gpu && !sandbox_allows(SANDBOX_GPU))
+		return "GPU=yes came after longreachd's start, which limits its system calls for good: `systemctl restart "
+		       "longreachd`";
+	return s->waits;
 }
 
 void site_free(struct site *s)

@@ -36,7 +36,7 @@ enum end { PARENT, CHILD, ENDS };
 
 struct parent {
 	const struct sandbox_user *user;
-	void (*with_rights)(void *arg);
+	unsigned (*with_rights)(void *arg);
 	void *arg;
 	sigset_t before; /* the signals that were blocked when it began */
 	int signals;
@@ -68,6 +68,7 @@ static void die_with_parent(pid_t parent)
 
 static void be_child(struct parent *p, pid_t parent)
 {
+	unsigned more = 0;
 	char err[256];
 
 	die_with_parent(parent);
@@ -82,8 +83,8 @@ static void be_child(struct parent *p, pid_t parent)
 	/* sd_watchdog_enabled(3) compares it with its own PID; the watchdog is for this child */
 	unsetenv("WATCHDOG_PID");
 	if (p->with_rights != NULL)
-		p->with_rights(p->arg);
-	if (sandbox_enter(p->user, err, sizeof(err)) < 0) {
+		more = p->with_rights(p->arg);
+	if (sandbox_enter(p->user, more, err, sizeof(err)) < 0) {
 		log_err("%s", err);
 		_exit(EXIT_FAILURE);
 	}
@@ -220,7 +221,7 @@ static int find_user(const char *name, struct sandbox_user *user, char *err, siz
 	return 0;
 }
 
-int privsep_split(const char *user, void (*with_rights)(void *arg), void *arg, char *err, size_t errlen)
+int privsep_split(const char *user, unsigned (*with_rights)(void *arg), void *arg, char *err, size_t errlen)
 {
 	struct parent p = {.with_rights = with_rights, .arg = arg, .ask = {-1, -1}, .tell = {-1, -1}};
 	struct sandbox_user who;

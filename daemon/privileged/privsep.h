@@ -11,8 +11,8 @@
 /* Returns in the child, each time one is started, with privileged.h asking the parent and sandbox.h entered: 0. The
  * parent exits with the child's status. user: whom the child becomes, NULL: nobody else. Call before the first thread,
  * event loop or open file. with_rights (may be NULL) is called in each child while the child has its parent's rights:
- * it may start threads, and opens what cannot be opened later. If there is to be no child: negative errno with err (of
- * errlen bytes) a sentence. */
-int privsep_split(const char *user, void (*with_rights)(void *arg), void *arg, char *err, size_t errlen);
+ * it may start threads, opens what cannot be opened later, and returns what the child may do (enum sandbox_more). If there
+ * is to be no child: negative errno with err (of errlen bytes) a sentence. */
+int privsep_split(const char *user, unsigned (*with_rights)(void *arg), void *arg, char *err, size_t errlen);
 
 #endif

@@ -340,6 +340,10 @@ static const int calls[] = {
     SCMP_SYS(shutdown),
 };
 
+/* CUDA's driver library needs these as well: found with strace over tests/netns/test_gpu.sh, driver 580 and an H100. Refused
+ * are folders and links below /tmp, which it makes for debuggers, and it goes on without. */
+static const int calls_gpu[] = {SCMP_SYS(sched_get_priority_max), SCMP_SYS(sched_get_priority_min)};
+
 /* Newer than what this program needs: the C library has another way. */
 static const int calls_unknown[] = {SCMP_SYS(clone3), SCMP_SYS(faccessat2), SCMP_SYS(openat2)};
 
@@ -415,8 +419,28 @@ static int allow_with_arguments(scmp_filter_ctx f)
 	return r;
 }
 
+/* Requests to /dev/nvidia*: those of a GPU are of type 'F' and read and write (nv-ioctl-numbers.h), those of unified memory
+ * are small numbers without type or size, but for two (uvm_ioctl.h, uvm_linux_ioctl.h). All have 32 bits. Of other devices'
+ * requests, framebuffers have the type, with direction 0, and file systems the numbers 1 and 2, which need a capability or
+ * tell a block's size. */
+static int allow_gpu(scmp_filter_ctx f)
+{
+	const struct scmp_arg_cmp requests_gpu[] = {
+	    has_bits(1, 0xc000ff00, (scmp_datum_t)_IOC(_IOC_READ | _IOC_WRITE, 'F', 0, 0)),
+	    has_bits(1, 0xffffff80, 0),
+	    has_bits(1, 0xfffffffc, 0x30000000),
+	};
+	int r = 0;
+
+	for (unsigned i = 0; i < COUNT(calls_gpu) && r == 0; i++)
+		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, calls_gpu[i], 0);
+	for (unsigned i = 0; i < COUNT(requests_gpu) && r == 0; i++)
+		r = allow_if(f, SCMP_SYS(ioctl), &requests_gpu[i]);
+	return r;
+}
+
 /* A call that this architecture does not have needs no rule. */
-static int allow_all(scmp_filter_ctx f)
+static int allow_all(scmp_filter_ctx f, unsigned more)
 {
 	int r = 0;
 
@@ -424,10 +448,12 @@ static int allow_all(scmp_filter_ctx f)
 		r = seccomp_rule_add(f, SCMP_ACT_ALLOW, calls[i], 0);
 	for (unsigned i = 0; i < COUNT(calls_unknown) && r == 0; i++)
 		r = seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), calls_unknown[i], 0);
-	return r == 0 ? allow_with_arguments(f) : r;
+	if (r == 0)
+		r = allow_with_arguments(f);
+	return r == 0 && (more & SANDBOX_GPU) ? allow_gpu(f) : r;
 }
 
-static int limit_calls(void)
+static int limit_calls(unsigned more)
 {
 	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ERRNO(EPERM));
 	int r = f != NULL ? 0 : -ENOMEM;
@@ -437,7 +463,7 @@ static int limit_calls(void)
 	if (r == 0)
 		r = seccomp_attr_set(f, SCMP_FLTATR_CTL_TSYNC, 1); /* of all threads */
 	if (r == 0)
-		r = allow_all(f);
+		r = allow_all(f, more);
 	if (r == 0)
 		r = seccomp_load(f);
 	if (f != NULL)
@@ -445,7 +471,14 @@ static int limit_calls(void)
 	return r;
 }
 
-int sandbox_enter(const struct sandbox_user *user, char *err, size_t errlen)
+static unsigned allowed = SANDBOX_GPU; /* enum sandbox_more */
+
+bool sandbox_allows(enum sandbox_more what)
+{
+	return (allowed & what) != 0;
+}
+
+int sandbox_enter(const struct sandbox_user *user, unsigned more, char *err, size_t errlen)
 {
 	int r;
 
@@ -466,7 +499,8 @@ int sandbox_enter(const struct sandbox_user *user, char *err, size_t errlen)
 		log_warn("built with a sanitizer, which needs system calls of its own: the seccomp filter is off");
 		return 0;
 	}
-	r = limit_calls();
+	allowed = more;
+	r = limit_calls(more);
 	if (r < 0)
 		snprintf(err, errlen, "cannot limit system calls (seccomp): %s", strerror(-r));
 	return r;

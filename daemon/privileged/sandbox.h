@@ -3,6 +3,7 @@
 #ifndef DAEMON_SANDBOX_H
 #define DAEMON_SANDBOX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -26,9 +27,17 @@ void sandbox_raise_limits(void);
  * errno. */
 int sandbox_keep_network_rights(const struct sandbox_user *user);
 
+/* What a process may do beyond the least. */
+enum sandbox_more {
+	SANDBOX_GPU = 1, /* the requests of CUDA's driver to its devices */
+};
+
 /* Becomes the user (NULL: stays who it is), gives away every capability, and from then on can do only the system calls
  * of sandbox.c's list; all others fail with EPERM. That holds for every thread of the process, also those that a library
- * has started. 0 or negative errno with err a sentence. */
-int sandbox_enter(const struct sandbox_user *user, char *err, size_t errlen);
+ * has started. more: enum sandbox_more. 0 or negative errno with err a sentence. */
+int sandbox_enter(const struct sandbox_user *user, unsigned more, char *err, size_t errlen);
+
+/* True if this process may do that: also where no sandbox was entered, as in tests. */
+bool sandbox_allows(enum sandbox_more what);
 
 #endif

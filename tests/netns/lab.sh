@@ -246,6 +246,17 @@ lab_line() { # wanline options...
 	lab_wait 3 lab_line_ctl show || lab_die "the line does not start: $(tail -1 "$LAB_DIR/line.log")"
 }
 
+# A line of no length whose rate is the machine's: a bridge, which carries nothing but what the edges send.
+lab_cable() {
+	local i
+	lab_line_stop
+	lab_ip line link add cable type bridge || lab_die "this kernel has no bridge"
+	for i in wa wb; do
+		lab_ip line link set "$i" master cable
+	done
+	lab_ip line link set cable mtu 9000 up
+}
+
 lab_line_ctl() { # cut | uncut | set key=value... | stats | show
 	"$LAB_TOOLS/wanline" ctl "${LAB_LINE_CTL:-$LAB_DIR/line.sock}" "$@" >"$LAB_DIR/ctl.out" 2>&1 || return 1
 	case $1 in stats | show) cat "$LAB_DIR/ctl.out" ;; esac

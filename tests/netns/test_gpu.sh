@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Regions of GPU memory with real daemons, over fakecuda: GPU to GPU, each error with its own words, programs that are
 # killed, a slow GPU beside other traffic.
+#
+# On a machine with a GPU: LAB_GPU=the folder of the driver's libcuda.so.1. Tests that need injected faults, or a GPU as slow as
+# they like, are skipped there.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
 MIB=$((1 << 20))
 GPU_MIB=${FULL:+1024}
 GPU_MIB=${GPU_MIB:-256}
-FAKE=$LAB_TOOLS/fakecuda
+FAKE=${LAB_GPU:-$LAB_TOOLS/fakecuda}
 LONGREACH=$LAB_BIN/longreach
 
 # Programs beside an edge, on a machine with a GPU.
@@ -62,9 +65,18 @@ end_providers() {
 	PROVIDERS=
 }
 
-# Number of programs' memories that a daemon has open.
+# Number of programs' memories that a daemon has open; with a real driver 1 if it has a context, which it has while it has any.
 opened() { # a|b
-	grep -c "$LAB_SHM/gpu/" "/proc/$(lab_edge_child "$1")/maps"
+	if [ -n "${LAB_GPU:-}" ]; then
+		nvidia-smi --query-compute-apps=pid --format=csv,noheader | grep -c "^$(lab_edge_child "$1")$"
+	else
+		grep -c "$LAB_SHM/gpu/" "/proc/$(lab_edge_child "$1")/maps"
+	fi
+}
+
+with_fakecuda() { # command...
+	[ -z "${LAB_GPU:-}" ] || { NOTE="a real driver takes no injected faults"; return 77; }
+	"$@"
 }
 
 holds_nothing() { # a|b
@@ -304,6 +316,33 @@ slow_gpu() {
 	both_hold_nothing
 }
 
+# As with systemd's User=: the program's user is another one than the daemon's. fakecuda's memory is files, which both must open.
+other_user() {
+	local mask
+	mask=$(umask)
+	lab_edge_stop b
+	chmod 1777 "$LAB_DIR" # the socket
+	chmod 711 "$LAB_DIR/keys"
+	chown -R nobody "$LAB_DIR/b" "$LAB_DIR/keys/b" "$LAB_SHM/b"
+	LAB_DAEMON_ARGS="--user nobody" lab_edge_start b
+	lab_link_up || why "the link does not come up" || return
+	lab_wait 5 relay b regions link >/dev/null || why "no relay at b" || return
+	umask 0
+	provide b target --gpu 0 --size 64MiB
+	umask "$mask"
+	[ -z "$WHY" ] || return
+	gpumem a put "$LAB_SHM/part" link:target >"$LAB_DIR/put" 2>&1 || why "put: $(tail -1 "$LAB_DIR/put")" || return
+	relay a get link:target "$LAB_SHM/back" >"$LAB_DIR/get" 2>&1 || why "get: $(tail -1 "$LAB_DIR/get")" || return
+	same "$LAB_SHM/part" "$LAB_SHM/back" || return
+	rm -f "$LAB_SHM/back"
+	end_providers
+	both_hold_nothing || return
+	lab_edge_stop b
+	chown -R root "$LAB_DIR/b" "$LAB_DIR/keys/b" "$LAB_SHM/b"
+	lab_edge_start b
+	lab_link_up
+}
+
 not_enabled() {
 	lab_edges_stop
 	LAB_EXTRA="Relay.Enable=yes"
@@ -313,6 +352,21 @@ not_enabled() {
 	relay a export link:x --gpu 0 --size 1MiB >"$LAB_DIR/x" 2>&1 && { why "it was exported"; return; }
 	grep -q "no \[Relay\] GPU=yes" "$LAB_DIR/x" || why "$(tail -1 "$LAB_DIR/x")"
 	! grep -q libcuda "/proc/$(lab_edge_child a)/maps" || why "libcuda.so.1 is loaded"
+}
+
+# The daemon of the test before has limited its system calls, and cannot take that back.
+enabled_too_late() {
+	! grep -q 'built with a sanitizer' "$LAB_DIR/a/log" || { NOTE="a daemon with a sanitizer limits no system calls"; return 77; }
+	[ -z "$(lab_status a '.links[0].restart_needed')" ] || why "before: $(lab_status a '.links[0].restart_needed')" || return
+	sed -i '/^\[Relay\]/a GPU=yes' "$(lab_conf_path a)"
+	lab_client a restart link >"$LAB_DIR/restarted" 2>&1 || why "$(tail -1 "$LAB_DIR/restarted")" || return
+	lab_link_up || why "the link does not come up" || return
+	[[ $(lab_status a '.links[0].restart_needed') = GPU=yes*"systemctl restart longreachd"* ]] ||
+		why "status: $(lab_status a '.links[0].restart_needed')" || return
+	lab_edge_stop a
+	LAB_EXTRA="Relay.Enable=yes Relay.GPU=yes" lab_edge_start a
+	lab_link_up || why "the link does not come up" || return
+	[ -z "$(lab_status a '.links[0].restart_needed')" ] || why "after: $(lab_status a '.links[0].restart_needed')"
 }
 
 lab_up
@@ -325,11 +379,13 @@ check "edges with a relay and a GPU come up" start_edges
 check "$GPU_MIB MiB from GPU to GPU, and got back" gpu_to_gpu
 check "memory of cuMemCreate(), as a descriptor" mapped_memory
 check "a file into GPU memory and back, at odd offsets" file_to_gpu
-check "GPU memory that cannot be exported says why" errors_of_an_export
-check "errors of one call fail what used it, by their names" errors_of_a_call
-check "a lost GPU fails its operations, and nothing else" errors_of_the_gpu
+check "GPU memory that cannot be exported says why" with_fakecuda errors_of_an_export
+check "errors of one call fail what used it, by their names" with_fakecuda errors_of_a_call
+check "a lost GPU fails its operations, and nothing else" with_fakecuda errors_of_the_gpu
 check "programs killed in the middle leave nothing" killed_programs
 check "put into a GPU goes on over kill -9 of the far daemon" killed_daemon
-[ -z "${FULL:-}" ] || check "a slow GPU leaves the latency of RDMA and of files" slow_gpu
+check "a daemon of another user opens a program's memory" other_user
+[ -z "${FULL:-}" ] || check "a slow GPU leaves the latency of RDMA and of files" with_fakecuda slow_gpu
 check "without GPU=yes no driver is loaded" not_enabled
+check "GPU=yes that comes after the daemon's start asks for another" enabled_too_late
 check_end

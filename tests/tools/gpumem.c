@@ -3,6 +3,7 @@
  *
  *     gpumem put FILE LINK:REGION [near|far|done]    FILE -> GPU memory -> region of the other site
  *     gpumem get LINK:REGION FILE BYTES              region of the other site -> GPU memory -> FILE
+ *     gpumem copy BYTES                              GPU memory -> pinned memory of the host -> other GPU memory
  *
  * With $GPUMEM_VMM the memory is of cuMemCreate(), and goes to the daemon as a descriptor.
  * The relay's socket: $LONGREACH_RELAY, or that of LINK. Exit status: 0 done, 1 it failed and says why, 2 usage. */
@@ -54,6 +55,48 @@ static double seconds(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
+static int report(uint64_t bytes, double took)
+{
+	printf("%llu bytes in %.3f s, %.3f Gbit/s\n", (unsigned long long)bytes, took, (double)bytes * 8 / took / 1e9);
+	return 0;
+}
+
+/* The rate of a program that has both memories: one block after the other goes out of a GPU and into it again. */
+static int copy(uint64_t size)
+{
+	static const uint64_t block = 64 << 20;
+	uint8_t *host = aligned_alloc(4096, block);
+	struct client_gpu from, to;
+	struct lr_gpu memory;
+	CUresult e = CUDA_SUCCESS;
+	char err[160];
+	double since;
+
+	if (!host || size == 0 || client_gpu_alloc(&from, 0, size, &memory, err, sizeof(err)) < 0 ||
+	    client_gpu_alloc(&to, 0, size, &memory, err, sizeof(err)) < 0)
+		return complain("copy", host && size > 0 ? err : "no bytes");
+	memset(host, 0x5a, block);
+	if (from.cuda.mem_host_register(host, block, 0) != CUDA_SUCCESS)
+		return complain("copy", "no pinned memory");
+	since = seconds();
+	for (uint64_t at = 0, n; at < size && e == CUDA_SUCCESS; at += n) {
+		n = size - at < block ? size - at : block;
+		e = from.cuda.memcpy_dtoh(host, from.memory + at, n);
+		if (e == CUDA_SUCCESS)
+			e = to.cuda.memcpy_htod(to.memory + at, host, n);
+	}
+	if (e == CUDA_SUCCESS)
+		e = to.cuda.ctx_synchronize();
+	if (e != CUDA_SUCCESS)
+		return complain("copy", cuda_api_error(&to.cuda, e, err, sizeof(err)));
+	report(size, seconds() - since);
+	from.cuda.mem_host_unregister(host);
+	client_gpu_free(&from);
+	client_gpu_free(&to);
+	free(host);
+	return 0;
+}
+
 static int run(struct lr *h, const struct lr_transfer *t, int is_put)
 {
 	double since = seconds();
@@ -69,9 +112,7 @@ static int run(struct lr *h, const struct lr_transfer *t, int is_put)
 		return complain(t->region, "the daemon has gone");
 	if (ev.status != LR_OK)
 		return complain(t->region, lr_strerror(ev.status));
-	printf("%llu bytes in %.3f s, %.3f Gbit/s\n", (unsigned long long)ev.bytes, seconds() - since,
-	       (double)ev.bytes * 8 / (seconds() - since) / 1e9);
-	return 0;
+	return report(ev.bytes, seconds() - since);
 }
 
 /* An allocation of cuMemCreate(), mapped here. Its descriptor, or -1. bytes: what was created. */
@@ -119,8 +160,11 @@ int main(int argc, char **argv)
 	struct lr *h;
 	int fd = -1;
 
+	if (argc == 3 && strcmp(argv[1], "copy") == 0)
+		return copy(strtoull(argv[2], NULL, 0));
 	if (!colon || (!is_put && argc != 5)) {
-		fputs("usage: gpumem put FILE LINK:REGION [near|far|done] | gpumem get LINK:REGION FILE BYTES\n", stderr);
+		fputs("usage: gpumem put FILE LINK:REGION [near|far|done] | gpumem get LINK:REGION FILE BYTES | gpumem copy BYTES\n",
+		      stderr);
 		return 2;
 	}
 	*colon = '\0';

@@ -26,7 +26,7 @@ static int behind_filter(int (*try)(void))
 	pid_t pid = fork();
 
 	if (pid == 0)
-		_exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || limit_calls() < 0 ? 99 : try());
+		_exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || limit_calls(0) < 0 ? 99 : try());
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -122,14 +122,14 @@ static struct sock_filter program[PROGRAM_MAX];
 static unsigned program_len;
 
 /* The program that limit_calls() would load. */
-static void export_program(void)
+static void export_program(unsigned more)
 {
 	FILE *f = tmpfile();
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
 
 	assert_true(f != NULL && ctx != NULL);
 	assert_int_equal(seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2), 0);
-	assert_int_equal(allow_all(ctx), 0);
+	assert_int_equal(allow_all(ctx, more), 0);
 	assert_int_equal(seccomp_export_bpf(ctx, fileno(f)), 0);
 	rewind(f);
 	program_len = (unsigned)fread(program, sizeof(program[0]), PROGRAM_MAX, f);
@@ -266,7 +266,7 @@ static void filter__is_what_the_documentation_says(void **state)
 
 	(void)state;
 	assert_true(read_table(said) > 100);
-	export_program();
+	export_program(0);
 	for (int nr = 0; nr < CALLS_MAX; nr++) {
 		enum grant is = granted(nr);
 		char *name;
@@ -287,8 +287,36 @@ static void filter__refuses_other_architectures(void **state)
 	struct seccomp_data d = {.nr = SCMP_SYS(read), .arch = AUDIT_ARCH_I386};
 
 	(void)state;
-	export_program();
+	export_program(0);
 	assert_int_not_equal(run_program(&d), SECCOMP_RET_ALLOW);
+}
+
+static bool asks(int nr, uint64_t second)
+{
+	return answer(nr, 3, second) == SECCOMP_RET_ALLOW;
+}
+
+/* Requests of CUDA's driver, as strace showed them; and the like of other devices. */
+static void filter__grants_the_requests_of_a_gpu_where_they_are_wanted(void **state)
+{
+	static const uint64_t gpu[] = {0xc020462a, 0xc030462b, 0xc00446c9, 0xc01046cf, 0xffffffffc020462aull,
+	                               0x30000001, 0x30000002, 25, 75, 127},
+	                      others[] = {0x4601 /* FBIOPUT_VSCREENINFO */, TIOCSTI, TIOCLINUX, 0x400454ca /* TUNSETIFF */,
+	                                  0x30000004, 128, 0xc0204601 ^ 0x80000000, SIOCSIFFLAGS};
+
+	(void)state;
+	export_program(0);
+	for (size_t i = 0; i < COUNT(gpu); i++)
+		assert_false(asks(SCMP_SYS(ioctl), gpu[i]));
+	assert_false(asks(SCMP_SYS(sched_get_priority_max), 0));
+	export_program(SANDBOX_GPU);
+	for (size_t i = 0; i < COUNT(gpu); i++)
+		assert_true(asks(SCMP_SYS(ioctl), gpu[i]));
+	for (size_t i = 0; i < COUNT(others); i++)
+		assert_false(asks(SCMP_SYS(ioctl), others[i]));
+	assert_true(asks(SCMP_SYS(sched_get_priority_max), 0));
+	assert_true(asks(SCMP_SYS(ioctl), FIONBIO));
+	assert_false(asks(SCMP_SYS(execve), 0) || asks(SCMP_SYS(ptrace), 0));
 }
 
 /* As a library's, that was started with rights. */
@@ -312,7 +340,7 @@ static int with_a_thread(void)
 		return 1;
 	if (keep_capabilities(0) < 0 || give_away_in_threads() < 0)
 		return 2;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || limit_calls() < 0)
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || limit_calls(0) < 0)
 		return 3;
 	snprintf(tid, sizeof(tid), "%d", (int)gettid());
 	if (thread_has_rights(tid) || tell_threads() != 0)
@@ -347,6 +375,7 @@ int main(void)
 	    cmocka_unit_test(filter__refuses_those_of_others),
 	    cmocka_unit_test(filter__is_what_the_documentation_says),
 	    cmocka_unit_test(filter__refuses_other_architectures),
+	    cmocka_unit_test(filter__grants_the_requests_of_a_gpu_where_they_are_wanted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

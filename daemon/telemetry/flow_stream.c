@@ -76,7 +76,7 @@ void flow_stream_begin(const struct flow_stream *t, struct json *j)
 
 static void write_packet(struct json *j, const struct flow_trace_row *r)
 {
-	json_string(j, "opcode", roce_op(r->opcode)->name != NULL ? roce_op(r->opcode)->name : "unknown");
+	json_string(j, "opcode", roce_op(r->opcode)->name[0] != '\0' ? roce_op(r->opcode)->name : "unknown");
 	json_uint(j, "opcode_number", r->opcode);
 	json_uint(j, "psn", r->psn);
 	json_uint(j, "bytes", r->len);

@@ -24,7 +24,7 @@
 
 enum {
 	CACHE_LINE = 64,
-	FETCH_LINES = 14, /* lines fetched at once: a fifth of the largest slot */
+	FETCH_LINES = 13, /* lines fetched at once: a fifth of a packet with 4 KiB */
 };
 
 uint64_t arena_epoch(const struct arena *a)
@@ -185,7 +185,7 @@ void arena_fetch(struct arena *a)
 {
 	const uint8_t *at = a->fetch.at, *end = a->fetch.end;
 
-	if (end - at >= FETCH_LINES * CACHE_LINE) {
+	if (end - at > (FETCH_LINES - 1) * CACHE_LINE) {
 #pragma GCC unroll 16
 		for (int i = 0; i < FETCH_LINES; i++)
 			fetch(at + i * CACHE_LINE);

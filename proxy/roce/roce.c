@@ -84,11 +84,9 @@ static const struct roce_opinfo ops[256] = {
     OP(ROCE_CNP, "CNP", DATA),
 };
 
-static const struct roce_opinfo op_unknown = {.name = "UNKNOWN"};
-
 const struct roce_opinfo *roce_op(uint8_t opcode)
 {
-	return ops[opcode].flags & ROP_VALID ? &ops[opcode] : &op_unknown;
+	return &ops[opcode];
 }
 
 static bool is_write(uint8_t opcode)

@@ -80,12 +80,12 @@ enum roce_op_flags {
 };
 
 struct roce_opinfo {
-	const char *name;
+	char name[28];   /* empty: unknown */
 	uint16_t flags;  /* enum roce_op_flags */
 	uint8_t ext_len; /* bytes of extended headers, derived from flags */
 };
 
-/* The table row of an opcode; never NULL: unknown opcodes give a row without ROP_VALID. */
+/* The table row of an opcode; never NULL: an unknown opcode has an empty row, without ROP_VALID. */
 const struct roce_opinfo *roce_op(uint8_t opcode);
 
 /* True if a request with that opcode may come right behind one with the opcode before it: a message is a FIRST, MIDDLEs

@@ -326,8 +326,9 @@ void near_credit_session_start(struct proxy *p, struct near_flow *f);
 
 /* --- turns of hosts that were sent away: near_turn.c --- */
 
-/* Books a turn for the flow's host, which is sent away for want of room, unless the flow has a turn. Returns the ns
- * until the turn; 0: turns are not in force, or the host may come at once. */
+/* Books a turn for the flow's host, which is sent away for want of room, unless the flow has a turn or is stuck
+ * (near_turn_stuck()). Returns the ns until the turn, or until a stuck flow's host is to ask again; 0: turns are not in
+ * force, or the host may come at once. */
 uint64_t near_turn_book(struct proxy *p, struct near_flow *f);
 /* Called when a packet of len bytes was taken from the flow's host, which may have been away: a booked turn is over. */
 void near_turn_took(struct proxy *p, struct near_flow *f, uint16_t len);

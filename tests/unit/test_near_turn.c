@@ -295,6 +295,35 @@ static void near_turn__of_those_who_are_gone_is_others(void **state)
 	all_go(c);
 }
 
+/* Hosts whose responders take nothing come back again and again. They bring nothing, so they make no round long. */
+static void near_turn__not_of_the_stuck(void **state)
+{
+	struct core *c = given_slow_line(state);
+	struct proxy *p = c->a.p;
+	uint64_t filled = fill(c);
+
+	for (uint32_t i = 0; i < FLOWS; i++) {
+		flow(c, i)->held_bytes = CREDIT_MIN_BYTES;
+		near_turn_away(p, flow(c, i), near_turn_book(p, flow(c, i)));
+	}
+	assert_int_equal(p->turns.away, FLOWS);
+	p->now_ns += 5000 * CORE_MS; /* the whole buffer has drained twice */
+	for (uint32_t i = 0; i < FLOWS; i++) {
+		share_drained(p, &p->turns.drain, 5000, 2);
+		assert_true(near_turn_stuck(p, flow(c, i)));
+		near_turn_away(p, flow(c, i), near_turn_book(p, flow(c, i)));
+	}
+	assert_int_equal(p->turns.away, 0);
+	assert_int_equal(p->turns.bytes, 0);
+	p->now_ns += 200 * CORE_MS; /* turns stay in force for a while */
+	share_drained(p, &p->turns.drain, 5000, 2);
+	assert_int_equal(near_turn_book(p, flow(c, FLOWS)), 0);
+	for (uint32_t i = 0; i < FLOWS; i++)
+		flow(c, i)->held_bytes = 0;
+	empty(c, filled);
+	all_go(c);
+}
+
 static void near_turn__ends_with_a_failure(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -502,6 +531,7 @@ int main(void)
 	    CORE_TEST(near_turn__is_forgotten),
 	    CORE_TEST(near_turn__of_a_host_that_is_gone_lapses),
 	    CORE_TEST(near_turn__of_those_who_are_gone_is_others),
+	    CORE_TEST(near_turn__not_of_the_stuck),
 	    CORE_TEST(near_turn__ends_with_a_failure),
 	    CORE_TEST(near_turn__ends_with_the_life),
 	    CORE_TEST(near_turn__what_is_given_up_has_not_drained),

@@ -908,13 +908,27 @@ static void check_lives(struct world *w, const struct edge *e)
 	           (unsigned long long)n);
 }
 
+/* The smallest datagrams of any path. A path whose MTU is searched for begins with PMTU_BASE, and is back there in
+ * doubt. */
+static uint32_t payload_least(const struct world_cfg *c)
+{
+	uint32_t least = c->wan_payload_max;
+
+	if (c->mtu_search)
+		return PMTU_BASE;
+	for (uint32_t i = 0; i < c->nmore; i++)
+		if (c->more[i].payload_max < least)
+			least = c->more[i].payload_max;
+	return least;
+}
+
 /* What was sent once and not lost, refused or given up has come once; but where a life began lower than was thought, as
  * the LAN let packets overtake each other or the first ones were taken for those of the life before under the same
  * numbers, what was sent of it goes again. Of a READ that is read again from a hole on some of what follows may be here. */
 static void check_twice(struct world *w, const struct edge *e, const struct edge *from)
 {
 	uint64_t old = edge_drops(e, DROP_WAN_POSITION_OLD);
-	uint64_t pieces = 1 + LAN_PKT_MAX / (w->cfg.wan_payload_max / 2u); /* of what a flow asks with */
+	uint64_t pieces = 1 + LAN_PKT_MAX / (payload_least(&w->cfg) / 2); /* of what a flow asks with */
 
 	if (old > pieces * edge_counter(from, CTR_FLOWS_ASKED) && w->cfg.ncrashes == 0 && w->cfg.resession.n == 0 &&
 	    edge_counter(from, CTR_BASE_LOWERED) == 0 && edge_counter(from, CTR_WAN_REPAIRS) == 0 &&

@@ -27,8 +27,10 @@
  * ends UNASKED_MAX_NS after the hosts were first heard of, as such answers may be forged.
  *
  * An answer to a QPN with an owner pairs no other flow, unless the owner has nothing in flight and either never sent
- * that PSN or was quiet lately. Then the QPN has a new owner, and the old pair is void. A flow that fails gives up its
- * QPN at once (pair_leave), and its packets are remembered like those of flows that have gone.
+ * that PSN or was quiet lately. Then the probed flow may get the QPN, and the old pair is void once it has it. An owner
+ * that lost its pair for an answer that paired no flow would have nothing to send, by which to learn its pair again:
+ * it was deaf to READ_AGAIN for ever. A flow that fails gives up its QPN at once (pair_leave), and its packets are
+ * remembered like those of flows that have gone.
  *
  * Packets of a refused flow are remembered for OVERTAKEN_NS only. The responder's queue pair of such a flow is in the
  * error state and sends nothing more, so only answers that the NAK has overtaken may still come. No flow is probed
@@ -50,8 +52,8 @@
 #include "lan_host.h"
 
 #define PAIR_LATE_NS          30000000000ull /* an answer is not later than that: no requester waits for so long */
-#define REPEATED_MAX          16             /* repeated packets of a flow count as so many at most */
-#define OWNER_ASKED_MAX       256            /* repeated packets of a silent owner count as so many at most */
+#define REPEATED_MAX          16             /* packets repeated, or under way, of a flow that ends count as so many */
+#define OWNER_ASKED_MAX       256            /* repeated packets of a flow count as so many at most */
 #define SILENT_RETRIES        2              /* retries in vain until a responder may be gone */
 #define PROBES_BEFORE_RESTART 16             /* probes that a flow without a pair counts as sent before a restart */
 #define PROBES_MAX            256 /* probes of a flow count as so many at most: forged answers make an edge send more */
@@ -227,6 +229,14 @@ void pair_sent(struct proxy *p, struct far_flow *f)
 		f->repeated++;
 }
 
+/* The flow has its pair, by the answer to one of its probes: all others count as repeated, as their answers may come
+ * late. */
+static void probes_are_repeated(const struct proxy *p, struct far_flow *f)
+{
+	f->repeated = (uint16_t)clamp_u64(probes_sent_lately(p, f), 1, OWNER_ASKED_MAX) - 1;
+	f->probes_sent[0] = f->probes_sent[1] = 0;
+}
+
 /* The number of packets of the flow that were sent again lately, up to `most`: each may be answered late. */
 static uint32_t repeated_lately(const struct proxy *p, const struct far_flow *f, uint32_t most)
 {
@@ -379,24 +389,32 @@ static uint32_t outstanding_of_others(struct proxy *p, struct hostpair *hp, cons
 	return FAULT(FAULT_LATE_ANSWER_PAIRS) ? 0 : most;
 }
 
-/* The number of answers to that QPN in this turn, this one included. Of a READ's responses the LAST is not counted:
- * each repetition brings one FIRST. */
-static uint32_t answers_heard(struct hostpair *hp, const struct roce_pkt *pkt)
+/* The number of answers to that QPN that were counted in this turn. */
+static uint32_t *answers_of(struct hostpair *hp, uint32_t qpn)
 {
 	uint32_t i = 0;
 
-	while (i < PAIR_HEARD_MAX && i < hp->nheard && hp->heard[i].qpn != pkt->dest_qpn)
+	while (i < PAIR_HEARD_MAX && i < hp->nheard && hp->heard[i].qpn != qpn)
 		i++;
 	if (i == PAIR_HEARD_MAX)
 		i = hp->nheard % PAIR_HEARD_MAX;
-	if (i >= hp->nheard || hp->heard[i].qpn != pkt->dest_qpn) {
-		hp->heard[i].qpn = pkt->dest_qpn;
+	if (i >= hp->nheard || hp->heard[i].qpn != qpn) {
+		hp->heard[i].qpn = qpn;
 		hp->heard[i].n = 0;
 		hp->nheard++;
 	}
+	return &hp->heard[i].n;
+}
+
+/* Counts pkt, and returns the number of answers to that QPN in this turn. Of a READ's responses the LAST is not
+ * counted: each repetition brings one FIRST. */
+static uint32_t answers_heard(struct hostpair *hp, const struct roce_pkt *pkt)
+{
+	uint32_t *n = answers_of(hp, pkt->dest_qpn);
+
 	if (pkt->opcode != RC_READ_RESP_LAST)
-		hp->heard[i].n++;
-	return hp->heard[i].n;
+		(*n)++;
+	return *n;
 }
 
 /* --- turns --- */
@@ -440,12 +458,17 @@ static void take_turn_back(struct proxy *p, struct hostpair *hp, struct far_flow
 	lan_host_less(p, f);
 }
 
+/* True if packets of the flow are out. */
+static bool owner_is_busy(const struct far_flow *f)
+{
+	return f->pos_tx_max > f->pos_acked || f->nops;
+}
+
 /* True if packets of the flow are out and its responder has not answered SILENT_RETRIES retries: the responder may be
  * gone, and the requester's QPN may have another owner. */
 static bool owner_is_silent(const struct far_flow *f)
 {
-	return f->pairing != PAIR_LEARNING && (f->pos_tx_max > f->pos_acked || f->nops) &&
-	       (f->retries >= SILENT_RETRIES || f->stalled);
+	return f->pairing != PAIR_LEARNING && owner_is_busy(f) && (f->retries >= SILENT_RETRIES || f->stalled);
 }
 
 /* Asks OWNERS_AT_ONCE silent owners before the next turn, while no other flow is probed: answers to their QPNs in another flow's turn
@@ -773,14 +796,17 @@ static bool may_be_probed(struct proxy *p, const struct far_flow *probed, const 
 	                  expects_earlier(probed, pkt) || awaits_what_is_lost(p, probed, pkt));
 }
 
-/* The largest number of packets of f, the silent owner of the QPN, that pkt may answer. */
+/* The largest number of packets of f, the silent or idle owner of the QPN, that pkt may answer. */
 static uint32_t outstanding_of_owner(const struct proxy *p, const struct far_flow *f, const struct roce_pkt *pkt)
 {
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn), out = f->pos_tx_max - f->pos_acked + f->nops;
 	bool ack = pkt->opcode == RC_ACK && (pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK;
 
-	if (FAULT(FAULT_LATE_ANSWER_PAIRS) || (pos < f->pos_base && !expects_earlier(f, pkt)) ||
-	    (pos > f->pos_tx_max && !ack))
+	if (FAULT(FAULT_LATE_ANSWER_PAIRS))
+		return 0;
+	if (!owner_is_busy(f))
+		return pos >= f->pos_base && pos < f->pos_tx_max ? repeated_lately(p, f, OWNER_ASKED_MAX) : 0;
+	if ((pos < f->pos_base && !expects_earlier(f, pkt)) || (pos > f->pos_tx_max && !ack))
 		return 0;
 	return repeated_lately(p, f, OWNER_ASKED_MAX) + (uint32_t)min_u64(out, OWNER_ASKED_MAX) +
 	       (f->resumed ? PROBES_BEFORE_RESTART : 0);
@@ -818,12 +844,12 @@ enum pair_answer_to pair_answer_to(struct proxy *p, struct far_flow *f, const st
 {
 	struct hostpair *hp = &p->pairs[f->hostpair];
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
-	uint32_t repeated = (uint32_t)min_u64(f->repeated, REPEATED_MAX);
 	struct far_flow *probed;
+	uint32_t repeated;
 
 	if (FAULT(FAULT_PAIR_FOR_EVER))
 		return PAIR_ANSWER_TO_OWNER;
-	if (f->pos_tx_max > f->pos_acked || f->nops)
+	if (owner_is_busy(f))
 		return answer_to_busy_owner(p, hp, f, pkt);
 	if (hp->prober == NONE)
 		return PAIR_ANSWER_TO_OWNER;
@@ -839,6 +865,7 @@ enum pair_answer_to pair_answer_to(struct proxy *p, struct far_flow *f, const st
 	probed = &p->far[hp->prober];
 	if (!may_be_probed(p, probed, pkt))
 		return PAIR_ANSWER_TO_OWNER;
+	repeated = outstanding_of_owner(p, f, pkt);
 	if (responder_is_ahead(probed, pkt) && pos >= f->pos_base && pos < f->pos_tx_max) {
 		/* An ACK of what the owner has sent does not say that probed is behind. But unless the owner's
 		 * responder has a reason to repeat it, probed may be: once it has sent its window, its answers are to
@@ -848,14 +875,11 @@ enum pair_answer_to pair_answer_to(struct proxy *p, struct far_flow *f, const st
 		return PAIR_ANSWER_TO_OWNER;
 	}
 	/* The answer may be the second to a packet of the owner sent twice: their number decides. */
-	if (pos >= f->pos_base && pos < f->pos_tx_max && p->now_ns < f->retried_ns + PAIR_LATE_NS && repeated &&
-	    answers_heard(hp, pkt) <= 2 * repeated && !FAULT(FAULT_LATE_ANSWER_PAIRS)) {
-		ask_in_doubt(p, &p->far[hp->prober], repeated);
+	if (repeated && answers_heard(hp, pkt) <= 2 * repeated) {
+		ask_in_doubt(p, probed, repeated);
 		return PAIR_ANSWER_TO_OWNER;
 	}
-	pair_remove(p, f);
-	far_store(p, f); /* first, as the prober may be stored with this QPN */
-	return PAIR_ANSWER_TO_PROBED;
+	return PAIR_ANSWER_TO_PROBED; /* f's pair is void once the probed flow gets the QPN: pair_enter() */
 }
 
 /* Takes the current turn back: its flow has the next turn, and no flow is paired by a late answer. */
@@ -909,8 +933,9 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 {
 	struct hostpair *hp = hostpair_find(p, &pkt->dst, &pkt->src);
 	struct far_flow *f = hp ? answer_candidate(p, hp) : NULL;
-	const struct far_flow *owner; /* of that QPN: silent, as pair_answer_to() has said */
-	uint32_t others;
+	const struct far_flow *owner; /* of that QPN: silent, or idle and quiet, as pair_answer_to() has said */
+	uint32_t others, owners;
+	bool counted;
 
 	if (nobody_asked(p, hp, f, pkt)) {
 		put_off_unasked(p, hp, pkt);
@@ -926,9 +951,10 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 	}
 	owner = pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
 	others = outstanding_of_others(p, hp, f, pkt);
-	if (owner)
-		others = (uint32_t)max_u64(others, outstanding_of_owner(p, owner, pkt));
-	if (others && answers_heard(hp, pkt) <= 2 * others) {
+	owners = owner ? outstanding_of_owner(p, owner, pkt) : 0;
+	others = (uint32_t)max_u64(others, owners);
+	counted = owners && !owner_is_busy(owner); /* pair_answer_to() has counted it */
+	if (others && (counted ? *answers_of(hp, pkt->dest_qpn) : answers_heard(hp, pkt)) <= 2 * others) {
 		ask_in_doubt(p, f, others);
 		return NULL;
 	}
@@ -945,7 +971,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 	pair_enter(p, f, pkt->dest_qpn);
 	near_requester_answered(p, &f->dst, f->dest_qpn, &f->src);
 	outstanding_forget(hp, f);
-	f->probes_sent[0] = f->probes_sent[1] = 0;
+	probes_are_repeated(p, f);
 	hp->unsent_row = 0;
 	dlist_remove(&f->pair_node);
 	if (hp->last_prober == f->idx) {

@@ -595,6 +595,24 @@ static void pair__doubt_ends_with_the_first_answer(void **state)
 	assert_false(far_of(c, QPN0)->doubted || far_of(c, QPN0)->resumed);
 }
 
+/* Another flow may have the QPN. As long as it has not got it, the old pair holds: an idle flow would never be asked for
+ * its pair again. */
+static void pair__void_only_once_another_has_the_qpn(void **state)
+{
+	struct core *c = given_pair(state, QPN0, 0x51);
+
+	send_to(c, QPN0 + 1, 0);
+	send_to(c, QPN0 + 2, 0);
+	core_wait(c, 121 * CORE_MS);
+	core_forget(&c->b);
+	assert_true(far_of(c, QPN0 + 2)->probing);
+	assert_int_equal(ack_to(c, 0x51, 0, 1), DROP_LAN_ACK_UNMATCHED); /* it may be for the flow in between */
+	assert_int_equal(far_of(c, QPN0 + 2)->pairing, PAIR_LEARNING);
+	assert_int_not_equal(far_of(c, QPN0)->pairing, PAIR_LEARNING);
+	answer_until_paired(c, QPN0 + 2, 0x51);
+	assert_int_equal(far_of(c, QPN0)->pairing, PAIR_LEARNING);
+}
+
 /* The first packet of the new QP was lost: its responder waits for a PSN in front of all that is here. */
 static void pair__reused_requester_qpn_expects_an_earlier_psn(void **state)
 {
@@ -628,6 +646,31 @@ static void pair__late_ack_to_an_idle_owner_is_not_ahead(void **state)
 	assert_int_not_equal(far_of(c, QPN0)->pairing, PAIR_LEARNING);
 	assert_int_equal(far_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
 	assert_int_equal(far_of(c, QPN0 + 1)->pos_acked, far_of(c, QPN0 + 1)->pos_base);
+}
+
+/* The old flow has repeated packets, but so long ago that no answer to them can come: an ACK of a PSN beyond the probed
+ * packet says that the responder is ahead, and the flow's window decides whose it is. */
+static void pair__repetitions_of_long_ago_hide_no_new_owner(void **state)
+{
+	struct core *c = given_pair(state, QPN0, 0x51);
+
+	for (uint32_t psn = 1; psn < 6; psn++)
+		send_to(c, QPN0, psn);
+	core_wait(c, c->b.cfg.lan_timeout_ns);
+	ack_to(c, 0x51, 5, 6);
+	assert_true(far_of(c, QPN0)->repeated > 0);
+	core_wait(c, 31000 * CORE_MS);
+	send_to(c, QPN0 + 1, 0);
+	core_wait(c, c->b.cfg.lan_timeout_ns / 2);
+	for (uint32_t psn = 1; psn < 4; psn++)
+		send_to(c, QPN0 + 1, psn);
+	assert_true(far_of(c, QPN0 + 1)->probing && far_of(c, QPN0 + 1)->probe_repeats);
+	assert_int_equal(far_of(c, QPN0 + 1)->pos_tx_max, far_of(c, QPN0 + 1)->pos_base + 1);
+	ack_to(c, 0x51, 3, 4);
+	core_wait(c, CORE_MS);
+	assert_int_equal(far_of(c, QPN0 + 1)->pos_tx_max, far_of(c, QPN0 + 1)->pos_base + 4);
+	ack_to(c, 0x51, 3, 4);
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
 }
 
 /* The old flow has repeated a packet a moment ago: a late answer to the repetition may still come, but no answer of
@@ -736,6 +779,41 @@ static void pair__late_answer_in_quarantine(void **state)
 	core_wait(c, 5 * CORE_MS); /* the quarantine is over */
 	assert_int_equal(core_pending(&c->b), 2);
 	assert_int_equal(answer_until_paired(c, QPN0 + 1, peer_of(QPN0 + 1)), 1);
+}
+
+/* The first of four late answers pairs the flow. The others come when it is idle and another flow has its turn. */
+static void pair__late_answers_to_a_flow_paired_since(void **state)
+{
+	struct core *c = given_unanswered(state, 1, 60 * CORE_MS);
+
+	assert_int_equal(core_pending(&c->b), 4);
+	assert_int_equal(ack_to(c, 0x51, 0, 1), DROP_NONE);
+	core_wait(c, 100 * CORE_MS);
+	send_to(c, QPN0 + 1, 0);
+	core_forget(&c->b);
+	for (int i = 0; i < 6; i++) /* three, each doubled */
+		assert_int_equal(ack_to(c, 0x51, 0, 1), DROP_LAN_ACK_STALE);
+	assert_int_not_equal(far_of(c, QPN0)->pairing, PAIR_LEARNING);
+	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
+	assert_int_equal(answer_until_paired(c, QPN0 + 1, 0x52), 1);
+}
+
+/* The same after very many turns: all of these answers may come. */
+static void pair__late_answers_to_many_probes_of_a_flow_paired_since(void **state)
+{
+	struct core *c = given_unanswered(state, 1, 60 * CORE_MS);
+
+	far_of(c, QPN0)->probes_sent[0] = 40;
+	ack_to(c, 0x51, 0, 1);
+	core_wait(c, 100 * CORE_MS);
+	send_to(c, QPN0 + 1, 0);
+	for (int i = 0; i < 2 * 39; i++)
+		ack_to(c, 0x51, 0, 1);
+	assert_int_not_equal(far_of(c, QPN0)->pairing, PAIR_LEARNING);
+	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
+	ack_to(c, 0x51, 0, 1);
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
+	assert_int_equal(far_of(c, QPN0)->pairing, PAIR_LEARNING);
 }
 
 /* A flow is paired by a late answer while it waits for another turn: it must lose that turn, which would never end. */
@@ -1662,8 +1740,10 @@ int main(void)
 	    CORE_TEST(pair__reused_requester_qpn),
 	    CORE_TEST(pair__reused_requester_qpn_after_a_restart),
 	    CORE_TEST(pair__doubt_ends_with_the_first_answer),
+	    CORE_TEST(pair__void_only_once_another_has_the_qpn),
 	    CORE_TEST(pair__reused_requester_qpn_expects_an_earlier_psn),
 	    CORE_TEST(pair__late_ack_to_an_idle_owner_is_not_ahead),
+	    CORE_TEST(pair__repetitions_of_long_ago_hide_no_new_owner),
 	    CORE_TEST(pair__reused_requester_qpn_at_another_psn),
 	    CORE_TEST(pair__overtaken_answer_decides_nothing),
 	    CORE_TEST(pair__cm_needs_no_probe),
@@ -1680,6 +1760,8 @@ int main(void)
 	    CORE_TEST(pair__a_table_without_places_remembers_nothing),
 	    CORE_TEST(pair__places_come_back),
 	    CORE_TEST(pair__late_answer_in_quarantine),
+	    CORE_TEST(pair__late_answers_to_a_flow_paired_since),
+	    CORE_TEST(pair__late_answers_to_many_probes_of_a_flow_paired_since),
 	    CORE_TEST(pair__late_answer_to_one_that_waits),
 	    CORE_TEST(pair__late_answers_after_quarantine),
 	    CORE_TEST(pair__late_answers_doubled),

@@ -403,8 +403,8 @@ void wan_lane_on_timer(struct proxy *p, struct lane *l)
 		check_report(p, l, s);
 		wan_go_on(p, l, s);
 		wan_detect_losses(p, l, s);
-		if (wan_paths_usable(p) & 1u << i)
-			check_pto(p, l, s); /* unusable paths have probes of their own */
+		if (wan_paths_usable(p) & 1u << i || p->wan->path[i].state == PATH_UP)
+			check_pto(p, l, s); /* what is under way on a dead path goes again when another path is up */
 		wan_fec_on_timer(p, l, s);
 		due |= s->report_due || s->probe_due;
 	}

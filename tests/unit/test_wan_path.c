@@ -407,6 +407,36 @@ static void wan_path__standby(void **state)
 	expect_run(c, 41, 40);
 }
 
+/* The last packets that went by a standby path were lost there, and another path is in use again: the lane asks about
+ * them, as no later datagram of it goes by the standby path. */
+static void wan_path__standby_that_is_no_longer_needed(void **state)
+{
+	struct core *c = given_two_paths(state);
+	struct wan_path *path = c->a.p->wan->path;
+	struct cuts *k = c->arg;
+
+	path[1].weight = 0;
+	core_session(c);
+	core_wait(c, 3 * CORE_MS);
+	k->cut[0] = true;
+	core_send_run(c, 1, 20);
+	core_wait(c, 100 * CORE_MS);
+	expect_run(c, 1, 20);
+	core_ack(c, 20, AETH_ACK_NO_CREDITS, 21);
+	core_forget(&c->b);
+	assert_int_equal(state_of(&c->a, 0), PATH_DEAD);
+	k->cut[1] = true;
+	core_send_run(c, 21, 20);
+	k->cut[0] = k->cut[1] = false;
+	for (int i = 0; i < 8 && path[0].state != PATH_UP; i++)
+		wan_path_answered(c->a.p, &path[0], &(struct wan_sent_result){.newly_acked = 1});
+	wan_path_answered(c->a.p, &path[1], &(struct wan_sent_result){.newly_acked = 1}); /* to another lane */
+	assert_int_equal(wan_paths_usable(c->a.p), 1);
+	core_wait(c, 500 * CORE_MS);
+	assert_int_equal(path[1].stats.deaths, 0); /* then all would go again */
+	expect_run(c, 21, 20);
+}
+
 /* The same number on two paths names two datagrams. */
 static void wan_path__numbers_are_the_paths_own(void **state)
 {
@@ -467,6 +497,7 @@ int main(void)
 	    CORE_TEST(wan_path__all_dead_and_the_first_returns),
 	    CORE_TEST(wan_path__all_dead_and_the_second_returns),
 	    CORE_TEST(wan_path__standby),
+	    CORE_TEST(wan_path__standby_that_is_no_longer_needed),
 	    CORE_TEST(wan_path__numbers_are_the_paths_own),
 	    CORE_TEST(wan_path__ip_keeps_to_one),
 	};

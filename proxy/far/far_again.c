@@ -11,6 +11,8 @@
  *
  * The near edge waits for the first of these responses. So the first one may use the pool's reserve: the pool may be
  * full of later responses for which the near edge has no room. Responses may overtake each other by AGAIN_AHEAD.
+ * The flow may have lost its pair (pair_answer_to()). It has no packet to send, so no turn would come in which it could
+ * learn the pair again: it takes up its last pair once nobody else can have the QPN (pair_resume()).
  * Responses lost on this LAN are asked for again, with all that follow: AGAIN_QUIET_NS after the last one came, or
  * after LanTimeout without any, AGAIN_TRIES times in a row. Beyond that the host repeats what it lacks. So a record
  * lives for at most AGAIN_NS after its last progress, and may be freed for others. */
@@ -119,7 +121,7 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 
 	if (!f && (f = far_flow_for(p, l, r->flow, r->inc, &full)))
 		far_report(p, f, true); /* evicted: the near edge opens it again, and the host asks again */
-	if (!f || f->inc != r->inc || !f->open || f->failed || f->pairing == PAIR_LEARNING || f->hostpair == NONE)
+	if (!f || f->inc != r->inc || !f->open || f->failed || f->hostpair == NONE)
 		return; /* the host asks again */
 	if (f->lane == l->id && !f->pmtu && r->psns > 1)
 		return; /* FLOW_OPEN brings it */
@@ -129,6 +131,8 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 	}
 	if (send_refused(p, l, f, r) || !responder_answered(f, r->pos))
 		return; /* the responses come anyway */
+	if (!pair_resume(p, f))
+		return; /* the host asks again */
 	op = again_at(f, r->pos);
 	if (op && op->pos + op->psns == r->pos + r->psns && p->now_ns < op->again_heard_ns + AGAIN_QUIET_NS)
 		return; /* a copy */

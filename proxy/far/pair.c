@@ -108,6 +108,21 @@ void pair_enter(struct proxy *p, struct far_flow *f, uint32_t requester_qpn)
 	idx_hash_put(&p->far_by_qpn, qpn_hash(p, f), f->idx);
 }
 
+bool pair_resume(struct proxy *p, struct far_flow *f)
+{
+	const struct hostpair *hp = &p->pairs[f->hostpair];
+
+	if (f->pairing != PAIR_LEARNING)
+		return true;
+	if (!f->requester_qpn || f->pos_rx_max > f->pos_acked || f->nops || hp->prober != NONE ||
+	    timer_armed(&hp->quarantine) || pair_find(p, &f->src, &f->dst, f->requester_qpn))
+		return false;
+	f->pairing = PAIR_PROVISIONAL;
+	pair_enter(p, f, f->requester_qpn);
+	far_store(p, f);
+	return true;
+}
+
 /* --- host pairs --- */
 
 void pair_init(struct proxy *p)

@@ -44,6 +44,10 @@ enum pair_answer_to pair_answer_to(struct proxy *p, struct far_flow *f, const st
 /* Gives the QPN to the flow, as CM, an answer or a descriptor says. The flow that had the QPN before learns its pair
  * again. */
 void pair_enter(struct proxy *p, struct far_flow *f, uint32_t requester_qpn);
+/* Called for a flow without a pair that has nothing to send: the near edge reads again for its host, so the host has
+ * the pair still that became void here. Gives the flow its last pair back if no other flow can have the QPN. True: the
+ * flow has a pair. */
+bool pair_resume(struct proxy *p, struct far_flow *f);
 /* Takes its pair from the flow. */
 void pair_remove(struct proxy *p, struct far_flow *f);
 /* The flow leaves its host pair, and gives up its turn and its requester's QPN. f->pairing stays: FLOW_PAIR of a failed

@@ -3,6 +3,7 @@
 #include "core_fixture.h"
 
 #include "proxy/far/far_priv.h"
+#include "proxy/far/pair.h"
 #include "proxy/near/near_priv.h"
 
 static const uint8_t three[] = {RC_READ_RESP_FIRST, RC_READ_RESP_MIDDLE, RC_READ_RESP_LAST};
@@ -403,6 +404,30 @@ static void reads__what_is_not_here_any_more_is_read_again(void **state)
 	assert_int_equal(core_near(c)->repeats, 0);
 	assert_int_equal(c->a.p->reserved_bytes, 0);
 	assert_int_equal(core_ctr(&c->a, CTR_READS_AGAIN), 1);
+}
+
+/* Late answers have made the far edge give up the pair. The flow has nothing to send by which it could learn the pair
+ * anew, and its responder is asked all the same; but not while another flow may be the one that has the QPN. */
+static void reads__is_read_again_without_a_pair(void **state)
+{
+	struct core *c = given_two_reads_freed(state);
+	struct hostpair *hp = &c->b.p->pairs[core_far(c)->hostpair];
+	const struct core_pkt *k;
+
+	pair_remove(c->b.p, core_far(c));
+	hp->prober = core_far(c)->idx + 1; /* as if another flow had its turn */
+	ask(c, 2, 3, 3, true);
+	assert_int_equal(core_pending(&c->b), 0);
+	hp->prober = NONE;
+	core_wait(c, 100 * CORE_MS);
+	ask(c, 2, 3, 3, true);
+	k = core_expect(&c->b, RC_READ_REQUEST, 3);
+	core_forget(&c->a);
+	execute(c, k, 2);
+	core_pump(c);
+	expect_response(c, RC_READ_RESP_FIRST, 3);
+	core_expect(&c->a, RC_READ_RESP_LAST, 4);
+	assert_int_equal(core_far(c)->requester_qpn, CORE_QPN);
 }
 
 /* A READ of six responses was answered; the host asks for the last five again, which nobody has any more. */
@@ -1666,6 +1691,7 @@ int main(void)
 	    CORE_TEST(reads__is_read_again_after_a_restart),
 	    CORE_TEST(reads__are_free_as_soon_as_they_were_given),
 	    CORE_TEST(reads__what_is_not_here_any_more_is_read_again),
+	    CORE_TEST(reads__is_read_again_without_a_pair),
 	    CORE_TEST(reads__a_later_row_of_repetitions_ends_the_earlier_one),
 	    CORE_TEST(reads__an_overtaken_repetition_begins_no_row),
 	    CORE_TEST(reads__a_row_begins_whatever_the_reordering),

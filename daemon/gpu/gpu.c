@@ -182,6 +182,13 @@ static bool breaks_context(CUresult e)
 	return end_of(e) == GPU_LOST || end_of(e) == GPU_CONTEXT;
 }
 
+/* True of what a call says about the handle that it was given, for example that of another GPU's memory. */
+static bool is_of_handle(CUresult e)
+{
+	return e == CUDA_ERROR_INVALID_DEVICE || e == CUDA_ERROR_NO_DEVICE || e == CUDA_ERROR_DEVICE_UNAVAILABLE ||
+	       e == CUDA_ERROR_INVALID_CONTEXT;
+}
+
 static int errno_of(CUresult e)
 {
 	if (e == CUDA_ERROR_OUT_OF_MEMORY)
@@ -467,6 +474,7 @@ static int memory_open(struct gpu *g, struct gpu_memory *m)
 {
 	CUresult e = CUDA_SUCCESS;
 	const char *call = "";
+	bool in_context = false;
 	int rc = load(g, m);
 
 	if (rc < 0)
@@ -478,12 +486,13 @@ static int memory_open(struct gpu *g, struct gpu_memory *m)
 		g->memories = m;
 		call = "cuCtxSetCurrent";
 		e = use_device(g, m->device);
-		if (e == CUDA_SUCCESS)
+		in_context = e == CUDA_SUCCESS;
+		if (in_context)
 			e = open_handle(g, m, &call);
 	}
 	if (e == CUDA_SUCCESS)
 		return 0;
-	if (m->device && breaks_context(e) && e != CUDA_ERROR_INVALID_CONTEXT)
+	if (m->device && breaks_context(e) && !(in_context && is_of_handle(e)))
 		failed(g, m, call, e); /* breaks all other memory of this GPU, too */
 	describe(g, m->why, call, e);
 	memory_free(g, m);

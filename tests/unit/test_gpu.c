@@ -351,6 +351,41 @@ static void refusals(void)
 	finish();
 }
 
+/* An error about one handle, as of memory of another GPU, leaves the other programs' memory as it was. */
+static void refusal_of_one(const char *word, int rc)
+{
+	struct gpu_note n;
+
+	close_memory(1);
+	faults(word);
+	EXPECT(open_memory(1, 0, MEMORY_BYTES) == rc);
+	faults("");
+	copy(0, false, 0, 4096, 0);
+	n = expect_note(GPU_COPIED);
+	EXPECT(n.end == GPU_OK && n.block->bytes[77] == pattern(77));
+	gpu_give(n.block);
+	EXPECT(open_memory(1, 0, MEMORY_BYTES) == 0);
+}
+
+static void refusals_of_one(void)
+{
+	int fd;
+
+	start();
+	refusal_of_one("cuIpcOpenMemHandle:101", -ENODEV);
+	refusal_of_one("cuIpcOpenMemHandle:100", -ENODEV);
+	refusal_of_one("cuIpcOpenMemHandle:46", -EIO);
+	refusal_of_one("cuIpcOpenMemHandle:201", -EINVAL);
+	close_memory(1);
+	fd = descriptor();
+	memory[1].fd = fd;
+	memory[1].allocation = MEMORY_BYTES;
+	EXPECT(open_memory(1, 0, MEMORY_BYTES) == 0);
+	refusal_of_one("cuMemSetAccess:101", -ENODEV);
+	refusal_of_one("cuMemImportFromShareableHandle:101", -ENODEV);
+	finish();
+}
+
 /* Out of memory, and what else is of one call: that memory alone is broken. */
 static void of_one(const char *fault, enum gpu_end end, const char *why, uint64_t least_ns)
 {
@@ -519,6 +554,7 @@ int main(void)
 	    CASE("gpu_copy__waits_for_nothing", no_wait),
 	    CASE("gpu_take__half_for_each_direction", limits),
 	    CASE("gpu_open__refusals", refusals),
+	    CASE("gpu_open__refusals_of_one_leave_the_others", refusals_of_one),
 	    CASE("gpu_copy__out_of_memory", no_memory),
 	    CASE("gpu_copy__event_that_cannot_be_recorded", no_event),
 	    CASE("gpu_copy__event_that_cannot_be_asked", no_answer),

@@ -167,8 +167,7 @@ static bool breaks_process(CUresult e)
 
 static bool breaks_context(CUresult e)
 {
-	return breaks_process(e) || e == CUDA_ERROR_CONTEXT_IS_DESTROYED || e == CUDA_ERROR_DEVICE_UNAVAILABLE ||
-	       e == CUDA_ERROR_ECC_UNCORRECTABLE;
+	return breaks_process(e) || e == CUDA_ERROR_CONTEXT_IS_DESTROYED || e == CUDA_ERROR_ECC_UNCORRECTABLE;
 }
 
 static void note_error(struct CUctx_st *context, CUresult e)

@@ -156,8 +156,22 @@ bool gpu_note(struct gpu *g, struct gpu_note *n)
 
 /* --- errors --- */
 
+/* After these CUDA does no more work in the process, and cuda.h of CUDA 11.0 does not name them yet: CONTAINED,
+ * TENSOR_MEMORY_LEAK, MPS_CLIENT_TERMINATED, EXTERNAL_DEVICE. */
+static bool is_newer_fatal(CUresult e)
+{
+	static const int fatal[] = {226, 721, 810, 911};
+
+	for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++)
+		if ((int)e == fatal[i])
+			return true;
+	return false;
+}
+
 static enum gpu_end end_of(CUresult e)
 {
+	if (is_newer_fatal(e))
+		return GPU_LOST;
 	switch (e) {
 	case CUDA_ERROR_OUT_OF_MEMORY:
 		return GPU_NO_MEMORY;
@@ -169,10 +183,13 @@ static enum gpu_end end_of(CUresult e)
 	case CUDA_ERROR_NO_DEVICE:
 	case CUDA_ERROR_INVALID_DEVICE:
 	case CUDA_ERROR_ECC_UNCORRECTABLE:
+	case CUDA_ERROR_NVLINK_UNCORRECTABLE:
 	case CUDA_ERROR_ILLEGAL_ADDRESS:
+	case CUDA_ERROR_LAUNCH_TIMEOUT:
+	case CUDA_ERROR_ASSERT:
 		return GPU_LOST;
 	default:
-		/* 714 to 719: a kernel of a program that shares the context has failed */
+		/* 714 to 719: a kernel has failed */
 		return e >= CUDA_ERROR_HARDWARE_STACK_ERROR && e <= CUDA_ERROR_LAUNCH_FAILED ? GPU_LOST : GPU_FAILED;
 	}
 }

@@ -458,6 +458,38 @@ static void lost_later(void)
 	of_all("copy:719 copy_us=30000", GPU_LOST, "cuEventQuery: CUDA_ERROR_LAUNCH_FAILED (719)");
 }
 
+static int in_child(void (*run)(void));
+
+/* An error after which CUDA does no more work in the context, or in the process. */
+static unsigned sticky;
+
+static void lost_by_a_sticky_error(void)
+{
+	static char fault[64], why[64];
+
+	snprintf(fault, sizeof(fault), "copy:%u copy_us=3000", sticky);
+	start();
+	faults(fault);
+	copy(0, true, 0, 4096, 3);
+	for (unsigned broken = 0; broken < 2; broken++)
+		EXPECT(expect_note(GPU_BROKEN).end == GPU_LOST);
+	EXPECT(copied_block() == GPU_LOST);
+	snprintf(why, sizeof(why), "(%u)", sticky);
+	EXPECT(strstr(memory[0].why, why) && strstr(memory[1].why, why));
+	finish();
+}
+
+static void lost_by_sticky_errors(void)
+{
+	static const unsigned errors[] = {214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911};
+
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		sticky = errors[i];
+		if (in_child(lost_by_a_sticky_error) != 0)
+			fprintf(stderr, "error %u\n", sticky), exit(1);
+	}
+}
+
 static void context_destroyed(void)
 {
 	of_all("cuEventQuery:709 copy_us=30000", GPU_CONTEXT, "cuEventQuery: CUDA_ERROR_CONTEXT_IS_DESTROYED (709)");
@@ -560,6 +592,7 @@ int main(void)
 	    CASE("gpu_copy__event_that_cannot_be_asked", no_answer),
 	    CASE("gpu_copy__gpu_lost", lost),
 	    CASE("gpu_copy__gpu_lost_asynchronously", lost_later),
+	    CASE("gpu_copy__gpu_lost_by_each_sticky_error", lost_by_sticky_errors),
 	    CASE("gpu_copy__context_destroyed", context_destroyed),
 	    CASE("gpu_open__again_after_a_destroyed_context", again_after_a_destroyed_context),
 	    CASE("gpu_stop__waits_for_copies", stop_under_way),

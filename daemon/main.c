@@ -324,16 +324,16 @@ struct engine_start {
 	struct site_configs *configs; /* scratch: main() reads the files again and reports their errors */
 };
 
-/* Opens the devices: possible only now, while the process has its rights. Returns what the link files ask of the sandbox. */
+/* Opens the devices: possible only now, while the process has its rights. Returns what the link files ask of the sandbox: also
+ * if one of them is refused, since a reload starts the links when that file is mended, with this sandbox. */
 static unsigned open_devices(void *arg)
 {
 	static char report[SITES_REPORT_MAX];
 	const struct engine_start *s = arg;
 	unsigned more = 0;
 
-	if (sites_read(&s->o->sources, MISSING_IS_GONE, s->configs, report) < 0)
-		return 0;
-	lan_engine_start(&s->o->engine, s->configs->list, s->configs->n);
+	if (sites_read(&s->o->sources, MISSING_IS_GONE, s->configs, report) == 0)
+		lan_engine_start(&s->o->engine, s->configs->list, s->configs->n);
 	for (uint32_t i = 0; i < s->configs->n; i++)
 		more |= s->configs->list[i].relay_gpu ? SANDBOX_GPU : 0;
 	return more;

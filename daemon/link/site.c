@@ -896,11 +896,11 @@ const char *site_waits(const struct site *s)
 {
 	if (site_is_held(s) || s->link == NULL)
 		return s->waits;
+	if (s->config.relay_gpu && !sandbox_allows(SANDBOX_GPU))
+		return "GPU=yes was in no readable link file when longreachd started, which limits its system calls for good: "
+		       "`systemctl restart longreachd`";
 	if (link_took_up_buffer(s->link))
 		return s->buffer_note;
-	if (s->config.relay_gpu && !sandbox_allows(SANDBOX_GPU))
-		return "GPU=yes came after longreachd's start, which limits its system calls for good: `systemctl restart "
-		       "longreachd`";
 	return s->waits;
 }
 

@@ -30,7 +30,8 @@ enum sites_missing {
 	MISSING_IS_GONE,  /* a named file that is gone means that its link is to stop */
 };
 
-/* Reads and checks all files. 0, or -EINVAL with every error in report (SITES_REPORT_MAX). */
+/* Reads and checks all files. 0, or -EINVAL with every error in report (SITES_REPORT_MAX): then out has the files without
+ * error. */
 int sites_read(const struct site_sources *src, enum sites_missing missing, struct site_configs *out, char *report);
 
 /* Starts a site for each. 0, -ENOMEM. */

@@ -369,6 +369,23 @@ enabled_too_late() {
 	[ -z "$(lab_status a '.links[0].restart_needed')" ] || why "after: $(lab_status a '.links[0].restart_needed')"
 }
 
+# Another link's file has an error at the start, so no link starts; when it is mended, a reload starts them all.
+enabled_beside_a_bad_file() {
+	! grep -q 'built with a sanitizer' "$LAB_DIR/a/log" || { NOTE="a daemon with a sanitizer limits no system calls"; return 77; }
+	lab_edge_stop a
+	echo "[Link" >"$LAB_DIR/a/bad.conf"
+	LAB_EXTRA="Relay.Enable=yes Relay.GPU=yes" LAB_DAEMON_ARGS="--config $LAB_DIR/a/bad.conf" lab_edge_start a
+	lab_wait 5 is_refused a || why "the daemon takes a bad file: $(lab_status a .refused)" || return
+	rm "$LAB_DIR/a/bad.conf"
+	lab_client a reload >"$LAB_DIR/reloaded" 2>&1 || why "$(tail -1 "$LAB_DIR/reloaded")" || return
+	lab_link_up || why "the link does not come up" || return
+	[ -z "$(lab_status a '.links[0].restart_needed')" ] || why "$(lab_status a '.links[0].restart_needed')"
+}
+
+is_refused() { # a|b
+	[ -n "$(lab_status "$1" '.refused // ""')" ]
+}
+
 lab_up
 lab_line --rate "$LAB_LINE_RATE" --km 50
 LAB_EXTRA="Relay.Enable=yes Relay.GPU=yes"
@@ -388,4 +405,5 @@ check "a daemon of another user opens a program's memory" other_user
 [ -z "${FULL:-}" ] || check "a slow GPU leaves the latency of RDMA and of files" with_fakecuda slow_gpu
 check "without GPU=yes no driver is loaded" not_enabled
 check "GPU=yes that comes after the daemon's start asks for another" enabled_too_late
+check "GPU=yes beside a link file with an error is in force when that is mended" enabled_beside_a_bad_file
 check_end

@@ -53,6 +53,7 @@ static struct {
 	const char *rest_error, *start_error; /* NULL: none */
 	uint32_t flows;                       /* that the running link's buffer has places for */
 	bool took_up_buffer;
+	bool no_gpu; /* the daemon's system-call filter refuses a GPU's driver */
 	enum link_end end;          /* of the last link_stop() */
 	struct arena_spread in_use; /* of the buffer's files; 0 shards: none is in use */
 	struct link_config started; /* the last start's */
@@ -94,6 +95,11 @@ bool link_took_up_buffer(const struct link *l)
 {
 	(void)l;
 	return played.took_up_buffer;
+}
+
+bool sandbox_allows(enum sandbox_more what)
+{
+	return what == SANDBOX_GPU && !played.no_gpu;
 }
 
 void link_buffer_size(const struct link *l, uint64_t *bytes, uint32_t *flows)
@@ -724,6 +730,28 @@ static void waits__says_which_buffer_a_start_has_taken_up(void **state)
 	assert_string_equal(site_waits(s), "");
 }
 
+/* A restart of the link does not help GPU=, so the buffer's reason does not hide it. */
+static void waits__says_that_gpu_came_after_the_daemons_start(void **state)
+{
+	struct site *s = *state;
+	struct link_config c = config_of(s, 32, 1);
+
+	played.no_gpu = true;
+	played.flows = 32;
+	site_restart(s, &c);
+	assert_string_equal(site_waits(s), "");
+	c.relay_gpu = true;
+	site_restart(s, &c);
+	assert_non_null(strstr(site_waits(s), "GPU=yes was in no readable link file when longreachd started"));
+	assert_non_null(strstr(site_waits(s), "`systemctl restart longreachd`"));
+	played.flows = 16;
+	played.took_up_buffer = true;
+	site_restart(s, &c);
+	assert_non_null(strstr(site_waits(s), "`systemctl restart longreachd`"));
+	played.no_gpu = false;
+	assert_non_null(strstr(site_waits(s), "places for 16 flows"));
+}
+
 /* A change of Workers= and Lanes= waited for a restart, and the daemon was killed meanwhile. */
 static void start__goes_on_with_the_workers_and_lanes_of_a_buffer_in_use(void **state)
 {
@@ -828,6 +856,7 @@ int main(void)
 	    TEST(rules__of_a_link_that_does_not_start_are_tried_again),
 	    TEST(restart__of_an_operator_asks_for_the_configured_buffer),
 	    TEST(restart__of_the_daemon_keeps_the_buffer),
+	    TEST(waits__says_that_gpu_came_after_the_daemons_start),
 	    TEST(waits__says_which_buffer_a_start_has_taken_up),
 	    TEST(start__goes_on_with_the_workers_and_lanes_of_a_buffer_in_use),
 	    TEST(waits__outlive_a_restart_of_the_daemon),

@@ -11,6 +11,7 @@
 #define _GNU_SOURCE /* ppoll, pthread_timedjoin_np */
 #include "gpu.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <numa.h>
@@ -49,7 +50,7 @@ struct command {
 /* A GPU, as long as there is memory of it. */
 struct gpu_device {
 	struct gpu_device *next;
-	char id[GPU_ID_MAX];
+	char id[GPU_ID_MAX]; /* as in /sys/bus/pci/devices */
 	CUdevice device;
 	CUcontext context;
 	bool has_context, has_pinned;
@@ -345,10 +346,6 @@ static CUresult device_init(struct gpu *g, struct gpu_device *d, const char **ca
 {
 	CUresult e;
 
-	*call = "cuDeviceGetByPCIBusId";
-	e = g->cuda.device_get_by_pci_bus_id(&d->device, d->id);
-	if (e != CUDA_SUCCESS)
-		return e == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_INVALID_DEVICE : e;
 	*call = "cuDevicePrimaryCtxRetain";
 	e = g->cuda.primary_ctx_retain(&d->context, d->device);
 	if (e != CUDA_SUCCESS)
@@ -359,21 +356,43 @@ static CUresult device_init(struct gpu *g, struct gpu_device *d, const char **ca
 	return e == CUDA_SUCCESS ? make_blocks(g, d, call) : e;
 }
 
-/* Finds or makes the device. A broken device serves no new memory: it stays until its last memory is closed. */
-static struct gpu_device *device_of(struct gpu *g, const char *id, CUresult *e, const char **call)
+/* name: as a program writes it. id: as /sys has it, in lower case. */
+static CUresult find_device(struct gpu *g, const char *name, CUdevice *device, char id[GPU_ID_MAX], const char **call)
 {
+	CUresult e;
+
+	*call = "cuDeviceGetByPCIBusId";
+	e = g->cuda.device_get_by_pci_bus_id(device, name);
+	if (e != CUDA_SUCCESS)
+		return e == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_INVALID_DEVICE : e;
+	*call = "cuDeviceGetPCIBusId";
+	e = g->cuda.device_get_pci_bus_id(id, GPU_ID_MAX, *device);
+	for (char *c = id; e == CUDA_SUCCESS && *c; c++)
+		*c = (char)tolower((unsigned char)*c);
+	return e;
+}
+
+/* Finds or makes the device. A broken device serves no new memory: it stays until its last memory is closed. */
+static struct gpu_device *device_of(struct gpu *g, const char *name, CUresult *e, const char **call)
+{
+	char id[GPU_ID_MAX] = "";
 	struct gpu_device *d;
+	CUdevice device;
 	uint32_t n = 0;
 
+	*e = find_device(g, name, &device, id, call);
+	if (*e != CUDA_SUCCESS)
+		return NULL;
 	for (d = g->devices; d; d = d->next, n++)
-		if (strcmp(d->id, id) == 0 && d->end == GPU_OK)
+		if (d->device == device && d->end == GPU_OK)
 			return d;
 	*e = CUDA_ERROR_OUT_OF_MEMORY;
 	*call = "malloc";
 	d = n < GPU_DEVICES ? calloc(1, sizeof(*d)) : NULL;
 	if (!d)
 		return NULL;
-	snprintf(d->id, sizeof(d->id), "%s", id);
+	memcpy(d->id, id, sizeof(d->id));
+	d->device = device;
 	*e = device_init(g, d, call);
 	if (*e != CUDA_SUCCESS) {
 		device_free(g, d);

@@ -54,7 +54,7 @@ struct gpu_memory {
 	int fd;                /* of an allocation of cuMemCreate() that was exported as a descriptor; -1: the handle counts.
 	                        * It may be closed after the note GPU_OPENED */
 	uint64_t allocation;   /* bytes of that */
-	char id[GPU_ID_MAX];   /* of the GPU: its address on the PCI bus */
+	char id[GPU_ID_MAX];   /* of the GPU: its address on the PCI bus, in either case */
 	uint64_t offset, size; /* of the part that may be used, in the allocation */
 	void *user;
 	/* Written by the thread. To be read after a note of this memory. */

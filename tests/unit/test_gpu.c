@@ -330,6 +330,27 @@ static void limits(void)
 	finish();
 }
 
+/* A driver prints the GPU's address in upper case, /sys has it in lower case, and programs may write either. */
+static void one_device(void)
+{
+	start();
+	close_memory(1);
+	snprintf(memory[1].id, sizeof(memory[1].id), "0000:E0:00.0");
+	EXPECT(gpu_open(g, &memory[1]));
+	gpu_wake(g);
+	EXPECT(expect_note(GPU_OPENED).rc == 0);
+	EXPECT(memory[0].device == memory[1].device && g->devices->next == NULL);
+	EXPECT(strcmp(g->devices->id, "0000:e0:00.0") == 0);
+	close_memory(0);
+	close_memory(1);
+	EXPECT(gpu_open(g, &memory[1])); /* the first */
+	gpu_wake(g);
+	EXPECT(expect_note(GPU_OPENED).rc == 0);
+	EXPECT(strcmp(g->devices->id, "0000:e0:00.0") == 0);
+	EXPECT(open_memory(0, 0, 4096) == 0);
+	finish();
+}
+
 static void refusals(void)
 {
 	CUipcMemHandle good;
@@ -585,6 +606,7 @@ int main(void)
 	    CASE("gpu_open__of_a_descriptor_each_call_fails", of_a_descriptor_each_call_fails),
 	    CASE("gpu_copy__waits_for_nothing", no_wait),
 	    CASE("gpu_take__half_for_each_direction", limits),
+	    CASE("gpu_open__one_device_for_each_spelling", one_device),
 	    CASE("gpu_open__refusals", refusals),
 	    CASE("gpu_open__refusals_of_one_leave_the_others", refusals_of_one),
 	    CASE("gpu_copy__out_of_memory", no_memory),

@@ -274,7 +274,7 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal)
 CUresult cuDeviceGetPCIBusId(char *id, int len, CUdevice device)
 {
 	LOCKED("cuDeviceGetPCIBusId", NULL)
-	snprintf(id, (size_t)len, "0000:%02x:00.0", 0xe0 + device);
+	snprintf(id, (size_t)len, "0000:%02X:00.0", 0xe0 + device); /* upper case, as a driver */
 	DONE(CUDA_SUCCESS);
 }
 

@@ -7,8 +7,9 @@
  * queried, the state of the copies before it is unknown: such a block is done when its stream is idle (by_stream); the
  * block's memory is broken, so nothing more is put on that stream.
  *
- * A context that is broken does nothing more: its blocks are done at once. */
-#define _GNU_SOURCE /* ppoll, pthread_timedjoin_np */
+ * A context that is broken does nothing more: its blocks are done at once, and then it is released with all that it holds.
+ * A driver may refuse to close a single handle in it, and a program whose memory is closed may free it. */
+#define _GNU_SOURCE /* on_exit, ppoll, pthread_timedjoin_np */
 #include "gpu.h"
 
 #include <ctype.h>
@@ -28,6 +29,7 @@
 
 #include "cuda_api.h"
 #include "daemon/util/clock.h"
+#include "daemon/util/log.h"
 #include "daemon/util/spsc.h"
 #include "daemon/util/thread.h"
 
@@ -35,8 +37,9 @@ enum {
 	RING = 2048, /* room for all blocks of all GPUs, and for the open, error and close of each memory */
 	POLL_NS = 20000,
 	POLL_NS_MAX = 1000000,
-	STOP_MS = 2000, /* how long gpu_stop() waits for copies under way */
 };
+static unsigned stop_ms = 2000; /* how long gpu_stop() waits for copies under way */
+
 _Static_assert(GPU_DEVICES * GPU_BLOCKS + 3 * GPU_MEMORIES <= RING, "no ring runs over");
 
 enum command_type { COMMAND_OPEN, COMMAND_COPY, COMMAND_CLOSE };
@@ -56,6 +59,7 @@ struct gpu_device {
 	bool has_context, has_pinned;
 	enum gpu_end end; /* GPU_OK, or what broke its context */
 	uint32_t nmemories;
+	uint32_t nunder_way; /* blocks */
 	uint8_t *bytes; /* of all blocks */
 	struct gpu_block block[GPU_BLOCKS];
 	/* Written by the user, from the first GPU_OPENED on. */
@@ -316,7 +320,26 @@ static CUresult make_blocks(struct gpu *g, struct gpu_device *d, const char **ca
 	return e;
 }
 
-/* Resources that a broken context refuses to free are freed with the context, when its last user releases it. */
+/* Destroys what is in the context, as far as it allows, and gives the context back: with its last user the driver frees the
+ * rest. */
+static CUresult context_release(struct gpu *g, struct gpu_device *d)
+{
+	CUresult e;
+
+	if (use_device(g, d) == CUDA_SUCCESS) {
+		for (uint32_t i = 0; i < GPU_BLOCKS; i++)
+			if (d->block[i].event)
+				g->cuda.event_destroy(d->block[i].event);
+		if (d->has_pinned)
+			g->cuda.mem_host_unregister(d->bytes);
+	}
+	use_context(g, NULL);
+	g->current = NULL;
+	e = g->cuda.primary_ctx_release(d->device);
+	d->has_context = d->has_pinned = false;
+	return e;
+}
+
 static void device_free(struct gpu *g, struct gpu_device *d)
 {
 	struct gpu_device **at = &g->devices;
@@ -325,18 +348,8 @@ static void device_free(struct gpu *g, struct gpu_device *d)
 		at = &(*at)->next;
 	if (*at)
 		*at = d->next;
-	if (d->has_context && use_device(g, d) == CUDA_SUCCESS) {
-		for (uint32_t i = 0; i < GPU_BLOCKS; i++)
-			if (d->block[i].event)
-				g->cuda.event_destroy(d->block[i].event);
-		if (d->has_pinned)
-			g->cuda.mem_host_unregister(d->bytes);
-	}
-	if (d->has_context) {
-		use_context(g, NULL);
-		g->current = NULL;
-		g->cuda.primary_ctx_release(d->device);
-	}
+	if (d->has_context)
+		context_release(g, d);
 	if (d->bytes)
 		munmap(d->bytes, (size_t)GPU_BLOCKS * GPU_BLOCK_BYTES);
 	free(d);
@@ -433,15 +446,35 @@ static CUresult map_descriptor(struct gpu *g, struct gpu_memory *m, const char *
 	return e;
 }
 
-static void close_handle(struct gpu *g, struct gpu_memory *m)
+static CUresult unmap_descriptor(struct gpu *g, struct gpu_memory *m, const char **call)
 {
-	if (m->is_reserved) {
-		if (m->is_open)
-			g->cuda.mem_unmap(m->base, m->allocation);
-		g->cuda.mem_address_free(m->base, m->allocation);
-	} else if (m->is_open) {
-		g->cuda.ipc_close_mem_handle(m->base);
+	CUresult e = CUDA_SUCCESS;
+
+	if (m->is_open) {
+		*call = "cuMemUnmap";
+		e = g->cuda.mem_unmap(m->base, m->allocation);
+		m->is_open = e != CUDA_SUCCESS;
 	}
+	if (e == CUDA_SUCCESS) {
+		*call = "cuMemAddressFree";
+		e = g->cuda.mem_address_free(m->base, m->allocation);
+		m->is_reserved = e != CUDA_SUCCESS;
+	}
+	return e;
+}
+
+static CUresult close_handle(struct gpu *g, struct gpu_memory *m, const char **call)
+{
+	CUresult e = CUDA_SUCCESS;
+
+	if (m->is_reserved)
+		return unmap_descriptor(g, m, call);
+	if (m->is_open) {
+		*call = "cuIpcCloseMemHandle";
+		e = g->cuda.ipc_close_mem_handle(m->base);
+		m->is_open = e != CUDA_SUCCESS;
+	}
+	return e;
 }
 
 /* bytes: of the allocation. */
@@ -475,26 +508,97 @@ static CUresult open_handle(struct gpu *g, struct gpu_memory *m, const char **ca
 	return e;
 }
 
+/* Streams, and the handle. */
+static CUresult memory_close(struct gpu *g, struct gpu_memory *m, const char **call)
+{
+	CUresult e;
+
+	*call = "cuCtxSetCurrent";
+	e = use_device(g, m->device);
+	if (e != CUDA_SUCCESS)
+		return e;
+	for (unsigned i = 0; i < 2; i++)
+		if (m->stream[i])
+			g->cuda.stream_destroy(m->stream[i]);
+	m->stream[0] = m->stream[1] = NULL;
+	return close_handle(g, m, call);
+}
+
+/* Releases a broken context with all that it holds. No block of it is under way. Where two links have memory of one GPU, the
+ * driver frees what is in the context when both have released it. */
+static void context_end(struct gpu *g, struct gpu_device *d)
+{
+	const char *call;
+	CUresult e;
+
+	for (struct gpu_memory *m = g->memories; m; m = m->next)
+		if (m->device == d)
+			memory_close(g, m, &call);
+	e = context_release(g, d);
+	for (struct gpu_memory *m = g->memories; m; m = m->next) {
+		if (m->device != d)
+			continue;
+		if (m->is_reserved)
+			unmap_descriptor(g, m, &call); /* the mapping is the process's, not the context's */
+		else if (e == CUDA_SUCCESS)
+			m->is_open = false;
+	}
+}
+
+static unsigned ask_blocks(struct gpu *g);
+
+/* Broken contexts end, with their blocks. */
+static void end_broken(struct gpu *g)
+{
+	struct gpu_device *d = g->devices;
+
+	while (d) {
+		if (d->end == GPU_OK || !d->has_context) {
+			d = d->next;
+		} else if (d->nunder_way > 0) {
+			ask_blocks(g); /* its blocks are done; another context may break */
+			d = g->devices;
+		} else {
+			context_end(g, d);
+		}
+	}
+}
+
+/* Closes the memory. An error that breaks its context ends that. */
+static void memory_end(struct gpu *g, struct gpu_memory *m)
+{
+	char why[GPU_WHY_MAX];
+	const char *call = "";
+	CUresult e;
+
+	end_broken(g);
+	e = m->device->has_context ? memory_close(g, m, &call) : close_handle(g, m, &call);
+	if (breaks_context(e)) {
+		if (m->end == GPU_OK)
+			m->end = end_of(e); /* its user closes it, and hears nothing of it any more */
+		failed(g, m, call, e);
+		end_broken(g);
+	}
+	if (!m->is_open && !m->is_reserved)
+		return;
+	describe(g, why, call, e);
+	log_err("GPU %s: memory that a program exported stays in use: %s", m->device->id, why);
+}
+
 /* Frees all parts of the memory that exist. */
 static void memory_free(struct gpu *g, struct gpu_memory *m)
 {
 	struct gpu_device *d = m->device;
 	struct gpu_memory **at = &g->memories;
 
+	if (d)
+		memory_end(g, m);
 	while (*at && *at != m)
 		at = &(*at)->next;
 	if (*at)
 		*at = m->next;
-	if (!d)
-		return;
-	if (use_device(g, d) == CUDA_SUCCESS) {
-		for (unsigned i = 0; i < 2; i++)
-			if (m->stream[i])
-				g->cuda.stream_destroy(m->stream[i]);
-		close_handle(g, m);
-	}
 	m->device = NULL;
-	if (--d->nmemories == 0)
+	if (d && --d->nmemories == 0)
 		device_free(g, d);
 }
 
@@ -540,6 +644,7 @@ static int memory_open(struct gpu *g, struct gpu_memory *m)
 static void append(struct gpu *g, struct gpu_block *b)
 {
 	b->next = NULL;
+	b->device->nunder_way++;
 	*g->last = b;
 	g->last = &b->next;
 }
@@ -629,6 +734,7 @@ static unsigned ask_blocks(struct gpu *g)
 			continue;
 		}
 		*at = b->next;
+		b->device->nunder_way--;
 		if (b->memory->end != GPU_OK)
 			b->end = b->memory->end;
 		copied(g, b);
@@ -670,10 +776,19 @@ static void wait_for_work(struct gpu *g, long *poll_ns)
 	*poll_ns = *poll_ns + *poll_ns / 4 < POLL_NS_MAX ? *poll_ns + *poll_ns / 4 : POLL_NS_MAX;
 }
 
-/* Frees everything but blocks that a GPU has not finished: their pages may still be written. */
+static void tell_of_copies(const struct gpu *g)
+{
+	for (const struct gpu_device *d = g->devices; d; d = d->next)
+		if (d->nunder_way > 0)
+			log_err("GPU %s: %u copies are not done after %u ms: their memory stays in use until the daemon ends", d->id,
+			        d->nunder_way, stop_ms);
+}
+
+/* Frees everything but GPUs that have not finished a block: its pages may still be written. */
 static void clean_up(struct gpu *g)
 {
-	uint64_t until_ns = clock_now_ns() + STOP_MS * 1000000ull;
+	uint64_t until_ns = clock_now_ns() + stop_ms * 1000000ull;
+	struct gpu_memory *m, *next;
 	long poll_ns = POLL_NS_MAX;
 
 	run_commands(g);
@@ -681,8 +796,12 @@ static void clean_up(struct gpu *g)
 		ask_blocks(g);
 		wait_for_work(g, &poll_ns);
 	}
-	while (!g->first && g->memories)
-		memory_free(g, g->memories);
+	tell_of_copies(g);
+	for (m = g->memories; m; m = next) {
+		next = m->next;
+		if (m->device->nunder_way == 0)
+			memory_free(g, m);
+	}
 }
 
 static void *gpu_main(void *arg)
@@ -694,6 +813,7 @@ static void *gpu_main(void *arg)
 	while (!atomic_load_explicit(&g->stop, memory_order_acquire)) {
 		unsigned n = run_commands(g) + ask_blocks(g);
 
+		end_broken(g);
 		if (g->tell)
 			write_event(g->notify_fd);
 		g->tell = false;
@@ -739,16 +859,29 @@ int gpu_start(struct gpu **out, int notify_fd)
 	return 0;
 }
 
+/* libcuda.so.1's own handlers would wait for locks of the call that hangs; they were registered before, and so come after. */
+static void end_at_once(int status, void *arg)
+{
+	(void)arg;
+	fflush(NULL);
+	_exit(status);
+}
+
 bool gpu_stop(struct gpu *g)
 {
 	struct timespec until;
+	uint64_t ns;
 
 	atomic_store_explicit(&g->stop, true, memory_order_release);
 	gpu_wake(g);
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 2 * STOP_MS / 1000;
-	if (pthread_timedjoin_np(g->thread, NULL, &until) != 0)
+	ns = (uint64_t)until.tv_nsec + 2 * stop_ms * 1000000ull;
+	until.tv_sec += (time_t)(ns / 1000000000);
+	until.tv_nsec = (long)(ns % 1000000000);
+	if (pthread_timedjoin_np(g->thread, NULL, &until) != 0) {
+		on_exit(end_at_once, NULL);
 		return false;
+	}
 	gpu_free(g);
 	return true;
 }

@@ -13,8 +13,9 @@
  *
  * A GPU's error breaks the memory that it happened to; an error that destroys the context breaks all memory of that
  * GPU. GPU_BROKEN is noted once for each broken memory, before any block that failed for this reason, and all later
- * copies of that memory fail. The user must still close it. When all memory of a GPU is closed, its context, streams
- * and pinned blocks are freed, and the next gpu_open() begins anew, with a new context. After an illegal address or a
+ * copies of that memory fail. The user must still close it. A broken context is released at once with all that it holds,
+ * and the next gpu_open() begins with a new one; when all memory of a GPU is closed, context, streams and pinned blocks
+ * are freed. After an illegal address or a
  * failed kernel CUDA refuses a process until it ends; then gpu_open() fails until the daemon is started again. */
 #ifndef DAEMON_GPU_H
 #define DAEMON_GPU_H
@@ -108,8 +109,9 @@ struct gpu_note {
 
 /* notify_fd: an eventfd that is written when there are notes. 0 or negative errno. */
 int gpu_start(struct gpu **out, int notify_fd);
-/* Ends the thread, and frees everything that the GPUs release within two seconds. False: the thread hangs in a driver,
- * and is left behind with all memory that it may touch. */
+/* Ends the thread, and frees everything that the GPUs release within two seconds; the log tells of copies that are not done
+ * by then. False: the thread hangs in a driver, and is left behind with all memory that it may touch; exit(3) then runs none
+ * of the exit handlers that came before, of which the driver has some. */
 bool gpu_stop(struct gpu *g);
 /* False: GPU_MEMORIES are open. */
 bool gpu_open(struct gpu *g, struct gpu_memory *m);

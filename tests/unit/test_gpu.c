@@ -6,12 +6,26 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
 
+#include "daemon/util/log.h"
 #include "no_numa.h"
+
+static char logged[256]; /* the last line */
+
+void log_at(enum log_level level, const char *fmt, ...)
+{
+	va_list ap;
+
+	(void)level;
+	va_start(ap, fmt);
+	vsnprintf(logged, sizeof(logged), fmt, ap);
+	va_end(ap);
+}
 
 #include "daemon/gpu/cuda_api.c"
 #include "daemon/gpu/gpu.c"
@@ -516,6 +530,135 @@ static void context_destroyed(void)
 	of_all("cuEventQuery:709 copy_us=30000", GPU_CONTEXT, "cuEventQuery: CUDA_ERROR_CONTEXT_IS_DESTROYED (709)");
 }
 
+static bool holds_nothing_soon(void)
+{
+	for (int i = 0; i < 1000 && held() > 0; i++)
+		usleep(1000);
+	return held() == 0;
+}
+
+/* What a broken context holds is given back at once: a driver refuses to close a single handle in it, and memory of other
+ * programs may stay open for long. */
+static void ends_at_once(const char *fault)
+{
+	int fd;
+
+	start();
+	close_memory(1);
+	fd = descriptor();
+	memory[1].fd = fd;
+	memory[1].allocation = MEMORY_BYTES;
+	EXPECT(open_memory(1, 0, 4096) == 0);
+	close(fd);
+	faults(fault);
+	copy(0, false, 0, 4096, 0);
+	expect_note(GPU_BROKEN);
+	expect_note(GPU_BROKEN);
+	EXPECT(copied_block() != GPU_OK);
+	EXPECT(holds_nothing_soon());
+	copy(1, true, 0, 4096, 0); /* blocks stay the user's */
+	EXPECT(copied_block() != GPU_OK);
+	finish();
+}
+
+static void destroyed_ends_at_once(void)
+{
+	ends_at_once("cuEventQuery:709");
+}
+
+static void ecc_ends_at_once(void)
+{
+	ends_at_once("copy:214 copy_us=3000");
+}
+
+/* The process is refused any other call. */
+static void lost_ends_at_once(void)
+{
+	start();
+	faults("copy:700 copy_us=3000");
+	copy(0, false, 0, 4096, 0);
+	expect_note(GPU_BROKEN);
+	expect_note(GPU_BROKEN);
+	EXPECT(copied_block() == GPU_LOST);
+	EXPECT(holds_nothing_soon());
+	finish();
+}
+
+/* Addresses are the process's, not the context's; a process that is refused everything keeps them, and says so. */
+static void lost_with_a_descriptor(void)
+{
+	int fd;
+
+	start();
+	close_memory(1);
+	fd = descriptor();
+	memory[1].fd = fd;
+	memory[1].allocation = MEMORY_BYTES;
+	EXPECT(open_memory(1, 0, 4096) == 0);
+	close(fd);
+	faults("copy:700 copy_us=3000");
+	copy(0, false, 0, 4096, 0);
+	expect_note(GPU_BROKEN);
+	expect_note(GPU_BROKEN);
+	EXPECT(copied_block() == GPU_LOST);
+	close_memory(0);
+	EXPECT(!logged[0]);
+	close_memory(1);
+	EXPECT(strcmp(logged, "GPU 0000:e0:00.0: memory that a program exported stays in use: cuMemUnmap: "
+	                      "CUDA_ERROR_ILLEGAL_ADDRESS (700)") == 0);
+	EXPECT(gpu_stop(g));
+	kill(provider, SIGKILL);
+}
+
+/* When GPU_CLOSED is noted, the program may free its memory. */
+static void close_that_breaks(void)
+{
+	start();
+	faults("cuIpcCloseMemHandle:700");
+	gpu_close(g, &memory[0]);
+	gpu_wake(g);
+	EXPECT(expect_note(GPU_BROKEN).memory == &memory[1]);
+	EXPECT(expect_note(GPU_CLOSED).memory == &memory[0]);
+	EXPECT(held() == 0);
+	close_memory(1);
+	EXPECT(gpu_stop(g));
+	kill(provider, SIGKILL);
+}
+
+static void close_beside_blocks_that_break(void)
+{
+	start();
+	faults("cuEventQuery:709@3 copy_us=100000");
+	copy(1, false, 0, 4096, 0);
+	usleep(20000); /* it is asked for, and broken: the close comes behind it */
+	gpu_close(g, &memory[0]);
+	gpu_wake(g);
+	for (struct gpu_note n = {.type = GPU_OPENED}; n.type != GPU_CLOSED;) {
+		EXPECT(next_note(&n));
+		if (n.type == GPU_COPIED)
+			gpu_give(n.block);
+	}
+	EXPECT(held() == 0);
+	close_memory(1);
+	EXPECT(gpu_stop(g));
+	kill(provider, SIGKILL);
+}
+
+static void close_that_fails(void)
+{
+	start();
+	faults("cuIpcCloseMemHandle:999");
+	close_memory(0);
+	EXPECT(strcmp(logged, "GPU 0000:e0:00.0: memory that a program exported stays in use: cuIpcCloseMemHandle: "
+	                      "CUDA_ERROR_UNKNOWN (999)") == 0);
+	copy(1, false, 0, 4096, 0);
+	EXPECT(copied_block() == GPU_OK);
+	close_memory(1); /* and the context with it, which had the handle */
+	EXPECT(held() == 0);
+	EXPECT(gpu_stop(g));
+	kill(provider, SIGKILL);
+}
+
 static void again_after_a_destroyed_context(void)
 {
 	struct gpu_note n;
@@ -527,9 +670,8 @@ static void again_after_a_destroyed_context(void)
 	expect_note(GPU_BROKEN);
 	copied_block();
 	close_memory(0);
-	EXPECT(open_memory(0, 0, 4096) < 0); /* while the other one keeps the old context */
+	EXPECT(open_memory(0, 0, MEMORY_BYTES) == 0); /* the other one does not keep the old context */
 	close_memory(1);
-	EXPECT(open_memory(0, 0, MEMORY_BYTES) == 0);
 	EXPECT(open_memory(1, 0, 4096) == 0);
 	copy(0, false, 0, 4096, 0);
 	n = expect_note(GPU_COPIED);
@@ -546,6 +688,44 @@ static void stop_under_way(void)
 	copy(1, true, 0, 4096, 3);
 	EXPECT(gpu_stop(g)); /* misuse, if it closes memory before they are done */
 	kill(provider, SIGKILL);
+}
+
+static void stop_is_too_soon(void)
+{
+	stop_ms = 100;
+	start();
+	faults("copy_us=9000000");
+	copy(0, true, 0, 1 << 20, 3);
+	copy(0, true, 0, 4096, 3);
+	EXPECT(gpu_stop(g));
+	EXPECT(strcmp(logged, "GPU 0000:e0:00.0: 2 copies are not done after 100 ms: their memory stays in use until the daemon "
+	                      "ends") == 0);
+	kill(provider, SIGKILL);
+}
+
+static CUresult hang(CUevent event)
+{
+	(void)event;
+	pause();
+	return CUDA_ERROR_UNKNOWN;
+}
+
+static void hang_at_exit(void)
+{
+	hang(NULL);
+}
+
+/* A driver's own exit handlers would wait for the lock that its hanging call has. */
+static void stop_of_a_driver_that_hangs(void)
+{
+	stop_ms = 100;
+	start();
+	atexit(hang_at_exit);
+	g->cuda.event_query = hang;
+	copy(0, true, 0, 1 << 20, 3);
+	EXPECT(!gpu_stop(g));
+	kill(provider, SIGKILL);
+	exit(0);
 }
 
 static int in_child(void (*run)(void))
@@ -617,6 +797,15 @@ int main(void)
 	    CASE("gpu_copy__gpu_lost_by_each_sticky_error", lost_by_sticky_errors),
 	    CASE("gpu_copy__context_destroyed", context_destroyed),
 	    CASE("gpu_open__again_after_a_destroyed_context", again_after_a_destroyed_context),
+	    CASE("gpu__destroyed_context_ends_at_once", destroyed_ends_at_once),
+	    CASE("gpu__ecc_ends_the_context_at_once", ecc_ends_at_once),
+	    CASE("gpu__lost_gpu_ends_the_context_at_once", lost_ends_at_once),
+	    CASE("gpu__lost_gpu_with_a_mapping_says_so", lost_with_a_descriptor),
+	    CASE("gpu_close__an_error_that_breaks_the_context", close_that_breaks),
+	    CASE("gpu_close__beside_blocks_that_break", close_beside_blocks_that_break),
+	    CASE("gpu_close__an_error", close_that_fails),
+	    CASE("gpu_stop__tells_of_copies_not_done", stop_is_too_soon),
+	    CASE("gpu_stop__exit_passes_by_a_driver_that_hangs", stop_of_a_driver_that_hangs),
 	    CASE("gpu_stop__waits_for_copies", stop_under_way),
 	};
 

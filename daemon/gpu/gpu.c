@@ -7,8 +7,8 @@
  * queried, the state of the copies before it is unknown: such a block is done when its stream is idle (by_stream); the
  * block's memory is broken, so nothing more is put on that stream.
  *
- * A context that is broken does nothing more: its blocks are done at once, and then it is released with all that it holds.
- * A driver may refuse to close a single handle in it, and a program whose memory is closed may free it. */
+ * A context that is broken does nothing more: its blocks are done at once, and then it is released with all that it
+ * holds. A driver may refuse to close a single handle in it, and a program whose memory is closed may free it. */
 #define _GNU_SOURCE /* on_exit, ppoll, pthread_timedjoin_np */
 #include "gpu.h"
 
@@ -38,9 +38,9 @@ enum {
 	POLL_NS = 20000,
 	POLL_NS_MAX = 1000000,
 };
-static unsigned stop_ms = 2000; /* how long gpu_stop() waits for copies under way */
-
 _Static_assert(GPU_DEVICES * GPU_BLOCKS + 3 * GPU_MEMORIES <= RING, "no ring runs over");
+
+static unsigned stop_ms = 2000; /* how long gpu_stop() waits for copies under way */
 
 enum command_type { COMMAND_OPEN, COMMAND_COPY, COMMAND_CLOSE };
 
@@ -60,7 +60,7 @@ struct gpu_device {
 	enum gpu_end end; /* GPU_OK, or what broke its context */
 	uint32_t nmemories;
 	uint32_t nunder_way; /* blocks */
-	uint8_t *bytes; /* of all blocks */
+	uint8_t *bytes;      /* of all blocks */
 	struct gpu_block block[GPU_BLOCKS];
 	/* Written by the user, from the first GPU_OPENED on. */
 	struct gpu_block *free;
@@ -301,6 +301,7 @@ static CUresult make_blocks(struct gpu *g, struct gpu_device *d, const char **ca
 		d->bytes = NULL;
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	madvise(d->bytes, bytes, MADV_DONTDUMP); /* they are programs' bytes */
 	place_near(d, bytes);
 	*call = "cuMemHostRegister";
 	e = g->cuda.mem_host_register(d->bytes, bytes, CU_MEMHOSTREGISTER_PORTABLE);
@@ -320,8 +321,8 @@ static CUresult make_blocks(struct gpu *g, struct gpu_device *d, const char **ca
 	return e;
 }
 
-/* Destroys what is in the context, as far as it allows, and gives the context back: with its last user the driver frees the
- * rest. */
+/* Destroys what is in the context, as far as it allows, and gives the context back: with its last user the driver frees
+ * the rest. */
 static CUresult context_release(struct gpu *g, struct gpu_device *d)
 {
 	CUresult e;
@@ -427,7 +428,8 @@ static CUresult map_descriptor(struct gpu *g, struct gpu_memory *m, const char *
 	CUresult e;
 
 	*call = "cuMemImportFromShareableHandle";
-	e = g->cuda.mem_import_from_shareable_handle(&handle, (void *)(intptr_t)m->fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	e = g->cuda.mem_import_from_shareable_handle(&handle, (void *)(intptr_t)m->fd,
+	                                             CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 	if (e != CUDA_SUCCESS)
 		return e;
 	*call = "cuMemAddressReserve";
@@ -477,7 +479,7 @@ static CUresult close_handle(struct gpu *g, struct gpu_memory *m, const char **c
 	return e;
 }
 
-/* bytes: of the allocation. */
+/* bytes: of the allocation, from m->base on. */
 static CUresult open_ipc(struct gpu *g, struct gpu_memory *m, size_t *bytes, const char **call)
 {
 	CUdeviceptr base;
@@ -489,7 +491,10 @@ static CUresult open_ipc(struct gpu *g, struct gpu_memory *m, size_t *bytes, con
 		return e;
 	m->is_open = true;
 	*call = "cuMemGetAddressRange";
-	return g->cuda.mem_get_address_range(&base, bytes, m->base);
+	e = g->cuda.mem_get_address_range(&base, bytes, m->base);
+	if (e == CUDA_SUCCESS)
+		*bytes -= m->base - base; /* a driver takes small allocations out of larger ones */
+	return e;
 }
 
 static CUresult open_handle(struct gpu *g, struct gpu_memory *m, const char **call)
@@ -524,8 +529,8 @@ static CUresult memory_close(struct gpu *g, struct gpu_memory *m, const char **c
 	return close_handle(g, m, call);
 }
 
-/* Releases a broken context with all that it holds. No block of it is under way. Where two links have memory of one GPU, the
- * driver frees what is in the context when both have released it. */
+/* Releases a broken context with all that it holds. No block of it is under way. Where two links have memory of one
+ * GPU, the driver frees what is in the context when both have released it. */
 static void context_end(struct gpu *g, struct gpu_device *d)
 {
 	const char *call;
@@ -714,7 +719,8 @@ static CUresult ask_block(struct gpu *g, struct gpu_block *b)
 	e = use_device(g, b->device);
 	if (e == CUDA_SUCCESS) {
 		call = b->by_stream ? "cuStreamQuery" : "cuEventQuery";
-		e = b->by_stream ? g->cuda.stream_query(b->memory->stream[b->to_device]) : g->cuda.event_query(b->event);
+		e = b->by_stream ? g->cuda.stream_query(b->memory->stream[b->to_device])
+		                 : g->cuda.event_query(b->event);
 	}
 	if (e == CUDA_SUCCESS || e == CUDA_ERROR_NOT_READY)
 		return e;
@@ -756,7 +762,8 @@ static unsigned run_commands(struct gpu *g)
 		if (c.type == COMMAND_COPY) {
 			block_begin(g, c.block);
 		} else if (c.type == COMMAND_OPEN) {
-			note(g, &(struct gpu_note){.type = GPU_OPENED, .memory = c.memory, .rc = memory_open(g, c.memory)});
+			note(g, &(struct gpu_note){
+			            .type = GPU_OPENED, .memory = c.memory, .rc = memory_open(g, c.memory)});
 		} else {
 			memory_free(g, c.memory);
 			note(g, &(struct gpu_note){.type = GPU_CLOSED, .memory = c.memory});
@@ -780,8 +787,9 @@ static void tell_of_copies(const struct gpu *g)
 {
 	for (const struct gpu_device *d = g->devices; d; d = d->next)
 		if (d->nunder_way > 0)
-			log_err("GPU %s: %u copies are not done after %u ms: their memory stays in use until the daemon ends", d->id,
-			        d->nunder_way, stop_ms);
+			log_err("GPU %s: %u copies are not done after %u ms: their memory stays in use until the "
+			        "daemon ends",
+			        d->id, d->nunder_way, stop_ms);
 }
 
 /* Frees everything but GPUs that have not finished a block: its pages may still be written. */
@@ -859,7 +867,8 @@ int gpu_start(struct gpu **out, int notify_fd)
 	return 0;
 }
 
-/* libcuda.so.1's own handlers would wait for locks of the call that hangs; they were registered before, and so come after. */
+/* libcuda.so.1's own handlers would wait for locks of the call that hangs; they were registered before, and so come
+ * after. */
 static void end_at_once(int status, void *arg)
 {
 	(void)arg;

@@ -420,9 +420,12 @@ static int allow_with_arguments(scmp_filter_ctx f)
 }
 
 /* Requests to /dev/nvidia*: those of a GPU are of type 'F' and read and write (nv-ioctl-numbers.h), those of unified memory
- * are small numbers without type or size, but for two (uvm_ioctl.h, uvm_linux_ioctl.h). All have 32 bits. Of other devices'
- * requests, framebuffers have the type, with direction 0, and file systems the numbers 1 and 2, which need a capability or
- * tell a block's size. */
+ * are small numbers without type or size, but for two (uvm_ioctl.h, uvm_linux_ioctl.h). All have 32 bits.
+ *
+ * A filter sees no device, so the same numbers pass for others: FBIO_CURSOR of framebuffers (_IOWR('F', 8)),
+ * SCSI_IOCTL_SEND_COMMAND to SCSI_IOCTL_STOP_UNIT of disks (1 to 6), FIBMAP and FIGETBSZ of files (1 and 2). The daemon makes
+ * none of them. A child that has been taken over could, if it had such a device open: the unit and its drop-in for GPUs
+ * (DevicePolicy=closed) let it open no framebuffer and no disk, and FIBMAP needs a capability that the child has not. */
 static int allow_gpu(scmp_filter_ctx f)
 {
 	const struct scmp_arg_cmp requests_gpu[] = {

@@ -330,6 +330,29 @@ static void no_wait(void)
 	finish();
 }
 
+/* A core file of the daemon has no bytes of programs: VmFlags of the blocks' mapping has dd. */
+static void not_in_core_files(void)
+{
+	char line[512];
+	bool here = false, dontdump = false;
+	unsigned long from, to, at;
+	FILE *f;
+
+	start();
+	at = (unsigned long)(uintptr_t)g->devices->bytes;
+	f = fopen("/proc/self/smaps", "r");
+	EXPECT(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			here = from <= at && at < to;
+		else if (here && strncmp(line, "VmFlags:", 8) == 0)
+			dontdump = strstr(line, " dd") != NULL;
+	}
+	fclose(f);
+	EXPECT(dontdump);
+	finish();
+}
+
 static void limits(void)
 {
 	struct gpu_block *b[GPU_BLOCKS];
@@ -362,6 +385,25 @@ static void one_device(void)
 	EXPECT(expect_note(GPU_OPENED).rc == 0);
 	EXPECT(strcmp(g->devices->id, "0000:e0:00.0") == 0);
 	EXPECT(open_memory(0, 0, 4096) == 0);
+	finish();
+}
+
+static CUresult range_that_begins_before(CUdeviceptr *base, size_t *bytes, CUdeviceptr at)
+{
+	*base = at - 65536;
+	*bytes = 65536 + MEMORY_BYTES;
+	return CUDA_SUCCESS;
+}
+
+/* A driver takes small allocations out of larger ones: what lies behind the opened address counts. */
+static void bounds(void)
+{
+	start();
+	close_memory(1);
+	g->cuda.mem_get_address_range = range_that_begins_before;
+	EXPECT(open_memory(1, 0, MEMORY_BYTES + 1) == -EINVAL);
+	EXPECT(open_memory(1, MEMORY_BYTES, 1) == -EINVAL);
+	EXPECT(open_memory(1, 1, MEMORY_BYTES - 1) == 0);
 	finish();
 }
 
@@ -786,7 +828,9 @@ int main(void)
 	    CASE("gpu_open__of_a_descriptor_each_call_fails", of_a_descriptor_each_call_fails),
 	    CASE("gpu_copy__waits_for_nothing", no_wait),
 	    CASE("gpu_take__half_for_each_direction", limits),
+	    CASE("gpu_take__blocks_are_in_no_core_file", not_in_core_files),
 	    CASE("gpu_open__one_device_for_each_spelling", one_device),
+	    CASE("gpu_open__bounds_of_the_allocation", bounds),
 	    CASE("gpu_open__refusals", refusals),
 	    CASE("gpu_open__refusals_of_one_leave_the_others", refusals_of_one),
 	    CASE("gpu_copy__out_of_memory", no_memory),

@@ -94,6 +94,9 @@ void doctor_rp_filter(struct doctor *d, const struct doctor_link *l);
 /* True if, by the kernel's neighbour table, a local host or its next hop answers no ARP and no neighbour discovery. */
 bool doctor_host_is_deaf(const struct ip_addr *host);
 
+/* doctor_gpu.c: device files of a GPU's driver. */
+void doctor_gpu(struct doctor *d, const struct doctor_link *l);
+
 /* doctor_nft.c: rules of nft. */
 void doctor_nft_rules(struct doctor *d, const struct doctor_link *l);
 void doctor_firewall(struct doctor *d, const struct doctor_link *l);

@@ -50,6 +50,7 @@ const struct doctor_check doctor_checks[] = {
     {"memlock", doctor_memlock, "a buffer that can be swapped out"},
     {"numa", doctor_numa, "workers on another NUMA node than the LAN port"},
     {"relay", doctor_relay, "a relay whose socket or its directory is gone"},
+    {"gpu", doctor_gpu, "GPU=yes without the driver's device files, or with a unit that hides them"},
 };
 
 const uint32_t doctor_nchecks = sizeof(doctor_checks) / sizeof(doctor_checks[0]);

@@ -471,6 +471,18 @@ relay_socket_gone() {
 	finds a relay
 }
 
+# The daemon keeps its own view of /dev, in which no such files are.
+gpu_files_missing() {
+	[ ! -e /dev/nvidiactl ] || { NOTE="this machine has a GPU's driver"; return 77; }
+	mkdir -p "$LAB_DIR/run/a" "$LAB_DIR/run/b"
+	LAB_EXTRA="Relay.Enable=yes" LAB_EXTRA_A="Relay.GPU=yes Relay.Socket=$LAB_DIR/run/a/relay.sock" \
+		LAB_EXTRA_B="Relay.Socket=$LAB_DIR/run/b/relay.sock" relink || return
+	finds a gpu || return
+	with_files "mount -t tmpfs none /dev; touch /dev/nvidiactl /dev/nvidia-uvm"
+	[ "$(found)" = "gpu " ] && grep -q "longreachd does not see /dev/nvidiactl" "$LAB_DIR/doctor" ||
+		why "exit code $STATUS, with files that the daemon does not see it finds: $(found)$(head -1 "$LAB_DIR/doctor.err")"
+}
+
 relay_link() {
 	lab_edges_stop
 	mkdir -p "$LAB_DIR/run/a" "$LAB_DIR/run/b"
@@ -674,6 +686,8 @@ check "overrun" answers '.links[0].drops.lan_kernel = (now * 10 | floor)' overru
 relink
 check "offloads" gro_on
 long check "relay" relay_socket_gone
+check "gpu" gpu_files_missing
+relink
 long check "distance" wrong_distance
 long check "numa" other_node
 check "huge_pages: none for a fast line" small_pages

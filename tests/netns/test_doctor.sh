@@ -478,7 +478,9 @@ gpu_files_missing() {
 	LAB_EXTRA="Relay.Enable=yes" LAB_EXTRA_A="Relay.GPU=yes Relay.Socket=$LAB_DIR/run/a/relay.sock" \
 		LAB_EXTRA_B="Relay.Socket=$LAB_DIR/run/b/relay.sock" relink || return
 	finds a gpu || return
-	with_files "mount -t tmpfs none /dev; touch /dev/nvidiactl /dev/nvidia-uvm"
+	mkdir "$LAB_DIR/shm" # the buffer stays where it is
+	with_files "mount --bind /dev/shm $LAB_DIR/shm; mount -t tmpfs none /dev; mkdir /dev/shm; mount --bind $LAB_DIR/shm /dev/shm
+		touch /dev/nvidiactl /dev/nvidia-uvm"
 	[ "$(found)" = "gpu " ] && grep -q "longreachd does not see /dev/nvidiactl" "$LAB_DIR/doctor" ||
 		why "exit code $STATUS, with files that the daemon does not see it finds: $(found)$(head -1 "$LAB_DIR/doctor.err")"
 }

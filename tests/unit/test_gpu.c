@@ -560,6 +560,7 @@ static void lost_by_sticky_errors(void)
 {
 	static const unsigned errors[] = {214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911};
 
+	alarm(60); /* many processes, and a sanitizer starts them slowly */
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		sticky = errors[i];
 		if (in_child(lost_by_a_sticky_error) != 0)

@@ -149,7 +149,8 @@ int lr_fd(const struct lr *h);
  * copy of the descriptor, which must be open for what access allows. access: enum lr_access. -EEXIST: the name is
  * taken; -EINVAL; -ENOSPC: too many. */
 int lr_export(struct lr *h, const char *name, int fd, uint64_t offset, uint64_t size, unsigned access);
-/* When lr_unexport() returns, the daemon has released GPU memory: the program may free it. */
+/* When lr_unexport() returns, the daemon has released GPU memory: the program may free it. Operations of this handle that still
+ * read or write that memory, or wait for another one, end with LR_NO_REGION; a put whose bytes are all in the buffer goes on. */
 int lr_unexport(struct lr *h, const char *name);
 
 /* GPU memory of this program, as CUDA's driver shares it with another process. */

@@ -174,6 +174,7 @@ void relay_gpu_forget(struct relay_thread *r, struct relay_memory *mem, struct r
 		mem->client = client;
 		mem->serial = serial;
 	}
+	relay_op_memory_gone(r, mem);
 	relay_memory_unref(r, mem);
 }
 

@@ -485,8 +485,12 @@ void relay_op_stream_over(struct relay_thread *r, const struct relay_stream *s)
 {
 	struct relay_op *op = relay_op_find(r, s->op);
 
-	if (op && op->stream == s)
-		op->stream = NULL;
+	if (!op || op->stream != s)
+		return;
+	op->stream = NULL;
+	if (op->memory) /* its bytes are in the buffer; RW_STATUS may come hours later */
+		relay_memory_unref(r, op->memory);
+	op->memory = NULL;
 }
 
 /* The channel's life is over: repeats gets; other operations with chunks under way have failed. */
@@ -525,6 +529,13 @@ void relay_op_peer_restarted(struct relay_thread *r)
 		if (op && op->sent && op->kind != RELAY_OP_PUT)
 			life_over(r, op);
 	}
+}
+
+void relay_op_memory_gone(struct relay_thread *r, const struct relay_memory *mem)
+{
+	for (uint32_t i = 0; r->nops > 0 && i < RELAY_OPS; i++)
+		if (r->op[i] && r->op[i]->memory == mem)
+			op_give_up(r, r->op[i], mem->status);
 }
 
 void relay_op_client_gone(struct relay_thread *r, struct relay_client *cl)

@@ -300,6 +300,8 @@ void relay_op_moved(struct relay_thread *r, struct relay_channel_out *ch, uint32
 /* The other edge's relay has started again: repeats gets that it has forgotten, fails other operations. */
 void relay_op_peer_restarted(struct relay_thread *r);
 void relay_op_client_gone(struct relay_thread *r, struct relay_client *cl);
+/* The region that the memory was is gone: operations that still read or write the memory end with its status. */
+void relay_op_memory_gone(struct relay_thread *r, const struct relay_memory *mem);
 /* Answers of the peer. False: the chunk is kept until its bytes are in a GPU or a file, and relay_op_written() hears of that. */
 bool relay_op_answer(struct relay_thread *r, const struct relay_chunk *c, const struct relay_head *h, const uint8_t *data,
                      size_t len);

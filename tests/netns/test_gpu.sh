@@ -245,6 +245,28 @@ killed_programs() {
 	both_hold_nothing
 }
 
+a_has_nothing_open() {
+	[ "$(opened a)" = 0 ]
+}
+
+# The answer to a put that is near may take as long as the line is down: neither the program nor its memory waits for it.
+near_while_the_line_is_down() {
+	head -c $MIB "$LAB_SHM/src" >"$LAB_DIR/near"
+	provide b target --gpu 0 --size 8MiB || return
+	lab_line_ctl cut
+	gpumem a put "$LAB_DIR/near" link:target near >"$LAB_DIR/put" 2>&1
+	local rc=$?
+	[ $rc = 0 ] && { lab_wait 3 a_has_nothing_open || why "a still has $(opened a) pieces of GPU memory"; }
+	lab_line_ctl uncut
+	[ $rc = 0 ] || why "put: $rc $(tail -1 "$LAB_DIR/put")"
+	[ -z "$WHY" ] || return
+	lab_wait 20 holds_nothing a || why "the put does not arrive" || return
+	relay a get link:target "$LAB_DIR/near.back" --length $MIB >"$LAB_DIR/get" 2>&1 || why "get: $(tail -1 "$LAB_DIR/get")" || return
+	same "$LAB_DIR/near" "$LAB_DIR/near.back" || return
+	end_providers
+	both_hold_nothing
+}
+
 # kill -9 of the writing daemon: chunks that it had not reported as done are written again by the next daemon.
 killed_daemon() {
 	head -c $((64 * MIB)) "$LAB_SHM/src" >"$LAB_SHM/part"
@@ -400,6 +422,7 @@ check "GPU memory that cannot be exported says why" with_fakecuda errors_of_an_e
 check "errors of one call fail what used it, by their names" with_fakecuda errors_of_a_call
 check "a lost GPU fails its operations, and nothing else" with_fakecuda errors_of_the_gpu
 check "programs killed in the middle leave nothing" killed_programs
+check "a near put holds no memory while the line is down" near_while_the_line_is_down
 check "put into a GPU goes on over kill -9 of the far daemon" killed_daemon
 check "a daemon of another user opens a program's memory" other_user
 [ -z "${FULL:-}" ] || check "a slow GPU leaves the latency of RDMA and of files" with_fakecuda slow_gpu

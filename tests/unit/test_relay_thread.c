@@ -897,6 +897,100 @@ static void use_local__of_the_program_itself(void **state)
 	assert_null(relay_op_find(r, id));
 }
 
+/* Unexports "gpu" of program 1. Returns whether it was answered, which it is when the memory is closed. */
+static bool unexport_gpu(struct relay_thread *r)
+{
+	struct lr_msg m = {.type = LRM_UNEXPORT, .serial = 71, .name = "gpu"}, a;
+
+	send_to_daemon(1, &m, sizeof(m), -1);
+	client_ready(r, 1);
+	work_off(r, 3);
+	return hear(1, LRM_ANSWER, &a) && a.serial == 71 && a.result == 0 && toy.nopen == 0;
+}
+
+/* The line may be down for hours: RW_STATUS comes as late. */
+static void relay_op_stream_over__put_in_the_buffer_needs_no_memory(void **state)
+{
+	struct lr_msg m = {.type = LRM_PUT, .serial = 1, .name = "r", .length = 5000, .local = "gpu", .flags = LR_NEAR}, ev;
+	struct relay_thread *r = *state;
+	uint64_t id;
+
+	export_gpu(r, 1, "gpu", 8192);
+	assert_int_equal(ask(r, 1, &m, -1, &id), 0);
+	work_off(r, 5);
+	assert_true(hear(1, LRM_EVENT, &ev));
+	assert_int_equal(ev.status, LR_OK);
+	assert_true(unexport_gpu(r));
+	assert_non_null(relay_op_find(r, id));
+	come(r, 1, &(struct relay_head){.fence = true, .type = RW_STATUS, .op = id, .status = LR_NO_REGION}, NULL, 21);
+	assert_true(hear(1, LRM_EVENT, &ev)); /* its failure is still told */
+	assert_int_equal(ev.flags, LR_EV_LATE);
+}
+
+static void relay_client_drop__put_in_the_buffer_needs_no_memory(void **state)
+{
+	struct lr_msg m = {.type = LRM_PUT, .serial = 1, .name = "r", .length = 5000, .local = "gpu", .flags = LR_NEAR};
+	struct relay_thread *r = *state;
+	uint64_t id;
+
+	export_gpu(r, 1, "gpu", 8192);
+	assert_int_equal(ask(r, 1, &m, -1, &id), 0);
+	work_off(r, 5);
+	relay_client_drop(r, &r->client[1]);
+	work_off(r, 3);
+	assert_int_equal(toy.nopen, 0);
+	assert_non_null(relay_op_find(r, id));
+}
+
+static void relay_gpu_forget__ends_operations_that_need_the_memory(void **state)
+{
+	struct lr_msg get = {.type = LRM_GET, .serial = 1, .name = "r", .length = 5000, .local = "gpu"}, put = get, ev;
+	struct relay_thread *r = *state;
+	unsigned nended = 0;
+	uint64_t id[2];
+
+	export_gpu(r, 1, "gpu", 8192);
+	assert_int_equal(ask(r, 1, &get, -1, &id[0]), 0);
+	put.type = LRM_PUT;
+	put.after = id[0];
+	assert_int_equal(ask(r, 1, &put, -1, &id[1]), 0);
+	work_off(r, 3);
+	relay_region_drop(r, relay_region_find(r, (char[LR_NAME_MAX]){"gpu"}));
+	work_off(r, 3);
+	assert_int_equal(toy.nopen, 0);
+	while (hear(1, LRM_EVENT, &ev)) {
+		assert_int_equal(ev.flags, LR_EV_DONE);
+		assert_int_equal(ev.status, ev.id == id[0] ? LR_NO_REGION : LR_BEFORE_FAILED);
+		nended++;
+	}
+	assert_int_equal(nended, 2);
+	assert_int_equal(nsent_for(r, RW_CANCEL, id[0]), 1);
+	come(r, 1, &(struct relay_head){.type = RW_GET_DATA, .op = id[0], .length = 4}, "late", 21);
+	assert_true(is_finished(r, 21) || (work_off(r, 1), is_finished(r, 21)));
+}
+
+/* It waits for one that needs no memory, and may do so for long. */
+static void relay_gpu_forget__ends_what_has_not_begun(void **state)
+{
+	struct lr_msg m = {.type = LRM_PUT, .serial = 1, .name = "r", .length = 5000, .local = "gpu"}, ev;
+	struct relay_thread *r = *state;
+	int fd = memory(4096);
+	uint64_t id;
+
+	export_gpu(r, 1, "gpu", 8192);
+	m.after = begin(r, 1, LRM_GET, 4096, fd);
+	assert_int_equal(ask(r, 1, &m, -1, &id), 0);
+	assert_true(r->nwaiting == 1 && relay_op_find(r, id));
+	relay_region_drop(r, relay_region_find(r, (char[LR_NAME_MAX]){"gpu"}));
+	work_off(r, 3);
+	assert_int_equal(toy.nopen, 0);
+	assert_int_equal(r->nwaiting, 0);
+	assert_true(hear(1, LRM_EVENT, &ev));
+	assert_int_equal(ev.id, id);
+	assert_int_equal(ev.status, LR_NO_REGION);
+	close(fd);
+}
+
 /* --- vectors --- */
 
 static uint8_t pattern(uint64_t at)
@@ -1200,6 +1294,10 @@ int main(void)
 	    TEST(relay_client_drop__ends_what_its_gpu_does),
 	    TEST(relay_region_remove__is_answered_when_it_is_closed),
 	    TEST(use_local__of_the_program_itself),
+	    TEST(relay_op_stream_over__put_in_the_buffer_needs_no_memory),
+	    TEST(relay_client_drop__put_in_the_buffer_needs_no_memory),
+	    TEST(relay_gpu_forget__ends_operations_that_need_the_memory),
+	    TEST(relay_gpu_forget__ends_what_has_not_begun),
 	    TEST(vector__put_says_where_each_piece_belongs),
 	    TEST(vector__get_puts_each_piece_in_its_place),
 	    TEST(vector__chunk_over_two_pieces_ends_the_get),

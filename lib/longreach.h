@@ -147,7 +147,11 @@ int lr_fd(const struct lr *h);
 
 /* Exports size bytes of fd, from offset on. The daemon reads and writes it by pread(2) and pwrite(2) on its own
  * copy of the descriptor, which must be open for what access allows. access: enum lr_access. -EEXIST: the name is
- * taken; -EINVAL; -ENOSPC: too many. */
+ * taken; -EINVAL; -ENOSPC: too many.
+ *
+ * Puts that have written into a memfd or GPU memory never end well after its region was withdrawn (lr_unexport(), the end of
+ * the handle): LR_NO_REGION, even if the name is exported again. A file keeps its bytes: puts go on in the next region of the
+ * name. */
 int lr_export(struct lr *h, const char *name, int fd, uint64_t offset, uint64_t size, unsigned access);
 /* When lr_unexport() returns, the daemon has released GPU memory: the program may free it. Operations of this handle that still
  * read or write that memory, or wait for another one, end with LR_NO_REGION; a put whose bytes are all in the buffer goes on. */

@@ -4,6 +4,10 @@
  * Bounds and rights are looked up for each chunk: a region may be gone since the last chunk. Once the failure of a put
  * is committed, its other chunks fail without an answer, and so does its end.
  *
+ * A region that is exported again under its name may be other memory, and bytes that were written before went with the
+ * memory of before. So a put is bound to the export whose memory it has written (struct relay_bound), and fails in any
+ * other one. A file keeps its bytes: puts into it go on.
+ *
  * The end of a put, and a failing chunk of it, are finished when their answer is committed: after a kill the requester
  * neither waits for ever nor takes a failed put for done. Gets and calls need no such care: RW_HELLO ends them.
  *
@@ -70,6 +74,47 @@ void relay_execute_answered(struct relay_thread *r, const struct relay_request *
 
 /* --- put --- */
 
+static struct relay_bound *bound_find(struct relay_thread *r, uint64_t op)
+{
+	struct relay_bound *b = r->bound[op % RELAY_OPS];
+
+	for (unsigned i = 0; i < RELAY_STARTS; i++)
+		if (b[i].serial && b[i].op == op)
+			return &b[i];
+	return NULL;
+}
+
+/* Whether the put may go on in that region, or end well there. */
+static enum lr_status bound_check(struct relay_thread *r, uint64_t op, const struct relay_region *g)
+{
+	const struct relay_bound *b = bound_find(r, op);
+
+	return !b || b->serial == g->serial ? LR_OK : LR_NO_REGION;
+}
+
+/* A put that writes into memory is bound to it. It takes the place of a put of the same start with the same low bits,
+ * which is over at the other site, else of the one that was bound first: a put that survives RELAY_STARTS starts. */
+static void bind_put(struct relay_thread *r, uint64_t op, const struct relay_region *g)
+{
+	struct relay_bound *b = r->bound[op % RELAY_OPS];
+	unsigned i = 0;
+
+	if (!g->is_memory || bound_find(r, op))
+		return;
+	while (i < RELAY_STARTS - 1 && b[i].serial && b[i].op >> 32 != op >> 32)
+		i++;
+	memmove(b + 1, b, i * sizeof(*b));
+	b[0] = (struct relay_bound){.op = op, .serial = g->serial};
+}
+
+static void unbind_put(struct relay_thread *r, uint64_t op)
+{
+	struct relay_bound *b = bound_find(r, op);
+
+	if (b)
+		*b = (struct relay_bound){0};
+}
+
 /* True: the chunk is finished when its answer is committed. So is put_end(). */
 static bool put(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_chunk *c,
                 const struct relay_head *h, const uint8_t *data, size_t len)
@@ -77,6 +122,10 @@ static bool put(struct relay_thread *r, struct relay_channel_out *ch, const stru
 	struct relay_region *g = relay_region_find(r, h->name);
 	enum lr_status status = relay_region_check(g, LR_PEER_WRITE, h->offset, len);
 
+	if (status == LR_OK)
+		status = bound_check(r, h->op, g);
+	if (status == LR_OK)
+		bind_put(r, h->op, g);
 	if (status == LR_OK && g->memory) {
 		status = relay_gpu_write(r, &(struct relay_write){.memory = g->memory, .chunk = *c, .op = h->op,
 		                                                  .offset = h->offset, .data = data, .len = (uint32_t)len});
@@ -132,6 +181,9 @@ static bool put_end(struct relay_thread *r, struct relay_channel_out *ch, const 
 
 	if (status == LR_OK && len > LR_NOTICE_MAX)
 		status = LR_OUT_OF_BOUNDS;
+	if (status == LR_OK)
+		status = bound_check(r, h->op, g);
+	unbind_put(r, h->op);
 	if (has_failed(r, h->op))
 		return false;
 	if (status == LR_OK && len > 0) {

@@ -27,6 +27,7 @@ enum relay_limits {
 	RELAY_MESSAGES = 1024,     /* messages that wait on an answering channel before requests of the other site have
 	                            * to wait */
 	RELAY_FAILED = 4096,       /* as many as the operations that the other site may have under way */
+	RELAY_STARTS = 4,          /* of the other relay, puts of which may be unfinished with the same number */
 	RELAY_TAKES = 64,          /* slots asked for on a channel at a time */
 	RELAY_UNSENT = 4 << 20,    /* unread bytes after which a client is disconnected */
 };
@@ -140,9 +141,16 @@ struct relay_region {
 	struct relay_file *file;     /* or */
 	struct relay_memory *memory; /* of a GPU */
 	bool opening;                /* the memory is being opened; the name is reserved */
+	bool is_memory;              /* its bytes go with it: a memfd, or GPU memory */
+	uint64_t serial;             /* of this export: a name that is exported again has another one. From 1 */
 	uint64_t offset, size;
 	unsigned access;
 	uint64_t bytes_in, bytes_out;
+};
+
+/* A put of the other site that has written into memory. */
+struct relay_bound {
+	uint64_t op, serial; /* of the region; 0: no put */
 };
 
 struct relay_service {
@@ -220,6 +228,7 @@ struct relay_thread {
 	struct relay_client client[RELAY_CLIENTS];
 	struct relay_region *region; /* RELAY_REGIONS */
 	uint32_t nregions, region_hint;
+	uint64_t nexported; /* regions, ever */
 	struct relay_service service[RELAY_SERVICES];
 	struct relay_op *op[RELAY_OPS];
 	uint32_t nops, op_gen, nwaiting;
@@ -233,6 +242,7 @@ struct relay_thread {
 	struct relay_files files;
 	struct relay_rdma *rdma; /* NULL: no RelayListen= */
 	struct dnode deferred; /* of the other site's requests */
+	struct relay_bound bound[RELAY_OPS][RELAY_STARTS]; /* by their low bits; the last one first */
 	uint64_t failed[RELAY_FAILED]; /* operations of the other site that were told that they failed, by their low bits */
 	uint64_t malformed;    /* chunks that no correct relay sends */
 	/* Buffers of the thread (each link has one): a program's message, and the list of regions for a program. */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static struct relay_region *by_name(struct relay_thread *r, const char *name)
 {
@@ -34,6 +35,14 @@ static struct relay_region *place(struct relay_thread *r)
 	return r->nregions < RELAY_REGIONS ? &r->region[r->nregions++] : NULL;
 }
 
+/* True if its bytes go with its last descriptor: a memfd, or a file in memory that has no name any more. */
+static bool is_unnamed(const struct relay_file *f)
+{
+	struct stat st;
+
+	return !f->mount && fstat(f->fd, &st) == 0 && st.st_nlink == 0;
+}
+
 int relay_region_add(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, int fd)
 {
 	struct relay_region *g;
@@ -54,8 +63,14 @@ int relay_region_add(struct relay_thread *r, struct relay_client *cl, const stru
 	f = relay_file_new(r, fd, m->name);
 	if (!f)
 		return -EMFILE;
-	*g = (struct relay_region){
-	    .used = true, .client = cl, .file = f, .offset = m->offset, .size = m->length, .access = m->flags};
+	*g = (struct relay_region){.used = true,
+	                           .client = cl,
+	                           .file = f,
+	                           .is_memory = is_unnamed(f),
+	                           .serial = ++r->nexported,
+	                           .offset = m->offset,
+	                           .size = m->length,
+	                           .access = m->flags};
 	memcpy(g->name, m->name, LR_NAME_MAX);
 	f->region = g;
 	return 0;
@@ -73,8 +88,14 @@ int relay_region_add_memory(struct relay_thread *r, struct relay_client *cl, con
 	g = place(r);
 	if (!g)
 		return -ENOSPC;
-	*g = (struct relay_region){
-	    .used = true, .client = cl, .memory = mem, .opening = true, .size = size, .access = m->flags};
+	*g = (struct relay_region){.used = true,
+	                           .client = cl,
+	                           .memory = mem,
+	                           .opening = true,
+	                           .is_memory = true,
+	                           .serial = ++r->nexported,
+	                           .size = size,
+	                           .access = m->flags};
 	memcpy(g->name, m->name, LR_NAME_MAX);
 	*out = g;
 	return 0;

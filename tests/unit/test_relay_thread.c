@@ -991,6 +991,140 @@ static void relay_gpu_forget__ends_what_has_not_begun(void **state)
 	close(fd);
 }
 
+/* --- memory that is withdrawn in the middle of a put --- */
+
+static void withdraw(struct relay_thread *r, const char *name)
+{
+	char n[LR_NAME_MAX] = {0};
+
+	memcpy(n, name, strlen(name));
+	relay_region_drop(r, relay_region_find(r, n));
+}
+
+static void come_put_of(struct relay_thread *r, uint64_t op, const char *region, const char *data, uint32_t slot)
+{
+	struct relay_head h = {.type = RW_PUT, .op = op, .length = strlen(data)};
+
+	memcpy(h.name, region, strlen(region));
+	come(r, 0, &h, data, slot);
+}
+
+static void come_end_of(struct relay_thread *r, uint64_t op, const char *region, uint32_t slot)
+{
+	struct relay_head h = {.fence = true, .type = RW_PUT_END, .op = op, .length = 5};
+
+	memcpy(h.name, region, strlen(region));
+	come(r, 0, &h, "notice", slot);
+}
+
+static bool has_notice(void)
+{
+	struct lr_msg ev;
+
+	return hear(1, LRM_EVENT, &ev) && ev.flags == LR_EV_NOTICE;
+}
+
+/* The first half lies in memory that nobody has any more. */
+static void put_end__of_memory_that_was_withdrawn(void **state)
+{
+	struct relay_thread *r = *state;
+	int first = memory(REGION_BYTES), second = memory(REGION_BYTES);
+	const uint64_t start = 9ull << 32, op = start | 77;
+
+	assert_int_equal(export_to(r, "r", first), 0);
+	come_put_of(r, op, "r", "bytes", 11);
+	come_put_of(r, op + 1, "r", "bytes", 12);
+	withdraw(r, "r");
+	assert_int_equal(export_to(r, "r", second), 0);
+	come_end_of(r, op, "r", 13);
+	come_put_of(r, op + 1, "r", "wrong", 14);
+	work_off(r, 3);
+	assert_int_equal(status_for(r, op), LR_NO_REGION);
+	assert_int_equal(status_for(r, op + 1), LR_NO_REGION);
+	assert_false(has_notice());
+	come_put_of(r, op + 2, "r", "bytes", 15); /* one that begins now */
+	come_end_of(r, op + 2, "r", 16);
+	come_put_of(r, op + RELAY_OPS, "r", "bytes", 17); /* of the same place at the other site, where the first is over */
+	come_end_of(r, op + RELAY_OPS, "r", 18);
+	work_off(r, 3);
+	assert_int_equal(status_for(r, op + 2), LR_OK);
+	assert_int_equal(status_for(r, op + RELAY_OPS), LR_OK);
+	assert_true(has_notice() && is_finished(r, 18));
+	close(first);
+	close(second);
+}
+
+static void put_end__of_gpu_memory_that_was_withdrawn(void **state)
+{
+	struct relay_thread *r = *state;
+	int fd = memory(REGION_BYTES);
+
+	export_gpu(r, 1, "gpu", 1000);
+	come_put_of(r, 77, "gpu", "bytes", 11);
+	come_put_of(r, 78, "gpu", "bytes", 12);
+	work_off(r, 3);
+	assert_true(is_finished(r, 11) && is_finished(r, 12));
+	withdraw(r, "gpu");
+	export_gpu(r, 1, "gpu", 1000);
+	come_end_of(r, 77, "gpu", 13);
+	work_off(r, 3);
+	assert_int_equal(status_for(r, 77), LR_NO_REGION);
+	withdraw(r, "gpu");
+	assert_int_equal(export_to(r, "gpu", fd), 0); /* other memory under its name */
+	come_end_of(r, 78, "gpu", 14);
+	work_off(r, 3);
+	assert_int_equal(status_for(r, 78), LR_NO_REGION);
+	assert_false(has_notice());
+	close(fd);
+}
+
+/* It keeps its bytes: a program that exports it again goes on where it was. */
+static void put_end__of_a_file_that_was_withdrawn(void **state)
+{
+	struct relay_thread *r = *state;
+	char path[] = "/dev/shm/longreach-test.XXXXXX", on_disk[] = "/tmp/longreach-test.XXXXXX";
+	int fd[2] = {mkstemp(path), mkstemp(on_disk)};
+
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(fd[i] >= 0 && ftruncate(fd[i], REGION_BYTES) == 0);
+		assert_int_equal(export_to(r, "r", fd[i]), 0);
+		come_put_of(r, 77 + i, "r", "bytes", 11 + 2 * i);
+		for (int tries = 0; tries < 500 && !is_finished(r, 11 + 2 * i); tries++, usleep(10000))
+			work_off(r, 1);
+		withdraw(r, "r");
+		assert_int_equal(export_to(r, "r", fd[i]), 0);
+		come_end_of(r, 77 + i, "r", 12 + 2 * i);
+		work_off(r, 3);
+		assert_int_equal(nsent_for(r, RW_STATUS, 77 + i), 1);
+		assert_int_equal(status_for(r, 77 + i), LR_OK);
+		assert_true(has_notice());
+		withdraw(r, "r");
+		close(fd[i]);
+	}
+	unlink(path);
+	unlink(on_disk);
+}
+
+/* Puts survive starts of the other relay, and each start numbers anew. */
+static void bind_put__same_number_of_several_starts(void **state)
+{
+	struct relay_thread *r = *state;
+	int first = memory(REGION_BYTES), second = memory(REGION_BYTES);
+
+	assert_int_equal(export_to(r, "r", first), 0);
+	for (uint64_t start = 1; start <= RELAY_STARTS; start++)
+		come_put_of(r, start << 32 | 77, "r", "bytes", 10 + (uint32_t)start);
+	withdraw(r, "r");
+	assert_int_equal(export_to(r, "r", second), 0);
+	for (uint64_t start = 1; start <= RELAY_STARTS; start++)
+		come_end_of(r, start << 32 | 77, "r", 20 + (uint32_t)start);
+	work_off(r, 3);
+	for (uint64_t start = 1; start <= RELAY_STARTS; start++)
+		assert_int_equal(status_for(r, start << 32 | 77), LR_NO_REGION);
+	close(first);
+	close(second);
+}
+
 /* --- vectors --- */
 
 static uint8_t pattern(uint64_t at)
@@ -1298,6 +1432,10 @@ int main(void)
 	    TEST(relay_client_drop__put_in_the_buffer_needs_no_memory),
 	    TEST(relay_gpu_forget__ends_operations_that_need_the_memory),
 	    TEST(relay_gpu_forget__ends_what_has_not_begun),
+	    TEST(put_end__of_memory_that_was_withdrawn),
+	    TEST(put_end__of_gpu_memory_that_was_withdrawn),
+	    TEST(put_end__of_a_file_that_was_withdrawn),
+	    TEST(bind_put__same_number_of_several_starts),
 	    TEST(vector__put_says_where_each_piece_belongs),
 	    TEST(vector__get_puts_each_piece_in_its_place),
 	    TEST(vector__chunk_over_two_pieces_ends_the_get),

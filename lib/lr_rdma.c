@@ -421,13 +421,15 @@ static void look(struct lr_rdma *c)
 	}
 }
 
-/* Waits until completions may have come. */
+/* Waits until completions may have come. 0: not in time, or a signal has come. */
 static int wait_ready(struct lr_rdma *c, int timeout_ms)
 {
 	struct pollfd p = {.fd = c->epoll_fd, .events = POLLIN};
 	int r = poll(&p, 1, timeout_ms);
 
-	return r < 0 && errno != EINTR ? -errno : r;
+	if (r < 0)
+		return errno == EINTR ? 0 : -errno;
+	return r;
 }
 
 static int ask(struct lr_rdma *c, struct lr_rdma_request *q, uint64_t *id)

@@ -5,10 +5,12 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 
 #include <cmocka.h>
 
@@ -892,6 +894,36 @@ static void device__that_goes_takes_its_clients(void **state)
 	assert_int_equal(r->nops, 0);
 }
 
+static unsigned nsignals;
+
+static void on_signal(int n)
+{
+	(void)n;
+	nsignals++;
+}
+
+/* A program may have signal handlers: they neither break the connection nor end the wait. */
+static void wait__goes_on_after_a_signal(void **state)
+{
+	struct sigaction act = {.sa_handler = on_signal}, old;
+	struct itimerval often = {{0, 20000}, {0, 20000}}, never = {{0, 0}, {0, 0}};
+	struct lr_rdma *c = client();
+	uint64_t since = clock_now_ns();
+	struct lr_event ev;
+	int rc;
+
+	(void)state;
+	nsignals = 0;
+	sigaction(SIGALRM, &act, &old);
+	setitimer(ITIMER_REAL, &often, NULL);
+	rc = lr_rdma_wait(c, &ev, 200);
+	setitimer(ITIMER_REAL, &never, NULL);
+	sigaction(SIGALRM, &old, NULL);
+	assert_int_equal(rc, 0);
+	assert_true(nsignals > 0 && clock_now_ns() - since >= 190000000);
+	finish(c);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -923,6 +955,7 @@ int main(void)
 	    TEST(relay_rdma_open__each_call_that_fails),
 	    TEST(post__that_fails_ends_the_connection),
 	    TEST(device__that_goes_takes_its_clients),
+	    TEST(wait__goes_on_after_a_signal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

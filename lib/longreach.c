@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lr_edges.h"
@@ -66,21 +67,44 @@ static int send_msg(struct lr *h, struct lr_msg *m, const void *data, size_t len
 	return 0;
 }
 
-/* 1: the next message is in buf; 0: none came in time. */
-static int receive(struct lr *h, size_t *len, int timeout_ms)
+static int64_t now_ms(void)
 {
-	struct pollfd p = {.fd = h->fd, .events = POLLIN};
-	ssize_t n;
-	int r;
+	struct timespec ts;
 
-	do
-		r = poll(&p, 1, timeout_ms);
-	while (r < 0 && errno == EINTR);
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* Waits until the socket is readable, or until end_ms; -1: for ever. 1: it is; 0: not in time. Signals do not count. */
+static int wait_readable(int fd, int64_t end_ms)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	for (;;) {
+		int64_t left = end_ms < 0 ? -1 : end_ms - now_ms();
+		int r = poll(&p, 1, end_ms < 0 ? -1 : left > 0 ? (int)left : 0);
+
+		if (r >= 0 || errno != EINTR)
+			return r < 0 ? -errno : r;
+	}
+}
+
+/* 1: the next message is in buf; 0: none came until end_ms (of CLOCK_MONOTONIC; -1: waits for ever). */
+static int receive(struct lr *h, size_t *len, int64_t end_ms)
+{
+	ssize_t n;
+	int r = wait_readable(h->fd, end_ms);
+	bool was_reset = false;
+
 	if (r <= 0)
-		return r < 0 ? -errno : 0;
-	do
+		return r;
+	for (;;) {
 		n = recv(h->fd, h->buf, sizeof(h->buf), 0);
-	while (n < 0 && errno == EINTR);
+		if (n >= 0 || (errno != EINTR && (errno != ECONNRESET || was_reset)))
+			break;
+		/* a daemon that closes with a request unread: ECONNRESET comes once, before its messages */
+		was_reset |= errno == ECONNRESET;
+	}
 	if (n < 0)
 		return errno == ECONNRESET ? -EPIPE : -errno;
 	if ((size_t)n < sizeof(struct lr_msg))
@@ -122,14 +146,14 @@ static int answer(struct lr *h, size_t *len)
 	return r < 0 ? r : -EPROTO;
 }
 
-/* Sends a request and takes its answer; *op: the answer's id. */
+/* Sends a request and takes its answer; *op: the answer's id. A daemon that has closed the connection may have said why. */
 static int ask(struct lr *h, struct lr_msg *m, const void *data, size_t len, int fd, uint64_t *op)
 {
 	struct lr_msg a;
 	size_t n;
 	int r = send_msg(h, m, data, len, fd);
 
-	if (r == 0)
+	if (r == 0 || r == -EPIPE)
 		r = answer(h, &n);
 	if (r >= 0 && op) {
 		memcpy(&a, h->buf, sizeof(a));
@@ -431,6 +455,7 @@ static void fill(struct lr_event *ev, const uint8_t *bytes, size_t len)
 
 int lr_wait(struct lr *h, struct lr_event *ev, int timeout_ms)
 {
+	int64_t end_ms = timeout_ms < 0 ? -1 : now_ms() + timeout_ms;
 	struct lr_msg m;
 	size_t len = 0;
 	int r;
@@ -446,7 +471,7 @@ int lr_wait(struct lr *h, struct lr_event *ev, int timeout_ms)
 		fill(ev, h->out->bytes, h->out->len);
 		return 1;
 	}
-	while ((r = receive(h, &len, timeout_ms)) == 1) {
+	while ((r = receive(h, &len, end_ms)) == 1) {
 		memcpy(&m, h->buf, sizeof(m));
 		if (m.type == LRM_EVENT) {
 			fill(ev, h->buf, len);

@@ -82,11 +82,14 @@ static struct relay_client *client_new(struct relay_thread *r)
 	return NULL;
 }
 
-/* A refusal that the library can read. */
+/* A refusal that the library can read. A socket that is closed with unread bytes makes the other end's next recv() fail, so
+ * the request is read, if it has come. */
 static void refuse(int fd, int why)
 {
 	struct lr_msg m = {.type = LRM_ANSWER, .serial = 1, .result = why};
+	char byte;
 
+	recv(fd, &byte, sizeof(byte), MSG_DONTWAIT);
 	send(fd, &m, sizeof(m), MSG_NOSIGNAL | MSG_DONTWAIT);
 	close(fd);
 }

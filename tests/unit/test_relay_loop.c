@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,7 +16,10 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,7 +37,9 @@
 #include "daemon/relay/relay.h"
 #include "daemon/relay/relay_file.h"
 #include "daemon/util/clock.h"
+#include "daemon/relay/relay_priv.h"
 #include "lib/longreach.h"
+#include "lib/lr_wire.h"
 
 #define SLOTS    1024
 #define CHANNELS 16
@@ -697,6 +703,97 @@ static void file__that_answers_again_is_silent_no_more(void **state)
 }
 
 /* Regions in memory go on at once while a mount stands still, and is not given up yet. */
+static volatile sig_atomic_t nsignals;
+
+static void on_signal(int n)
+{
+	static const struct itimerval never;
+
+	(void)n;
+	if (++nsignals == 40)
+		setitimer(ITIMER_REAL, &never, NULL);
+}
+
+/* Each signal began the time anew. */
+static void lr_wait__ends_in_time_with_signals(void **state)
+{
+	static const struct itimerval often = {{0, 50000}, {0, 50000}}, never;
+	struct sigaction act = {.sa_handler = on_signal}, old;
+	uint64_t since, took;
+	struct lr_event ev;
+	struct lr *h;
+	int rc;
+
+	(void)state;
+	start_relay();
+	assert_int_equal(lr_open("loop", NULL, &h), 0);
+	nsignals = 0;
+	sigaction(SIGALRM, &act, &old);
+	setitimer(ITIMER_REAL, &often, NULL);
+	since = clock_now_ns();
+	rc = lr_wait(h, &ev, 200);
+	took = clock_now_ns() - since;
+	setitimer(ITIMER_REAL, &never, NULL);
+	sigaction(SIGALRM, &old, NULL);
+	assert_int_equal(rc, 0);
+	assert_true(nsignals > 0 && took >= 190000000 && took < 1500000000);
+	lr_close(h);
+}
+
+/* A program that is refused hears why, whether its request came before the relay closed the connection or after. */
+static void lr_open__tells_why_it_is_refused(void **state)
+{
+	struct lr *h[RELAY_CLIENTS + 1] = {0};
+	unsigned n = 0;
+	int rc = 0;
+
+	(void)state;
+	start_relay();
+	while (n <= RELAY_CLIENTS && (rc = lr_open("loop", NULL, &h[n])) == 0)
+		n++;
+	assert_int_equal(rc, -EMFILE);
+	for (unsigned i = 0; i < 200; i++)
+		assert_int_equal(lr_open("loop", NULL, &h[n]), -EMFILE);
+	while (n > 0)
+		lr_close(h[--n]);
+}
+
+/* As a relay of before did it: the request is unread when the connection is closed. */
+static void lr_open__hears_a_refusal_behind_a_reset(void **state)
+{
+	struct lr_msg no = {.type = LRM_ANSWER, .serial = 1, .result = -EACCES};
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	const char *path = in_top("refuses");
+
+	(void)state;
+	start_relay();
+	for (int early = 0; early < 2; early++) {
+		int at = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+		struct lr *h = NULL;
+		pid_t pid;
+
+		snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", path);
+		assert_int_equal(bind(at, (struct sockaddr *)&sun, sizeof(sun)), 0);
+		assert_int_equal(listen(at, 1), 0);
+		pid = fork();
+		assert_true(pid >= 0);
+		if (pid == 0) {
+			int fd = accept(at, NULL, NULL);
+			struct pollfd p = {.fd = fd, .events = POLLIN};
+
+			if (!early)
+				poll(&p, 1, 5000);
+			send(fd, &no, sizeof(no), 0);
+			close(fd);
+			_exit(0);
+		}
+		assert_int_equal(lr_open("loop", path, &h), -EACCES);
+		waitpid(pid, NULL, 0);
+		close(at);
+		unlink(path);
+	}
+}
+
 static void file__that_does_not_answer_keeps_nobody_waiting(void **state)
 {
 	struct still s;
@@ -724,6 +821,9 @@ int main(void)
 	    TEST(copy__from_there_of_what_is_not),
 	    TEST(relay_stop__leaves_a_file_that_does_not_answer),
 	    TEST(file__that_does_not_answer_keeps_nobody_waiting),
+	    TEST(lr_wait__ends_in_time_with_signals),
+	    TEST(lr_open__tells_why_it_is_refused),
+	    TEST(lr_open__hears_a_refusal_behind_a_reset),
 	    TEST(file__that_does_not_answer_fails_alone),
 	    TEST(file__that_answers_again_is_silent_no_more),
 	    TEST(file__that_does_not_answer_has_few_descriptors_of_the_daemon),

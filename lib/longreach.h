@@ -187,7 +187,8 @@ int lr_getv(struct lr *h, const struct lr_transfer *t, const struct lr_piece *pi
 /* Ends the operation with LR_CANCELLED, unless it ends first. Bytes under way are still written. */
 int lr_cancel(struct lr *h, uint64_t op);
 
-/* Serves calls of that name. -EEXIST: another program serves it. */
+/* Serves calls of that name. -EEXIST: another program serves it; -EPERM: the name is of a link file's [Export], and the caller's
+ * user was neither root nor the daemon's when it connected. lr_export() refuses such names, too (copy.*). */
 int lr_serve(struct lr *h, const char *service);
 /* Calls a service at the other site. len: at most LR_CALL_MAX. A call that ends with LR_PEER_RESTARTED may have been
  * carried out. */

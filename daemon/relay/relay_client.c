@@ -50,8 +50,8 @@ int relay_client_listen(struct relay_thread *r, char err[CONFIG_ERR_MAX])
 	return -EIO;
 }
 
-/* root, the daemon's own user, or somebody of the group. */
-static bool is_allowed(const struct relay_thread *r, int fd)
+/* root, the daemon's own user (*privileged), or somebody of the group. */
+static bool is_allowed(const struct relay_thread *r, int fd, bool *privileged)
 {
 	gid_t groups[GROUPS_MAX];
 	struct ucred who;
@@ -59,7 +59,8 @@ static bool is_allowed(const struct relay_thread *r, int fd)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0)
 		return false;
-	if (who.uid == 0 || who.uid == geteuid())
+	*privileged = who.uid == 0 || who.uid == geteuid();
+	if (*privileged)
 		return true;
 	if (!r->config.relay_group)
 		return false;
@@ -99,16 +100,17 @@ void relay_client_accept(struct relay_thread *r)
 	int fd = accept4(r->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct relay_client *cl = client_new(r);
 	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = cl ? (uint32_t)(cl - r->client) : 0};
+	bool privileged = false;
 
 	if (fd < 0)
 		return;
-	if (!is_allowed(r, fd) || !cl || epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0) {
+	if (!is_allowed(r, fd, &privileged) || !cl || epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0) {
 		relay_count(&r->count.relay_programs_refused, 1);
 		refuse(fd, cl ? -EACCES : -EMFILE);
 		return;
 	}
 	relay_count(&r->count.relay_programs, 1);
-	*cl = (struct relay_client){.used = true, .fd = fd};
+	*cl = (struct relay_client){.used = true, .is_privileged = privileged, .fd = fd};
 	cl->unsent_last = &cl->unsent;
 	dlist_init(&cl->ops);
 }
@@ -255,6 +257,40 @@ static int cancel(struct relay_thread *r, struct relay_client *cl, uint64_t id)
 	return 0;
 }
 
+static bool begins(const char *name, const char *with)
+{
+	return strncmp(name, with, strlen(with)) == 0;
+}
+
+/* copy:pull.NUMBER, of 16 hexadecimal digits. An [Export] may have a name that begins like it. */
+static bool is_pull(const char *name)
+{
+	static const char prefix[] = "copy:pull.";
+	const char *number = name + sizeof(prefix) - 1;
+
+	return begins(name, prefix) && strspn(number, "0123456789abcdef") == 16 && number[16] == '\0';
+}
+
+/* Names of [Export NAME] (copy_wire.h) are for its processes, which connect as root or the daemon's user: another program
+ * could be there first after a start. A copy from the other site comes to a program of any user, as copy:pull.NUMBER. */
+static bool may_serve(const struct relay_client *cl, const char *name)
+{
+	return cl->is_privileged || is_pull(name) || (!begins(name, "copy:") && !begins(name, "push:"));
+}
+
+static bool may_export(const struct relay_client *cl, const char *name)
+{
+	return cl->is_privileged || cl->is_filled || !begins(name, "copy.");
+}
+
+static int serve(struct relay_thread *r, struct relay_client *cl, const char *name)
+{
+	int rc = may_serve(cl, name) ? relay_execute_serve(r, cl, name) : -EPERM;
+
+	cl->is_filled |= rc == 0 && is_pull(name);
+	return rc;
+}
+
 /* Returns true if the descriptor is taken over. An operation is named to the program before it can end. */
 static bool serve_request(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data, size_t len,
                   int fd)
@@ -272,7 +308,7 @@ static bool serve_request(struct relay_thread *r, struct relay_client *cl, const
 		rc = cl->greeted ? 0 : -EPROTONOSUPPORT;
 		break;
 	case LRM_EXPORT:
-		rc = relay_region_add(r, cl, m, fd);
+		rc = may_export(cl, m->name) ? relay_region_add(r, cl, m, fd) : -EPERM;
 		break;
 	case LRM_UNEXPORT:
 		rc = relay_region_remove(r, cl, m->name, m->serial);
@@ -280,7 +316,7 @@ static bool serve_request(struct relay_thread *r, struct relay_client *cl, const
 			return false; /* answered when the GPU memory is closed */
 		break;
 	case LRM_EXPORT_GPU:
-		rc = relay_gpu_export(r, cl, m, data, len, fd);
+		rc = may_export(cl, m->name) ? relay_gpu_export(r, cl, m, data, len, fd) : -EPERM;
 		if (rc == 0)
 			return false;
 		break;
@@ -295,7 +331,7 @@ static bool serve_request(struct relay_thread *r, struct relay_client *cl, const
 		rc = cancel(r, cl, m->id);
 		break;
 	case LRM_SERVE:
-		rc = relay_execute_serve(r, cl, m->name);
+		rc = serve(r, cl, m->name);
 		break;
 	case LRM_REPLY:
 		rc = relay_execute_reply(r, cl, m->id, (enum lr_status)m->flags, data, len);

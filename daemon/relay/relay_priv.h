@@ -185,6 +185,8 @@ struct relay_unsent {
 
 struct relay_client {
 	bool used, greeted;
+	bool is_privileged; /* its user was root or the daemon's when it connected */
+	bool is_filled;     /* it has served copy:pull.*: a copy from the other site comes to it */
 	int fd;
 	struct rdma_conn *rdma; /* NULL: it is at the socket */
 	uint64_t refused; /* relay_file_is_refused(), of a descriptor that it has sent; 0: of none */

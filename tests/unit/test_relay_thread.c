@@ -1125,6 +1125,54 @@ static void bind_put__same_number_of_several_starts(void **state)
 	close(second);
 }
 
+/* --- names of exports --- */
+
+static int serve_as(struct relay_thread *r, unsigned i, const char *service)
+{
+	struct lr_msg m = {.type = LRM_SERVE, .serial = 80};
+
+	memcpy(m.name, service, strlen(service));
+	return ask(r, i, &m, -1, NULL);
+}
+
+static int export_by(struct relay_thread *r, unsigned i, const char *name)
+{
+	struct lr_msg m = {.type = LRM_EXPORT, .serial = 81, .flags = LR_PEER_WRITE, .length = 4096};
+	int fd = memory(4096), rc;
+
+	memcpy(m.name, name, strlen(name));
+	rc = ask(r, i, &m, fd, NULL);
+	close(fd);
+	return rc;
+}
+
+/* A member of Group= could otherwise be there first when the daemon has started, and take an export's files. */
+static void may_name__exports_are_of_root_and_the_daemon(void **state)
+{
+	struct relay_thread *r = *state;
+
+	assert_int_equal(serve_as(r, 0, "copy:x"), -EPERM);
+	assert_int_equal(serve_as(r, 0, "push:x"), -EPERM);
+	assert_int_equal(serve_as(r, 0, "copy:pull.x"), -EPERM); /* [Export pull.x] */
+	assert_int_equal(export_by(r, 0, "copy.0123456789abcdef"), -EPERM);
+	assert_int_equal(serve_as(r, 0, "copier"), 0);
+	assert_int_equal(export_by(r, 0, "copied"), 0);
+	r->client[1].is_privileged = true;
+	assert_int_equal(serve_as(r, 1, "copy:x"), 0);
+	assert_int_equal(serve_as(r, 1, "push:x"), 0);
+	assert_int_equal(export_by(r, 1, "copy.0123456789abcdef"), 0);
+}
+
+/* longreach copy from the other site: any program may be the one that is filled. */
+static void may_name__copies_to_here_are_anybodys(void **state)
+{
+	struct relay_thread *r = *state;
+
+	assert_int_equal(serve_as(r, 0, "copy:pull.0123456789abcdef"), 0);
+	assert_int_equal(export_by(r, 0, "copy.0123456789abcdef"), 0);
+	assert_int_equal(serve_as(r, 0, "copy:x"), -EPERM);
+}
+
 /* --- vectors --- */
 
 static uint8_t pattern(uint64_t at)
@@ -1436,6 +1484,8 @@ int main(void)
 	    TEST(put_end__of_gpu_memory_that_was_withdrawn),
 	    TEST(put_end__of_a_file_that_was_withdrawn),
 	    TEST(bind_put__same_number_of_several_starts),
+	    TEST(may_name__exports_are_of_root_and_the_daemon),
+	    TEST(may_name__copies_to_here_are_anybodys),
 	    TEST(vector__put_says_where_each_piece_belongs),
 	    TEST(vector__get_puts_each_piece_in_its_place),
 	    TEST(vector__chunk_over_two_pieces_ends_the_get),

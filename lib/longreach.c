@@ -27,9 +27,19 @@ struct kept {
 	uint8_t bytes[];
 };
 
+/* The starts of the relay in which the handle has exported a name without a gap. */
+struct lived {
+	struct lived *next;
+	char name[LR_NAME_MAX];
+	uint32_t start[LR_STARTS]; /* the last one first; 0: none */
+};
+
 struct lr {
 	int fd;
 	struct lr_rdma *rdma; /* NULL: the handle is of a socket */
+	struct sockaddr_un relay;
+	uint32_t start, start_before; /* of the relay: this one's number, and that of the connection before; 0: none */
+	struct lived *lived;
 	uint32_t serial;
 	struct kept *first, **last;
 	struct kept *out; /* the event that the caller has */
@@ -213,10 +223,24 @@ static int open_edge(const char *link, struct lr **out)
 	return r < 0 ? r : open_rdma(address, out);
 }
 
+static int connect_relay(struct lr *h)
+{
+	struct lr_msg hello = {.type = LRM_HELLO, .id = LR_WIRE_VERSION};
+	uint64_t start = 0;
+	int r;
+
+	h->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (h->fd < 0 || connect(h->fd, (struct sockaddr *)&h->relay, sizeof(h->relay)) < 0)
+		return -errno;
+	h->serial = 0; /* a refusal has 1 */
+	r = ask(h, &hello, NULL, 0, -1, &start);
+	h->start = (uint32_t)start;
+	return r;
+}
+
 int lr_open(const char *link, const char *path, struct lr **out)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
-	struct lr_msg hello = {.type = LRM_HELLO, .id = LR_WIRE_VERSION};
 	const char *given = path ? path : getenv("LONGREACH_RELAY");
 	struct lr *h;
 	int r;
@@ -231,17 +255,50 @@ int lr_open(const char *link, const char *path, struct lr **out)
 	if (!h)
 		return -ENOMEM;
 	h->last = &h->first;
-	h->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (h->fd < 0 || connect(h->fd, (struct sockaddr *)&sun, sizeof(sun)) < 0)
-		r = -errno;
-	else
-		r = ask(h, &hello, NULL, 0, -1, NULL);
+	h->relay = sun;
+	r = connect_relay(h);
 	if (r < 0) {
 		lr_close(h);
 		return r == -ENOENT && !given ? open_edge(link, out) : r;
 	}
 	*out = h;
 	return 0;
+}
+
+static void forget_lived(struct lr *h, const char *name)
+{
+	struct lived **at = &h->lived, *l;
+
+	while ((l = *at)) {
+		if (name && strcmp(l->name, name) != 0) {
+			at = &l->next;
+			continue;
+		}
+		*at = l->next;
+		free(l);
+	}
+}
+
+int lr_reopen(struct lr *h)
+{
+	int r;
+
+	if (h->rdma)
+		return -EOPNOTSUPP;
+	if (h->fd >= 0)
+		close(h->fd);
+	h->fd = -1;
+	if (h->start)
+		h->start_before = h->start;
+	h->start = 0;
+	r = connect_relay(h);
+	if (r < 0 && h->fd >= 0) {
+		close(h->fd);
+		h->fd = -1;
+	}
+	if (r == 0 && h->start == h->start_before)
+		forget_lived(h, NULL); /* the same relay has withdrawn the regions */
+	return r;
 }
 
 void lr_close(struct lr *h)
@@ -254,6 +311,7 @@ void lr_close(struct lr *h)
 	if (h->fd >= 0)
 		close(h->fd);
 	free(h->out);
+	forget_lived(h, NULL);
 	while ((k = h->first)) {
 		h->first = k->next;
 		free(k);
@@ -268,12 +326,53 @@ int lr_fd(const struct lr *h)
 
 /* --- requests --- */
 
+static struct lived *lived_of(struct lr *h, const char *name)
+{
+	struct lived *l = h->lived;
+
+	while (l && strcmp(l->name, name) != 0)
+		l = l->next;
+	return l;
+}
+
+/* The region was exported: adds this start. Without memory for that, puts that began in it fail in the next start. */
+static void note_lived(struct lr *h, const char *name)
+{
+	struct lived *l = lived_of(h, name);
+
+	if (!l) {
+		l = calloc(1, sizeof(*l));
+		if (!l)
+			return;
+		memcpy(l->name, name, strlen(name));
+		l->next = h->lived;
+		h->lived = l;
+	}
+	memmove(l->start + 1, l->start, (LR_STARTS - 1) * sizeof(l->start[0]));
+	l->start[0] = h->start;
+}
+
+static int export(struct lr *h, struct lr_msg *m, const void *data, size_t len, int fd)
+{
+	struct lived *l = lived_of(h, m->name);
+	int r;
+
+	if (l && l->start[0] != h->start && l->start[0] != h->start_before)
+		forget_lived(h, m->name); /* a start came between, in which the handle did not export it */
+	else if (l && l->start[0] != h->start)
+		memcpy(m->local, l->start, sizeof(l->start));
+	r = ask(h, m, data, len, fd, NULL);
+	if (r == 0 && h->start)
+		note_lived(h, m->name);
+	return r;
+}
+
 int lr_export(struct lr *h, const char *name, int fd, uint64_t offset, uint64_t size, unsigned access)
 {
 	struct lr_msg m = {.type = LRM_EXPORT, .offset = offset, .length = size, .flags = access};
 	int r = fd < 0 ? -EBADF : set_name(&m, name);
 
-	return r < 0 ? r : ask(h, &m, NULL, 0, fd, NULL);
+	return r < 0 ? r : export(h, &m, NULL, 0, fd);
 }
 
 int lr_export_gpu(struct lr *h, const char *name, const struct lr_gpu *memory, unsigned access)
@@ -281,7 +380,7 @@ int lr_export_gpu(struct lr *h, const char *name, const struct lr_gpu *memory, u
 	struct lr_msg m = {.type = LRM_EXPORT_GPU, .flags = access};
 	int r = set_name(&m, name);
 
-	return r < 0 ? r : ask(h, &m, memory, sizeof(*memory), -1, NULL);
+	return r < 0 ? r : export(h, &m, memory, sizeof(*memory), -1);
 }
 
 int lr_export_gpu_fd(struct lr *h, const char *name, int fd, uint64_t allocation, const struct lr_gpu *memory, unsigned access)
@@ -289,7 +388,7 @@ int lr_export_gpu_fd(struct lr *h, const char *name, int fd, uint64_t allocation
 	struct lr_msg m = {.type = LRM_EXPORT_GPU, .flags = access, .length = allocation};
 	int r = fd < 0 ? -EBADF : set_name(&m, name);
 
-	return r < 0 ? r : ask(h, &m, memory, sizeof(*memory), fd, NULL);
+	return r < 0 ? r : export(h, &m, memory, sizeof(*memory), fd);
 }
 
 int lr_unexport(struct lr *h, const char *name)
@@ -297,7 +396,10 @@ int lr_unexport(struct lr *h, const char *name)
 	struct lr_msg m = {.type = LRM_UNEXPORT};
 	int r = set_name(&m, name);
 
-	return r < 0 ? r : ask(h, &m, NULL, 0, -1, NULL);
+	if (r < 0)
+		return r;
+	forget_lived(h, m.name);
+	return ask(h, &m, NULL, 0, -1, NULL);
 }
 
 static int transfer(struct lr *h, uint32_t type, const struct lr_transfer *t, uint64_t *op)

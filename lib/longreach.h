@@ -139,6 +139,12 @@ struct lr_event {
  * and lr_get(), not for that region); -ENODEV: no RDMA here, or none there; -ECONNREFUSED: no edge listens there;
  * -EPROTONOSUPPORT: another version; -EMFILE: too many clients. */
 int lr_open(const char *link, const char *path, struct lr **h);
+/* After -EPIPE from lr_wait(): connects the handle to its relay again, which has started again. The handle has no exports,
+ * services and operations then; it exports and serves again what is to go on. Memory that is exported under the name that it had
+ * before must be the same: puts of the other site that began before go on in it. Puts into a memfd or GPU memory that a program
+ * exports by another handle end with LR_PEER_RESTARTED if they began before the relay's start. Errors as of lr_open(): call it
+ * again. -EOPNOTSUPP: by RDMA. */
+int lr_reopen(struct lr *h);
 /* Closes the handle: its exports are removed, operations whose bytes are not all in the buffer are given up. */
 void lr_close(struct lr *h);
 /* For poll(2): readable when events come. Events that came during another call do not make it readable: take events

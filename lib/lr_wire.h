@@ -13,10 +13,12 @@
 
 #define LR_WIRE_VERSION 2
 #define LR_MSG_MAX      (64u << 10)
+#define LR_STARTS       6 /* of the relay, in LRM_EXPORT */
 
 enum lr_msg_type {
-	LRM_HELLO = 1, /* id: LR_WIRE_VERSION */
-	LRM_EXPORT,    /* name, offset, length: size, flags: enum lr_access */
+	LRM_HELLO = 1, /* id: LR_WIRE_VERSION. Answer: id: number of this start of the relay; 0: an older daemon */
+	LRM_EXPORT,    /* name, offset, length: size, flags: enum lr_access; local: uint32_t[LR_STARTS], the starts of the relay
+	                * before this one in which the program has exported the same memory; 0: none */
 	LRM_UNEXPORT,  /* name. Of GPU memory it is answered when that is closed */
 	LRM_PUT,       /* name, offset, length, region_offset, flags: enum lr_promise, after, local; data: the notice */
 	LRM_GET,       /* name, offset, length, region_offset, after, local */
@@ -26,7 +28,7 @@ enum lr_msg_type {
 	LRM_REPLY,     /* id, flags: enum lr_status; data */
 	LRM_RATE,
 	LRM_REGIONS,
-	LRM_EXPORT_GPU, /* name, flags: enum lr_access; data: struct lr_gpu; with a descriptor, length: of the allocation. Answered when it is open */
+	LRM_EXPORT_GPU, /* name, flags: enum lr_access, local as above; data: struct lr_gpu; with a descriptor, length: of the allocation. Answered when it is open */
 	LRM_PUTV, /* as LRM_PUT, offset and region_offset 0, length: of all pieces, id: how many; data: struct lr_piece..., the notice */
 	LRM_GETV, /* as LRM_GET, likewise */
 	LRM_REQUESTS, /* end of the requests */
@@ -47,5 +49,6 @@ struct lr_msg {
 	char name[LR_NAME_MAX];
 	char local[LR_NAME_MAX]; /* a region of the program; empty: a descriptor is used */
 };
+_Static_assert(LR_STARTS * sizeof(uint32_t) < LR_NAME_MAX, "the daemon ends local with a NUL");
 
 #endif

@@ -332,15 +332,17 @@ static void watch_signals(void)
 	sigaction(SIGTERM, &sa, NULL);
 }
 
-/* Connects again after the daemon was restarted, to export the regions anew. NULL: interrupted. */
-static struct lr *dial_again(const struct request *r, const char *link)
+/* Connects again after the daemon was restarted, to export the same memory anew. False: interrupted. */
+static bool dial_again(struct lr *h)
 {
 	static const struct timespec pause = {.tv_nsec = 100000000};
-	struct lr *h = NULL;
 
-	while (!interrupted && lr_open(link, r->socket, &h) < 0)
+	while (!interrupted) {
+		if (lr_reopen(h) == 0)
+			return true;
 		nanosleep(&pause, NULL);
-	return h;
+	}
+	return false;
 }
 
 static int serve_until_signal(struct lr *h)
@@ -444,10 +446,10 @@ static int export(const struct request *r)
 		rc = rc < 0 ? EXIT_FAILED : serve_until_signal(h);
 		if (r->has_gpu && rc != EXIT_NO_RELAY)
 			lr_unexport(h, at.region); /* the memory must not be freed before the daemon has released it */
-		lr_close(h);
-		if (rc != EXIT_NO_RELAY || !(h = dial_again(r, at.link)))
+		if (rc != EXIT_NO_RELAY || !dial_again(h))
 			break;
 	}
+	lr_close(h);
 	if (x.fd >= 0)
 		close(x.fd);
 	else

@@ -305,8 +305,8 @@ static bool serve_request(struct relay_thread *r, struct relay_client *cl, const
 	switch (m->type) {
 	case LRM_HELLO:
 		cl->greeted = m->id == LR_WIRE_VERSION;
-		rc = cl->greeted ? 0 : -EPROTONOSUPPORT;
-		break;
+		answer(r, cl, m, cl->greeted ? 0 : -EPROTONOSUPPORT, r->instance, NULL, 0);
+		return false;
 	case LRM_EXPORT:
 		rc = may_export(cl, m->name) ? relay_region_add(r, cl, m, fd) : -EPERM;
 		break;

@@ -84,12 +84,26 @@ static struct relay_bound *bound_find(struct relay_thread *r, uint64_t op)
 	return NULL;
 }
 
-/* Whether the put may go on in that region, or end well there. */
-static enum lr_status bound_check(struct relay_thread *r, uint64_t op, const struct relay_region *g)
+static bool has_lived(const struct relay_region *g, uint32_t start)
 {
-	const struct relay_bound *b = bound_find(r, op);
+	for (unsigned i = 0; i < LR_STARTS; i++)
+		if (g->lived[i] == start)
+			return true;
+	return false;
+}
 
-	return !b || b->serial == g->serial ? LR_OK : LR_NO_REGION;
+/* Whether the put may go on in that region, or end well there. If it began in an earlier start of this relay, only the
+ * program can know if this is the memory that it may have written then. value 0: it began before the other relay knew
+ * of any start, or that relay is an older version. */
+static enum lr_status bound_check(struct relay_thread *r, const struct relay_head *h, const struct relay_region *g)
+{
+	const struct relay_bound *b = bound_find(r, h->op);
+
+	if (b)
+		return b->serial == g->serial ? LR_OK : LR_NO_REGION;
+	if (!g->is_memory || !h->value || h->value == r->instance || has_lived(g, h->value))
+		return LR_OK;
+	return LR_PEER_RESTARTED;
 }
 
 /* A put that writes into memory is bound to it. It takes the place of a put of the same start with the same low bits,
@@ -123,7 +137,7 @@ static bool put(struct relay_thread *r, struct relay_channel_out *ch, const stru
 	enum lr_status status = relay_region_check(g, LR_PEER_WRITE, h->offset, len);
 
 	if (status == LR_OK)
-		status = bound_check(r, h->op, g);
+		status = bound_check(r, h, g);
 	if (status == LR_OK)
 		bind_put(r, h->op, g);
 	if (status == LR_OK && g->memory) {
@@ -182,7 +196,7 @@ static bool put_end(struct relay_thread *r, struct relay_channel_out *ch, const 
 	if (status == LR_OK && len > LR_NOTICE_MAX)
 		status = LR_OUT_OF_BOUNDS;
 	if (status == LR_OK)
-		status = bound_check(r, h->op, g);
+		status = bound_check(r, h, g);
 	unbind_put(r, h->op);
 	if (has_failed(r, h->op))
 		return false;

@@ -171,9 +171,15 @@ static int start_put(struct relay_thread *r, struct relay_op *op)
 	    .pieces = relay_pieces_ref(op->pieces),
 	    .length = op->length,
 	    .op = op->id,
-	    .head = {.type = RW_PUT, .op = op->id, .offset = op->region_offset},
-	    .end = {.fence = true, .type = RW_PUT_END, .op = op->id, .offset = op->region_offset, .length = op->length},
+	    .head = {.type = RW_PUT, .value = r->peer_instance, .op = op->id, .offset = op->region_offset},
+	    .end = {.fence = true,
+	            .type = RW_PUT_END,
+	            .value = r->peer_instance,
+	            .op = op->id,
+	            .offset = op->region_offset,
+	            .length = op->length},
 	    .notice_len = op->notice_len};
+	op->peer_start = r->peer_instance;
 	memcpy(s->head.name, op->name, LR_NAME_MAX);
 	memcpy(s->end.name, op->name, LR_NAME_MAX);
 	memcpy(s->notice, op->notice, op->notice_len);
@@ -526,7 +532,7 @@ void relay_op_peer_restarted(struct relay_thread *r)
 	for (uint32_t i = 0; r->nops > 0 && i < RELAY_OPS; i++) {
 		struct relay_op *op = r->op[i];
 
-		if (op && op->sent && op->kind != RELAY_OP_PUT)
+		if (op && op->sent && (op->kind != RELAY_OP_PUT || !op->peer_start))
 			life_over(r, op);
 	}
 }

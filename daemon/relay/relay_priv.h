@@ -125,6 +125,7 @@ struct relay_op {
 	bool sent;         /* a chunk of it has a slot */
 	uint32_t unsaid;   /* GET, CALL: messages without a slot yet */
 	uint32_t life;     /* life of the channel at that time */
+	uint32_t peer_start; /* PUT: peer_instance when it began; 0: the other relay cannot know if it wrote before its start */
 	bool end_known;
 	uint64_t end_pos;  /* of its last chunk */
 	enum lr_status status; /* the first error */
@@ -143,6 +144,7 @@ struct relay_region {
 	bool opening;                /* the memory is being opened; the name is reserved */
 	bool is_memory;              /* its bytes go with it: a memfd, or GPU memory */
 	uint64_t serial;             /* of this export: a name that is exported again has another one. From 1 */
+	uint32_t lived[LR_STARTS];   /* starts of this relay before, in which the program exported the same memory; 0: none */
 	uint64_t offset, size;
 	unsigned access;
 	uint64_t bytes_in, bytes_out;
@@ -309,7 +311,8 @@ void relay_op_committed(struct relay_thread *r, uint64_t id);
 void relay_op_stream_over(struct relay_thread *r, const struct relay_stream *s);
 /* The channel's status has changed: arrived positions, or another life. */
 void relay_op_moved(struct relay_thread *r, struct relay_channel_out *ch, uint32_t life_before);
-/* The other edge's relay has started again: repeats gets that it has forgotten, fails other operations. */
+/* The other edge's relay has started again: repeats gets that it has forgotten, fails calls, and puts
+ * that began before this relay knew any start of it. Other puts go on, or fail there (relay_execute.c). */
 void relay_op_peer_restarted(struct relay_thread *r);
 void relay_op_client_gone(struct relay_thread *r, struct relay_client *cl);
 /* The region that the memory was is gone: operations that still read or write the memory end with its status. */

@@ -72,6 +72,7 @@ int relay_region_add(struct relay_thread *r, struct relay_client *cl, const stru
 	                           .size = m->length,
 	                           .access = m->flags};
 	memcpy(g->name, m->name, LR_NAME_MAX);
+	memcpy(g->lived, m->local, sizeof(g->lived));
 	f->region = g;
 	return 0;
 }
@@ -97,6 +98,7 @@ int relay_region_add_memory(struct relay_thread *r, struct relay_client *cl, con
 	                           .size = size,
 	                           .access = m->flags};
 	memcpy(g->name, m->name, LR_NAME_MAX);
+	memcpy(g->lived, m->local, sizeof(g->lived));
 	*out = g;
 	return 0;
 }

@@ -288,6 +288,25 @@ killed_daemon() {
 	both_hold_nothing
 }
 
+# The same, but the program with the memory ends as well, and the next one has other memory under the name.
+killed_daemon_and_program() {
+	faults b "copy_us=20000"
+	provide b target --gpu 0 --size 64MiB || return
+	relay a put "$LAB_SHM/part" link:target --promise 'done' >"$LAB_DIR/put" 2>&1 &
+	local put=$!
+	sleep 0.7
+	kill -KILL "$PROVIDER"
+	lab_edge_stop b KILL
+	faults b "copy_us=300"
+	lab_edge_start b
+	lab_wait 5 relay b regions link >/dev/null || why "no relay at b" || return
+	provide b target --gpu 0 --size 64MiB || return
+	wait $put && { why "half of the put lies in memory that is gone, and it was done"; return; }
+	grep -q "started again" "$LAB_DIR/put" || why "put: $(tail -1 "$LAB_DIR/put")" || return
+	end_providers
+	both_hold_nothing
+}
+
 # Medians: of one READ at a time, which crosses both edges twice, and of puts of 4 KiB into a file.
 latencies() { # what they are beside: a line "what READ-us put-ms" in $LAB_DIR/medians
 	local i
@@ -424,6 +443,7 @@ check "a lost GPU fails its operations, and nothing else" with_fakecuda errors_o
 check "programs killed in the middle leave nothing" killed_programs
 check "a near put holds no memory while the line is down" near_while_the_line_is_down
 check "put into a GPU goes on over kill -9 of the far daemon" killed_daemon
+check "it fails if the program with the memory is another one after that" killed_daemon_and_program
 check "a daemon of another user opens a program's memory" other_user
 [ -z "${FULL:-}" ] || check "a slow GPU leaves the latency of RDMA and of files" with_fakecuda slow_gpu
 check "without GPU=yes no driver is loaded" not_enabled

@@ -703,6 +703,61 @@ static void file__that_answers_again_is_silent_no_more(void **state)
 }
 
 /* Regions in memory go on at once while a mount stands still, and is not given up yet. */
+static void restart_relay(void)
+{
+	relay_stop(relay);
+	relay_close(relay);
+	start_relay();
+}
+
+static void reopen(struct lr *h)
+{
+	struct lr_event ev;
+
+	assert_int_equal(lr_wait(h, &ev, 5000), -EPIPE);
+	assert_int_equal(lr_reopen(h), 0);
+}
+
+/* The relay's starts in which a handle has exported the same memory, without a gap. */
+static void lr_reopen__says_since_when_memory_is_exported(void **state)
+{
+	uint32_t start[4];
+	uint8_t *bytes;
+	struct lr *h;
+	int fd;
+
+	(void)state;
+	fd = bytes_of(4096, &bytes);
+	start_relay();
+	assert_int_equal(lr_open("loop", NULL, &h), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		start[i] = relay->instance;
+		assert_int_equal(lr_export(h, "memory", fd, 0, 4096, LR_PEER_WRITE), 0);
+		for (unsigned j = 0; j < LR_STARTS; j++)
+			assert_int_equal(relay->region[0].lived[j], j < i ? start[i - 1 - j] : 0);
+		restart_relay();
+		reopen(h);
+	}
+	restart_relay(); /* in which it was not exported */
+	reopen(h);
+	assert_int_equal(lr_export(h, "memory", fd, 0, 4096, LR_PEER_WRITE), 0);
+	assert_int_equal(relay->region[0].lived[0], 0);
+	assert_int_equal(lr_unexport(h, "memory"), 0);
+	assert_int_equal(lr_export(h, "memory", fd, 0, 4096, LR_PEER_WRITE), 0);
+	assert_int_equal(lr_unexport(h, "memory"), 0); /* it may be other memory after that */
+	restart_relay();
+	reopen(h);
+	assert_int_equal(lr_export(h, "memory", fd, 0, 4096, LR_PEER_WRITE), 0);
+	assert_int_equal(relay->region[0].lived[0], 0);
+	assert_int_equal(lr_reopen(h), 0); /* the relay has withdrawn it */
+	for (int tries = 0; lr_export(h, "memory", fd, 0, 4096, LR_PEER_WRITE) == -EEXIST && tries < 500; tries++)
+		usleep(10000);
+	assert_int_equal(relay->region[0].lived[0], 0);
+	lr_close(h);
+	munmap(bytes, 4096);
+	close(fd);
+}
+
 static volatile sig_atomic_t nsignals;
 
 static void on_signal(int n)
@@ -821,6 +876,7 @@ int main(void)
 	    TEST(copy__from_there_of_what_is_not),
 	    TEST(relay_stop__leaves_a_file_that_does_not_answer),
 	    TEST(file__that_does_not_answer_keeps_nobody_waiting),
+	    TEST(lr_reopen__says_since_when_memory_is_exported),
 	    TEST(lr_wait__ends_in_time_with_signals),
 	    TEST(lr_open__tells_why_it_is_refused),
 	    TEST(lr_open__hears_a_refusal_behind_a_reset),

@@ -1125,6 +1125,58 @@ static void bind_put__same_number_of_several_starts(void **state)
 	close(second);
 }
 
+/* This relay has started again. A put that began before may have written into memory that went with its program. */
+static void bound_check__put_of_a_start_before(void **state)
+{
+	static const struct {
+		uint32_t began, lived;
+		enum lr_status status;
+	} row[] = {{5, 0, LR_PEER_RESTARTED}, {5, 6, LR_PEER_RESTARTED}, {5, 5, LR_OK}, {1, 0, LR_OK}, {0, 0, LR_OK}};
+	struct relay_thread *r = *state;
+
+	for (uint32_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct relay_head h = {.type = RW_PUT, .op = 77 + i, .length = 5, .value = row[i].began, .name = "r"};
+		struct lr_msg m = {.type = LRM_EXPORT, .serial = 1, .flags = LR_PEER_WRITE, .length = 4096, .name = "r"};
+		int fd = memory(4096);
+		char byte = 0;
+
+		memcpy(m.local + 8, &row[i].lived, sizeof(row[i].lived));
+		assert_int_equal(ask(r, 1, &m, fd, NULL), 0);
+		if (i % 2 == 0) /* else all its bytes were written before */
+			come(r, 0, &h, "bytes", 2 * i);
+		h.type = RW_PUT_END;
+		h.fence = true;
+		come(r, 0, &h, "notice", 2 * i + 1);
+		work_off(r, 3);
+		assert_int_equal(status_for(r, h.op), row[i].status);
+		assert_int_equal(has_notice(), row[i].status == LR_OK);
+		assert_int_equal(pread(fd, &byte, 1, 0), 1);
+		assert_int_equal(byte, row[i].status == LR_OK && i % 2 == 0 ? 'b' : 0);
+		withdraw(r, "r");
+		close(fd);
+	}
+}
+
+static void start_put__says_which_start_it_knows(void **state)
+{
+	struct relay_thread *r = *state;
+	int fd = memory(4096);
+	uint64_t before = begin(r, 0, LRM_PUT, 4096, fd), after;
+
+	work_off(r, 2);
+	hello(r, 9);
+	after = begin(r, 0, LRM_PUT, 4096, fd);
+	work_off(r, 2);
+	for (uint32_t i = 0; i < r->port[0]->nsaid; i++)
+		if (r->port[0]->sent[i].head.op == after)
+			assert_int_equal(r->port[0]->sent[i].head.value, 9);
+	assert_int_equal(nsent_for(r, RW_PUT_END, after), 1);
+	hello(r, 11);
+	assert_null(relay_op_find(r, before)); /* the other relay cannot know which start it belongs to */
+	assert_non_null(relay_op_find(r, after));
+	close(fd);
+}
+
 /* --- names of exports --- */
 
 static int serve_as(struct relay_thread *r, unsigned i, const char *service)
@@ -1484,6 +1536,8 @@ int main(void)
 	    TEST(put_end__of_gpu_memory_that_was_withdrawn),
 	    TEST(put_end__of_a_file_that_was_withdrawn),
 	    TEST(bind_put__same_number_of_several_starts),
+	    TEST(bound_check__put_of_a_start_before),
+	    TEST(start_put__says_which_start_it_knows),
 	    TEST(may_name__exports_are_of_root_and_the_daemon),
 	    TEST(may_name__copies_to_here_are_anybodys),
 	    TEST(vector__put_says_where_each_piece_belongs),

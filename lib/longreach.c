@@ -156,7 +156,8 @@ static int answer(struct lr *h, size_t *len)
 	return r < 0 ? r : -EPROTO;
 }
 
-/* Sends a request and takes its answer; *op: the answer's id. A daemon that has closed the connection may have said why. */
+/* Sends a request and takes its answer; *op: the answer's id. A daemon that has closed the connection may have said
+ * why. */
 static int ask(struct lr *h, struct lr_msg *m, const void *data, size_t len, int fd, uint64_t *op)
 {
 	struct lr_msg a;

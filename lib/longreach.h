@@ -139,11 +139,11 @@ struct lr_event {
  * and lr_get(), not for that region); -ENODEV: no RDMA here, or none there; -ECONNREFUSED: no edge listens there;
  * -EPROTONOSUPPORT: another version; -EMFILE: too many clients. */
 int lr_open(const char *link, const char *path, struct lr **h);
-/* After -EPIPE from lr_wait(): connects the handle to its relay again, which has started again. The handle has no exports,
- * services and operations then; it exports and serves again what is to go on. Memory that is exported under the name that it had
- * before must be the same: puts of the other site that began before go on in it. Puts into a memfd or GPU memory that a program
- * exports by another handle end with LR_PEER_RESTARTED if they began before the relay's start. Errors as of lr_open(): call it
- * again. -EOPNOTSUPP: by RDMA. */
+/* After -EPIPE from lr_wait(): connects the handle to its relay again, which has started again. The handle has no
+ * exports, services and operations then; it exports and serves again what is to go on. Memory that is exported under
+ * the name that it had before must be the same: puts of the other site that began before go on in it. Puts into a memfd
+ * or GPU memory that a program exports by another handle end with LR_PEER_RESTARTED if they began before the relay's
+ * start. Errors as of lr_open(): call it again. -EOPNOTSUPP: by RDMA. */
 int lr_reopen(struct lr *h);
 /* Closes the handle: its exports are removed, operations whose bytes are not all in the buffer are given up. */
 void lr_close(struct lr *h);
@@ -155,12 +155,13 @@ int lr_fd(const struct lr *h);
  * copy of the descriptor, which must be open for what access allows. access: enum lr_access. -EEXIST: the name is
  * taken; -EINVAL; -ENOSPC: too many.
  *
- * Puts that have written into a memfd or GPU memory never end well after its region was withdrawn (lr_unexport(), the end of
- * the handle): LR_NO_REGION, even if the name is exported again. A file keeps its bytes: puts go on in the next region of the
- * name. */
+ * Puts that have written into a memfd or GPU memory never end well after its region was withdrawn (lr_unexport(), the
+ * end of the handle): LR_NO_REGION, even if the name is exported again. A file keeps its bytes: puts go on in the next
+ * region of the name. */
 int lr_export(struct lr *h, const char *name, int fd, uint64_t offset, uint64_t size, unsigned access);
-/* When lr_unexport() returns, the daemon has released GPU memory: the program may free it. Operations of this handle that still
- * read or write that memory, or wait for another one, end with LR_NO_REGION; a put whose bytes are all in the buffer goes on. */
+/* When lr_unexport() returns, the daemon has released GPU memory: the program may free it. Operations of this handle
+ * that still read or write that memory, or wait for another one, end with LR_NO_REGION; a put whose bytes are all in
+ * the buffer goes on. */
 int lr_unexport(struct lr *h, const char *name);
 
 /* GPU memory of this program, as CUDA's driver shares it with another process. */
@@ -193,8 +194,8 @@ int lr_getv(struct lr *h, const struct lr_transfer *t, const struct lr_piece *pi
 /* Ends the operation with LR_CANCELLED, unless it ends first. Bytes under way are still written. */
 int lr_cancel(struct lr *h, uint64_t op);
 
-/* Serves calls of that name. -EEXIST: another program serves it; -EPERM: the name is of a link file's [Export], and the caller's
- * user was neither root nor the daemon's when it connected. lr_export() refuses such names, too (copy.*). */
+/* Serves calls of that name. -EEXIST: another program serves it; -EPERM: the name is of a link file's [Export], and the
+ * caller's user was neither root nor the daemon's when it connected. lr_export() refuses such names, too (copy.*). */
 int lr_serve(struct lr *h, const char *service);
 /* Calls a service at the other site. len: at most LR_CALL_MAX. A call that ends with LR_PEER_RESTARTED may have been
  * carried out. */

@@ -17,8 +17,8 @@
 
 enum lr_msg_type {
 	LRM_HELLO = 1, /* id: LR_WIRE_VERSION. Answer: id: number of this start of the relay; 0: an older daemon */
-	LRM_EXPORT,    /* name, offset, length: size, flags: enum lr_access; local: uint32_t[LR_STARTS], the starts of the relay
-	                * before this one in which the program has exported the same memory; 0: none */
+	LRM_EXPORT,    /* name, offset, length: size, flags: enum lr_access; local: uint32_t[LR_STARTS],
+	                * earlier starts of the relay in which the program exported the same memory; 0: none */
 	LRM_UNEXPORT,  /* name. Of GPU memory it is answered when that is closed */
 	LRM_PUT,       /* name, offset, length, region_offset, flags: enum lr_promise, after, local; data: the notice */
 	LRM_GET,       /* name, offset, length, region_offset, after, local */

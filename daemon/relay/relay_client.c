@@ -83,8 +83,8 @@ static struct relay_client *client_new(struct relay_thread *r)
 	return NULL;
 }
 
-/* A refusal that the library can read. A socket that is closed with unread bytes makes the other end's next recv() fail, so
- * the request is read, if it has come. */
+/* A refusal that the library can read. A socket that is closed with unread bytes makes the other end's next recv()
+ * fail, so the request is read, if it has come. */
 static void refuse(int fd, int why)
 {
 	struct lr_msg m = {.type = LRM_ANSWER, .serial = 1, .result = why};
@@ -271,8 +271,9 @@ static bool is_pull(const char *name)
 	return begins(name, prefix) && strspn(number, "0123456789abcdef") == 16 && number[16] == '\0';
 }
 
-/* Names of [Export NAME] (copy_wire.h) are for its processes, which connect as root or the daemon's user: another program
- * could be there first after a start. A copy from the other site comes to a program of any user, as copy:pull.NUMBER. */
+/* Names of [Export NAME] (copy_wire.h) are for its processes, which connect as root or the daemon's user: another
+ * program could be there first after a start. A copy from the other site comes to a program of any user, as
+ * copy:pull.NUMBER. */
 static bool may_serve(const struct relay_client *cl, const char *name)
 {
 	return cl->is_privileged || is_pull(name) || (!begins(name, "copy:") && !begins(name, "push:"));

@@ -74,8 +74,8 @@ struct relay_reader {
  * 0: the program is answered later. */
 int relay_gpu_export(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
                      size_t len, int fd);
-/* The region is gone: all uses of the memory fail, and operations of this site that need it end. client: answered when the
- * memory is closed; NULL: none. */
+/* The region is gone: all uses of the memory fail, and operations of this site that need it end. client: answered when
+ * the memory is closed; NULL: none. */
 void relay_gpu_forget(struct relay_thread *r, struct relay_memory *mem, struct relay_client *client, uint32_t serial);
 void relay_gpu_client_gone(struct relay_thread *r, const struct relay_client *cl);
 struct relay_memory *relay_memory_ref(struct relay_memory *mem);

@@ -125,7 +125,7 @@ struct relay_op {
 	bool sent;         /* a chunk of it has a slot */
 	uint32_t unsaid;   /* GET, CALL: messages without a slot yet */
 	uint32_t life;     /* life of the channel at that time */
-	uint32_t peer_start; /* PUT: peer_instance when it began; 0: the other relay cannot know if it wrote before its start */
+	uint32_t peer_start; /* PUT: peer_instance when it began; 0: not known */
 	bool end_known;
 	uint64_t end_pos;  /* of its last chunk */
 	enum lr_status status; /* the first error */
@@ -144,7 +144,7 @@ struct relay_region {
 	bool opening;                /* the memory is being opened; the name is reserved */
 	bool is_memory;              /* its bytes go with it: a memfd, or GPU memory */
 	uint64_t serial;             /* of this export: a name that is exported again has another one. From 1 */
-	uint32_t lived[LR_STARTS];   /* starts of this relay before, in which the program exported the same memory; 0: none */
+	uint32_t lived[LR_STARTS];   /* earlier starts of this relay with the same memory; 0: none */
 	uint64_t offset, size;
 	unsigned access;
 	uint64_t bytes_in, bytes_out;

@@ -22,7 +22,7 @@ _Static_assert(RELAY_HEAD_LEN + RELAY_DATA_MAX <= RELAY_CHUNK_MAX, "a chunk fits
 /* Requests go on even channels, their answers on the odd channel behind: an answer never waits for room that only a
  * request of the other side could free. */
 enum relay_type {
-	RW_PUT = 1,  /* bytes for a region: name, offset. value: RW_HELLO's of the receiver when the put began; 0: not known */
+	RW_PUT = 1,  /* bytes for a region: name, offset. value: the receiver's start, as known when the put began; 0: none */
 	RW_PUT_END,  /* fence: all bytes of the put are there. name, offset, length, value; data: its notice */
 	RW_GET,      /* name, offset, length; 0: to the end. value: so many pieces, in data: offset(8) length(8) each; length: of all */
 	RW_CALL,     /* name: of the service; offset: of this part, value: length of all parts */

@@ -295,8 +295,8 @@ killed_daemon_and_program() {
 	relay a put "$LAB_SHM/part" link:target --promise 'done' >"$LAB_DIR/put" 2>&1 &
 	local put=$!
 	sleep 0.7
+	lab_edge_stop b KILL # first: it would fail the put when the program ends
 	kill -KILL "$PROVIDER"
-	lab_edge_stop b KILL
 	faults b "copy_us=300"
 	lab_edge_start b
 	lab_wait 5 relay b regions link >/dev/null || why "no relay at b" || return

@@ -911,7 +911,8 @@ static bool unexport_gpu(struct relay_thread *r)
 /* The line may be down for hours: RW_STATUS comes as late. */
 static void relay_op_stream_over__put_in_the_buffer_needs_no_memory(void **state)
 {
-	struct lr_msg m = {.type = LRM_PUT, .serial = 1, .name = "r", .length = 5000, .local = "gpu", .flags = LR_NEAR}, ev;
+	struct lr_msg m = {.type = LRM_PUT, .serial = 1, .name = "r", .length = 5000, .local = "gpu", .flags = LR_NEAR};
+	struct lr_msg ev;
 	struct relay_thread *r = *state;
 	uint64_t id;
 
@@ -1044,7 +1045,8 @@ static void put_end__of_memory_that_was_withdrawn(void **state)
 	assert_false(has_notice());
 	come_put_of(r, op + 2, "r", "bytes", 15); /* one that begins now */
 	come_end_of(r, op + 2, "r", 16);
-	come_put_of(r, op + RELAY_OPS, "r", "bytes", 17); /* of the same place at the other site, where the first is over */
+	/* the same place of the other site's table, where the first put is over */
+	come_put_of(r, op + RELAY_OPS, "r", "bytes", 17);
 	come_end_of(r, op + RELAY_OPS, "r", 18);
 	work_off(r, 3);
 	assert_int_equal(status_for(r, op + 2), LR_OK);
@@ -1136,7 +1138,7 @@ static void bound_check__put_of_a_start_before(void **state)
 
 	for (uint32_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
 		struct relay_head h = {.type = RW_PUT, .op = 77 + i, .length = 5, .value = row[i].began, .name = "r"};
-		struct lr_msg m = {.type = LRM_EXPORT, .serial = 1, .flags = LR_PEER_WRITE, .length = 4096, .name = "r"};
+		struct lr_msg m = {.type = LRM_EXPORT, .flags = LR_PEER_WRITE, .length = 4096, .name = "r"};
 		int fd = memory(4096);
 		char byte = 0;
 

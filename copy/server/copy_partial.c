@@ -230,6 +230,20 @@ static bool has_digest(const struct partial *f, const uint64_t digest[2])
 	return is[0] == digest[0] && is[1] == digest[1];
 }
 
+/* The next copy trusts name, size and time: no power loss may leave them without the bytes. The kernel reports a failed
+ * write-back once, and takes the lost pages for written afterwards: so nothing of the file is trusted after that. */
+static int sync_or_discard(const struct partial *f)
+{
+	int r;
+
+	if (fdatasync(f->fd) == 0)
+		return 0;
+	r = -errno;
+	unlinkat(f->dir, f->temporary, 0);
+	unlinkat(f->dir, f->journal_name, 0);
+	return r;
+}
+
 int partial_commit(struct partial *f, const struct copy_entry *e)
 {
 	struct place p = {.fd = f->dir};
@@ -240,9 +254,8 @@ int partial_commit(struct partial *f, const struct copy_entry *e)
 		return 1;
 	memcpy(p.name, f->name, sizeof(p.name));
 	r = beneath_set_meta(f->fd, &e->meta);
-	/* The next copy trusts name, size and time: no power loss may leave them without the bytes. */
-	if (r == 0 && fdatasync(f->fd) < 0)
-		r = -errno;
+	if (r == 0)
+		r = sync_or_discard(f);
 	if (r == 0)
 		r = beneath_rename(&p, f->temporary);
 	if (r == 0)

@@ -34,7 +34,8 @@ void partial_close(struct partial *f);
 bool partial_enter(struct partial *f, const struct piece *p);
 /* Lists the ranges that are there, adjacent pieces as one range: at most COPY_RANGES_MAX. */
 uint32_t partial_ranges(const struct partial *f, struct copy_range range[COPY_RANGES_MAX]);
-/* Gives the file its name. 1: the digest differs, and the file stays partial. 0 or -errno. */
+/* Gives the file its name. 1: the digest differs, and the file stays partial. 0 or -errno: it is to be closed. If its
+ * bytes could not be written to the disk, they and the journal are gone, and a later try begins anew. */
 int partial_commit(struct partial *f, const struct copy_entry *e);
 
 #endif

@@ -211,10 +211,8 @@ static int serve_commit(struct server *s, const struct session *n, const struct 
 		r->nranges = partial_ranges(&f->partial, r->range);
 		return 0;
 	}
-	if (rc == 0) {
-		file_close(s, f);
-		s->export->files++;
-	}
+	file_close(s, f);
+	s->export->files += rc == 0;
 	return rc;
 }
 

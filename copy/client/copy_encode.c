@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* copy_encode.c - items become entries of a batch. */
-#define _GNU_SOURCE /* O_NOFOLLOW */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,10 +16,10 @@
 static int open_source(struct sender *s, struct item *it)
 {
 	struct stat st;
-	int fd = open(it->src, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	int fd = source_open(&s->roots, it->src, it->at, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 
 	if (fd < 0 || fstat(fd, &st) < 0) {
-		int error = errno;
+		int error = fd < 0 ? -fd : errno;
 
 		if (fd >= 0)
 			close(fd);
@@ -60,7 +59,7 @@ static int encode_file(struct sender *s, struct item *it, struct copy_out *o, st
 	r = pread_all(fd, s->data, (size_t)it->st.st_size, 0);
 	if (r == 0) {
 		source_meta(&it->st, &e->meta);
-		source_xattrs(fd, NULL, s->xattrs, &e->meta);
+		source_xattrs(fd, s->xattrs, &e->meta);
 	}
 	close(fd);
 	if (r == -ENODATA) {
@@ -138,7 +137,7 @@ static int encode_commit(struct sender *s, struct item *it, struct copy_out *o, 
 	memcpy(e->region, l->region, sizeof(e->region));
 	e->size = (uint64_t)it->st.st_size;
 	source_meta(&it->st, &e->meta);
-	source_xattrs(l->fd, NULL, s->xattrs, &e->meta);
+	source_xattrs(l->fd, s->xattrs, &e->meta);
 	copy_digest_begin(&d);
 	for (uint32_t i = 0; i < l->n; i++)
 		copy_digest_add(&d, l->piece[i].offset, l->piece[i].length, l->piece[i].hash);
@@ -159,9 +158,14 @@ static int encode_check(const struct item *it, struct copy_out *o, struct copy_e
 
 static int encode_meta(struct sender *s, struct item *it, struct copy_out *o, struct copy_entry *e)
 {
+	int fd = source_open(&s->roots, it->src, it->at, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+
 	e->type = COPY_META;
 	source_meta(&it->st, &e->meta);
-	source_xattrs(-1, it->src, s->xattrs, &e->meta);
+	if (fd >= 0) { /* else its xattrs cannot be read */
+		source_xattrs(fd, s->xattrs, &e->meta);
+		close(fd);
+	}
 	return put_entry(o, e);
 }
 

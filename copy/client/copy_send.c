@@ -422,6 +422,7 @@ static void sender_free(struct sender *s)
 	if (!s->lent)
 		lr_close(s->lr);
 	walk_close(s->walk);
+	source_roots_close(&s->roots);
 	for (uint32_t i = 0; i < BATCHES_MAX; i++)
 		for (uint32_t j = 0; s->batch[i].used && j < s->batch[i].n; j++)
 			item_free(s, s->batch[i].item[j]);
@@ -460,6 +461,7 @@ int copy_send(const struct copy_options *o, struct lr *h)
 		return COPY_EXIT_MEMORY;
 	}
 	s->o = o;
+	s->roots.source = o->source;
 	dlist_init(&s->todo);
 	dlist_init(&s->opens);
 	dlist_init(&s->sending);

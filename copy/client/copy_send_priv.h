@@ -61,7 +61,8 @@ struct item {
 	uint8_t kind; /* REMOVE */
 	struct stat st;
 	char *src, *dst;
-	char *target;   /* SYMLINK: text; LINK: dst of the first name; EXTRAS: `after` */
+	struct source_path at; /* of src */
+	char *target;          /* SYMLINK: text; LINK: dst of the first name; EXTRAS: `after` */
 	char *upto;     /* EXTRAS */
 	uint8_t *names; /* EXTRAS: what is kept */
 	size_t names_len;
@@ -115,6 +116,7 @@ struct sender {
 	bool lost;
 	enum phase phase;
 	struct walk *walk;
+	struct source_roots roots;
 	struct walked *walked;
 	struct dnode todo, opens, sending;
 	uint32_t nopens, nopen; /* waiting; open, or asked for */

@@ -1,14 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* SEEK_DATA */
+#define _GNU_SOURCE /* SEEK_DATA, O_PATH */
 #include "copy_source.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #define NAMES_MAX (64 << 10) /* XATTR_LIST_MAX */
+
+int source_open_beneath(int root, const char *path, int flags)
+{
+	struct open_how how = {.flags = (unsigned)(flags | O_NOFOLLOW | O_CLOEXEC),
+	                       .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+	long fd;
+
+	do
+		fd = syscall(SYS_openat2, root, path, &how, sizeof(how));
+	while (fd < 0 && (errno == EAGAIN || errno == EINTR)); /* EAGAIN: somebody renamed a directory meanwhile */
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/* The directory that a source is, or -errno. */
+static int root_of(struct source_roots *r, uint32_t source)
+{
+	uint32_t i = source % SOURCE_ROOTS;
+	int fd;
+
+	if (r->at[i].next == source + 1)
+		return r->at[i].fd;
+	fd = open(r->source[source], O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (r->at[i].next > 0)
+		close(r->at[i].fd);
+	r->at[i].next = source + 1;
+	r->at[i].fd = fd;
+	return fd;
+}
+
+int source_open(struct source_roots *r, const char *path, struct source_path at, int flags)
+{
+	int fd;
+
+	if (at.skip == 0) {
+		fd = open(path, flags | O_NOFOLLOW | O_CLOEXEC);
+		return fd < 0 ? -errno : fd;
+	}
+	fd = root_of(r, at.source);
+	return fd < 0 ? fd : source_open_beneath(fd, path + at.skip, flags);
+}
+
+void source_roots_close(struct source_roots *r)
+{
+	for (uint32_t i = 0; i < SOURCE_ROOTS; i++)
+		if (r->at[i].next > 0)
+			close(r->at[i].fd);
+}
 
 void source_meta(const struct stat *st, struct copy_meta *m)
 {
@@ -19,19 +71,19 @@ void source_meta(const struct stat *st, struct copy_meta *m)
 	                        .mtime_ns = (uint32_t)st->st_mtim.tv_nsec};
 }
 
-void source_xattrs(int fd, const char *path, uint8_t buf[COPY_XATTRS_MAX], struct copy_meta *m)
+void source_xattrs(int fd, uint8_t buf[COPY_XATTRS_MAX], struct copy_meta *m)
 {
 	static char names[NAMES_MAX];
 	static uint8_t value[COPY_XATTRS_MAX];
 	struct copy_out o = {.buf = buf, .cap = COPY_XATTRS_MAX};
-	ssize_t n = fd >= 0 ? flistxattr(fd, names, sizeof(names)) : llistxattr(path, names, sizeof(names));
+	ssize_t n = flistxattr(fd, names, sizeof(names));
 
 	for (const char *name = names; n > 0 && name < names + n; name += strlen(name) + 1) {
 		ssize_t len;
 
 		if (strncmp(name, "user.", 5) != 0)
 			continue;
-		len = fd >= 0 ? fgetxattr(fd, name, value, sizeof(value)) : lgetxattr(path, name, value, sizeof(value));
+		len = fgetxattr(fd, name, value, sizeof(value));
 		if (len >= 0)
 			copy_xattr_put(&o, name, value, (size_t)len);
 	}

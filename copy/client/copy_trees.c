@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* copy_trees.c - the source of items: the source trees, and the tasks that they leave for later phases. */
 #define _GNU_SOURCE /* strdup */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "copy_send_priv.h"
 
@@ -117,20 +115,19 @@ static void walked_pop(struct sender *s)
 	free(d);
 }
 
-static char *read_target(const char *src)
+/* An item of an entry of the trees. NULL: no memory. */
+static struct item *item_of(enum stage stage, const struct walk_entry *e)
 {
-	char text[COPY_PATH_MAX + 1];
-	ssize_t n = readlink(src, text, sizeof(text) - 1);
+	struct item *it = item_new(stage, e->src, e->dst, &e->st);
 
-	if (n < 0)
-		return NULL;
-	text[n] = '\0';
-	return strdup(text);
+	if (it)
+		it->at = e->at;
+	return it;
 }
 
 static struct item *take_directory(struct sender *s, const struct walk_entry *e)
 {
-	struct item *meta = item_new(STAGE_META, e->src, e->dst, &e->st);
+	struct item *meta = item_of(STAGE_META, e);
 
 	if (!items_add(&s->dirs, meta))
 		sender_no_memory(s);
@@ -138,7 +135,7 @@ static struct item *take_directory(struct sender *s, const struct walk_entry *e)
 		walked_push(s, e->dst);
 	if (!e->dst[0])
 		return NULL;
-	return item_new(s->o->dry_run ? STAGE_CHECK : STAGE_DIR, e->src, e->dst, &e->st);
+	return item_of(s->o->dry_run ? STAGE_CHECK : STAGE_DIR, e);
 }
 
 /* NULL: nothing to be done about it now. */
@@ -153,8 +150,11 @@ static struct item *take_entry(struct sender *s, const struct walk_entry *e)
 		return take_directory(s, e);
 	if (S_ISREG(e->st.st_mode) && e->st.st_nlink > 1)
 		first = first_name(s, &e->st, e->dst);
-	it = item_new(first ? STAGE_LINK : STAGE_CHECK, e->src, e->dst, &e->st);
-	if (!it) {
+	it = item_of(first ? STAGE_LINK : STAGE_CHECK, e);
+	if (it && e->target)
+		it->target = strdup(e->target);
+	if (!it || (e->target && !it->target)) {
+		item_free(s, it);
 		sender_no_memory(s);
 		return NULL;
 	}
@@ -163,13 +163,6 @@ static struct item *take_entry(struct sender *s, const struct walk_entry *e)
 		if (!it->target || !items_add(&s->links, it))
 			sender_no_memory(s);
 		return NULL;
-	}
-	if (S_ISLNK(e->st.st_mode)) {
-		it->target = read_target(e->src);
-		if (!it->target) {
-			source_failed(s, it, errno);
-			return NULL;
-		}
 	}
 	if (s->fresh && !s->o->dry_run) {
 		it->stage = S_ISLNK(e->st.st_mode)           ? STAGE_SYMLINK

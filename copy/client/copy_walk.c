@@ -1,21 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* fts */
+#define _GNU_SOURCE /* O_PATH */
 #include "copy_walk.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
-#include <fts.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+struct entry {
+	char *name;
+	char *target; /* of a symbolic link */
+	int error;    /* errno of what could not be asked about it, 0: none */
+	struct stat st;
+};
+
+/* A directory on the way to the entry. What is in it was read at once, so that no descriptor stays open. */
+struct level {
+	struct level *above;
+	struct stat st;
+	size_t path_len; /* of struct walk's path */
+	struct entry *entry;
+	size_t n, room, next;
+	int error; /* errno, if the directory was not read to its end */
+};
 
 struct walk {
 	const struct copy_options *o;
 	const char *name; /* of the only source, NULL: its own */
 	int next;         /* source */
-	FTS *fts;
-	size_t skip;        /* characters of fts_path that are the source itself */
-	const char *prefix; /* in front of what is behind them */
+	int root;         /* the directory that the source is, or -errno */
+	struct entry own; /* the source itself */
+	struct level *level;
+	char *path;         /* of the entry */
+	size_t skip;        /* bytes of it in front of what lies beneath the source */
+	const char *prefix; /* at the other end in front of that */
 	size_t prefix_len;
 };
 
@@ -87,9 +109,239 @@ bool walk_excludes(const struct copy_options *o, const char *path, bool is_direc
 
 /* --- trees --- */
 
-static int by_name(const FTSENT **a, const FTSENT **b)
+static int by_name(const void *a, const void *b)
 {
-	return strcmp((*a)->fts_name, (*b)->fts_name);
+	const struct entry *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+static void entry_ask(struct entry *f, int dir, const char *name)
+{
+	char text[COPY_PATH_MAX + 1];
+	ssize_t n;
+
+	if (fstatat(dir, name, &f->st, AT_SYMLINK_NOFOLLOW) < 0) {
+		f->error = errno;
+		return;
+	}
+	if (!S_ISLNK(f->st.st_mode))
+		return;
+	n = readlinkat(dir, name, text, sizeof(text));
+	if (n < 0)
+		f->error = errno;
+	else if ((size_t)n == sizeof(text))
+		f->error = ENAMETOOLONG;
+	else if (!(f->target = strndup(text, (size_t)n)))
+		f->error = ENOMEM;
+}
+
+static struct entry *entry_add(struct level *l, const char *name)
+{
+	struct entry *f;
+
+	if (l->n == l->room) {
+		size_t more = l->room ? 2 * l->room : 16;
+		struct entry *grown = realloc(l->entry, more * sizeof(*grown));
+
+		if (!grown)
+			return NULL;
+		l->entry = grown;
+		l->room = more;
+	}
+	f = &l->entry[l->n];
+	*f = (struct entry){.name = strdup(name)};
+	l->n += f->name != NULL;
+	return f->name ? f : NULL;
+}
+
+/* True if the directory lies in itself, by a mount. */
+static bool is_loop(const struct level *l)
+{
+	for (const struct level *up = l->above; up; up = up->above)
+		if (up->st.st_dev == l->st.st_dev && up->st.st_ino == l->st.st_ino)
+			return true;
+	return false;
+}
+
+/* 0 or an errno: what was read before stays. */
+static int level_read(struct level *l, int root, const char *path)
+{
+	int fd = root < 0 ? root : source_open_beneath(root, path, O_RDONLY | O_DIRECTORY), error = 0;
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	const struct dirent *d;
+
+	if (!dir) {
+		error = fd < 0 ? -fd : errno;
+		if (fd >= 0)
+			close(fd);
+		return error;
+	}
+	while (error == 0) {
+		struct entry *f;
+
+		errno = 0; /* readdir(3) returns NULL for the end as well as for an error */
+		d = readdir(dir);
+		if (!d) {
+			error = errno;
+			break;
+		}
+		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+			continue;
+		f = entry_add(l, d->d_name);
+		if (f)
+			entry_ask(f, fd, f->name);
+		else
+			error = ENOMEM;
+	}
+	closedir(dir);
+	return error;
+}
+
+static bool level_enter(struct walk *w, const struct stat *st)
+{
+	struct level *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return false;
+	*l = (struct level){.above = w->level, .st = *st, .path_len = strlen(w->path)};
+	l->error = is_loop(l) ? ELOOP : level_read(l, w->root, l->above ? w->path + w->skip : ".");
+	if (l->n > 0)
+		qsort(l->entry, l->n, sizeof(*l->entry), by_name);
+	w->level = l;
+	return true;
+}
+
+static void level_leave(struct walk *w)
+{
+	struct level *l = w->level;
+
+	for (size_t i = 0; i < l->n; i++) {
+		free(l->entry[i].name);
+		free(l->entry[i].target);
+	}
+	free(l->entry);
+	w->level = l->above;
+	free(l);
+}
+
+/* Names what is at w->path; `beneath` a source: not the source itself. */
+static void set_names(const struct walk *w, struct walk_entry *e, bool beneath)
+{
+	const char *rest = beneath ? w->path + w->skip : "";
+	int n = snprintf(e->dst, sizeof(e->dst), "%.*s%s%s", (int)w->prefix_len, w->prefix,
+	                 w->prefix_len > 0 && *rest ? "/" : "", rest);
+
+	e->src = beneath ? w->path : w->o->source[w->next - 1];
+	e->at = (struct source_path){(uint32_t)w->next - 1, beneath ? (uint32_t)w->skip : 0};
+	if (n < 0 || (size_t)n >= sizeof(e->dst)) {
+		e->what = WALK_ERROR;
+		e->error = ENAMETOOLONG;
+	}
+}
+
+static void describe(const struct walk *w, struct walk_entry *e, const struct entry *f, bool beneath)
+{
+	mode_t mode = f->st.st_mode;
+
+	e->what = f->error                                           ? WALK_ERROR
+	          : S_ISREG(mode) || S_ISDIR(mode) || S_ISLNK(mode) ? WALK_ENTRY
+	                                                             : WALK_OTHER;
+	e->error = f->error;
+	e->st = f->st;
+	e->target = f->target;
+	set_names(w, e, beneath);
+}
+
+static void enter(struct walk *w, struct walk_entry *e)
+{
+	if (e->what == WALK_ENTRY && S_ISDIR(e->st.st_mode) && !level_enter(w, &e->st)) {
+		e->what = WALK_ERROR;
+		e->error = ENOMEM;
+	}
+}
+
+static void source_leave(struct walk *w)
+{
+	if (w->root >= 0)
+		close(w->root);
+	w->root = -EBADF;
+	free(w->own.target);
+	free(w->path);
+	w->path = NULL;
+}
+
+static void take_source(struct walk *w, struct walk_entry *e)
+{
+	const char *source = w->o->source[w->next++];
+	size_t len = strlen(source);
+
+	source_leave(w);
+	w->own = (struct entry){.error = 0};
+	w->prefix = w->name ? w->name : walk_name_of(source, &w->prefix_len);
+	if (w->name)
+		w->prefix_len = strlen(w->name);
+	entry_ask(&w->own, AT_FDCWD, source);
+	/* room for a name before it is found to be too long */
+	w->path = malloc(len + COPY_PATH_MAX + COPY_NAME_MAX + 3);
+	if (!w->path)
+		w->own.error = ENOMEM;
+	describe(w, e, &w->own, false);
+	if (e->what != WALK_ENTRY || !S_ISDIR(e->st.st_mode))
+		return;
+	memcpy(w->path, source, len + 1);
+	while (len > 0 && source[len - 1] == '/')
+		len--;
+	w->path[len] = '\0';
+	w->skip = len + 1;
+	w->root = open(source, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (w->root < 0)
+		w->root = -errno;
+	enter(w, e);
+}
+
+/* False: the entry is excluded. */
+static bool take_entry(struct walk *w, struct walk_entry *e, const struct entry *f)
+{
+	size_t len = w->level->path_len;
+
+	w->path[len] = '/';
+	memcpy(w->path + len + 1, f->name, strlen(f->name) + 1);
+	describe(w, e, f, true);
+	if (walk_excludes(w->o, e->dst, !f->error && S_ISDIR(f->st.st_mode)))
+		return false;
+	enter(w, e);
+	return true;
+}
+
+static void take_end(struct walk *w, struct walk_entry *e)
+{
+	const struct level *l = w->level;
+
+	w->path[l->path_len] = '\0';
+	e->what = l->error ? WALK_ERROR : WALK_LEFT;
+	e->error = l->error;
+	e->st = l->st;
+	e->target = NULL;
+	set_names(w, e, l->above != NULL);
+	level_leave(w);
+}
+
+bool walk_next(struct walk *w, struct walk_entry *e)
+{
+	for (;;) {
+		struct level *l = w->level;
+
+		if (!l && w->next == w->o->nsources)
+			return false;
+		if (!l)
+			take_source(w, e);
+		else if (l->next == l->n)
+			take_end(w, e);
+		else if (!take_entry(w, e, &l->entry[l->next++]))
+			continue;
+		return true;
+	}
 }
 
 struct walk *walk_open(const struct copy_options *o, const char *name)
@@ -97,91 +349,16 @@ struct walk *walk_open(const struct copy_options *o, const char *name)
 	struct walk *w = calloc(1, sizeof(*w));
 
 	if (w)
-		*w = (struct walk){.o = o, .name = name};
+		*w = (struct walk){.o = o, .name = name, .root = -EBADF};
 	return w;
 }
 
 void walk_close(struct walk *w)
 {
-	if (w && w->fts)
-		fts_close(w->fts);
+	if (!w)
+		return;
+	while (w->level)
+		level_leave(w);
+	source_leave(w);
 	free(w);
-}
-
-static bool open_next(struct walk *w)
-{
-	char *source, *roots[2];
-
-	if (w->next == w->o->nsources)
-		return false;
-	source = w->o->source[w->next++];
-	roots[0] = source;
-	roots[1] = NULL;
-	w->skip = strlen(source);
-	w->prefix = w->name ? w->name : walk_name_of(source, &w->prefix_len);
-	if (w->name)
-		w->prefix_len = strlen(w->name);
-	w->fts = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
-	return true;
-}
-
-/* False: it is too long. */
-static bool set_dst(const struct walk *w, const FTSENT *f, char dst[COPY_PATH_MAX + 1])
-{
-	const char *rest = f->fts_path + (f->fts_level > 0 ? w->skip : strlen(f->fts_path));
-	int n;
-
-	rest += strspn(rest, "/");
-	n = snprintf(dst, COPY_PATH_MAX + 1, "%.*s%s%s", (int)w->prefix_len, w->prefix,
-	             w->prefix_len > 0 && *rest ? "/" : "", rest);
-	return n >= 0 && n <= COPY_PATH_MAX;
-}
-
-static enum walk_what what_of(const FTSENT *f)
-{
-	switch (f->fts_info) {
-	case FTS_D:
-	case FTS_F:
-	case FTS_SL:
-	case FTS_SLNONE:
-		return WALK_ENTRY;
-	case FTS_DP:
-		return WALK_LEFT;
-	case FTS_DEFAULT:
-		return WALK_OTHER;
-	default:
-		return WALK_ERROR;
-	}
-}
-
-bool walk_next(struct walk *w, struct walk_entry *e)
-{
-	for (;;) {
-		FTSENT *f;
-
-		if (!w->fts && !open_next(w))
-			return false;
-		errno = 0;
-		f = w->fts ? fts_read(w->fts) : NULL;
-		if (!f) {
-			if (w->fts)
-				fts_close(w->fts);
-			w->fts = NULL;
-			continue;
-		}
-		e->what = what_of(f);
-		e->error = f->fts_errno ? f->fts_errno : EIO;
-		e->src = f->fts_path;
-		if (f->fts_statp)
-			e->st = *f->fts_statp;
-		if (!set_dst(w, f, e->dst)) {
-			e->what = WALK_ERROR;
-			e->error = ENAMETOOLONG;
-			return true;
-		}
-		if (f->fts_level == 0 || !walk_excludes(w->o, e->dst, f->fts_info == FTS_D || f->fts_info == FTS_DP))
-			return true;
-		if (f->fts_info == FTS_D)
-			fts_set(w->fts, f, FTS_SKIP);
-	}
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy_walk.h - the source trees, entry by entry: a directory before what is in it, and again behind it. */
+/* copy_walk.h - the source trees, entry by entry, by their names: a directory before what is in it, and again behind it.
+ *
+ * A directory is opened beneath its source's own, and no symbolic link is followed on the way (source_open_beneath()). */
 #ifndef COPY_WALK_H
 #define COPY_WALK_H
 
@@ -7,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "copy_options.h"
+#include "copy_source.h"
 
 struct walk;
 
@@ -14,13 +17,15 @@ enum walk_what {
 	WALK_ENTRY, /* a file, directory, or symbolic link */
 	WALK_LEFT,  /* the directory is through */
 	WALK_OTHER, /* a device, socket or pipe: is not copied */
-	WALK_ERROR, /* error: errno */
+	WALK_ERROR, /* error: errno. In place of WALK_LEFT: the directory was not read to its end */
 };
 
 struct walk_entry {
 	enum walk_what what;
 	int error;
 	const char *src;             /* valid until the next call */
+	struct source_path at;       /* of src: see source_open() */
+	const char *target;          /* of a symbolic link, valid until the next call */
 	char dst[COPY_PATH_MAX + 1]; /* relative to the place that is copied to; empty: that place itself */
 	struct stat st;
 };

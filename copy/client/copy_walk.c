@@ -244,9 +244,7 @@ static void describe(const struct walk *w, struct walk_entry *e, const struct en
 {
 	mode_t mode = f->st.st_mode;
 
-	e->what = f->error                                           ? WALK_ERROR
-	          : S_ISREG(mode) || S_ISDIR(mode) || S_ISLNK(mode) ? WALK_ENTRY
-	                                                             : WALK_OTHER;
+	e->what = f->error ? WALK_ERROR : S_ISREG(mode) || S_ISDIR(mode) || S_ISLNK(mode) ? WALK_ENTRY : WALK_OTHER;
 	e->error = f->error;
 	e->st = f->st;
 	e->target = f->target;

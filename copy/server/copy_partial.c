@@ -122,35 +122,69 @@ static bool belongs(const struct partial *f)
 	       fstat(f->fd, &st) == 0 && (uint64_t)st.st_size == f->size;
 }
 
+/* --- life --- */
+
+enum { OWN_FLAGS = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
+
+/* Opens a file of an earlier try, if it belongs to this user alone: somebody else may have put a file there. -1: none. */
+static int open_own(int dir, const char *name)
+{
+	int fd = openat(dir, name, OWN_FLAGS);
+	struct stat st;
+
+	if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 && st.st_uid == geteuid()))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Makes a file in place of what has the name. A descriptor, or -errno. */
+static int make_own(int dir, const char *name)
+{
+	int fd = openat(dir, name, OWN_FLAGS | O_CREAT | O_EXCL, 0600);
+
+	if (fd < 0 && errno == EEXIST && unlinkat(dir, name, 0) == 0)
+		fd = openat(dir, name, OWN_FLAGS | O_CREAT | O_EXCL, 0600);
+	return fd < 0 ? -errno : fd;
+}
+
+static void close_both(struct partial *f)
+{
+	if (f->fd >= 0)
+		close(f->fd);
+	if (f->journal >= 0)
+		close(f->journal);
+	f->fd = f->journal = -1;
+}
+
+/* Opens what an earlier try has left. False: there is nothing of this source. */
+static bool take_up(struct partial *f)
+{
+	f->journal = open_own(f->dir, f->journal_name);
+	f->fd = f->journal >= 0 ? open_own(f->dir, f->temporary) : -1;
+	if (f->fd < 0 || !belongs(f))
+		return false;
+	read_journal(f);
+	return true;
+}
+
+/* Makes both files anew. Writes of the former try may still come by the daemon's descriptor: they go into its own file,
+ * which has no name any more. */
 static int begin_anew(struct partial *f)
 {
 	uint8_t head[JOURNAL_HEAD];
 
+	close_both(f);
+	f->fd = make_own(f->dir, f->temporary);
+	if (f->fd < 0)
+		return f->fd;
+	f->journal = make_own(f->dir, f->journal_name);
+	if (f->journal < 0)
+		return f->journal;
+	if (ftruncate(f->fd, (off_t)f->size) < 0)
+		return -errno;
 	put_journal_head(f, head);
-	f->npieces = 0;
-	if (ftruncate(f->journal, 0) < 0 || ftruncate(f->fd, 0) < 0 || ftruncate(f->fd, (off_t)f->size) < 0 ||
-	    lseek(f->journal, 0, SEEK_SET) < 0)
-		return -errno;
 	return write(f->journal, head, sizeof(head)) == (ssize_t)sizeof(head) ? 0 : -EIO;
-}
-
-/* --- life --- */
-
-/* Opens a file that belongs to this user alone: does not write to a file that somebody else has put there. */
-static int open_own(int dir, const char *name)
-{
-	int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
-	    fd = openat(dir, name, flags, 0600);
-	struct stat st;
-
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 && st.st_uid == geteuid())
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	if (unlinkat(dir, name, 0) < 0 && errno != ENOENT)
-		return -errno;
-	fd = openat(dir, name, flags | O_EXCL, 0600);
-	return fd < 0 ? -errno : fd;
 }
 
 int partial_open(struct partial *f, const struct place *p, const struct copy_entry *e)
@@ -168,13 +202,7 @@ int partial_open(struct partial *f, const struct place *p, const struct copy_ent
 	memcpy(f->name, p->name, sizeof(f->name));
 	beneath_temporary(p->name, "part", f->temporary);
 	beneath_temporary(p->name, "journal", f->journal_name);
-	f->fd = open_own(f->dir, f->temporary);
-	f->journal = f->fd >= 0 ? open_own(f->dir, f->journal_name) : -1;
-	if (f->fd < 0 || f->journal < 0)
-		r = f->fd < 0 ? f->fd : f->journal;
-	else if (!e->anew && belongs(f))
-		read_journal(f);
-	else
+	if (e->anew || !take_up(f))
 		r = begin_anew(f);
 	if (r < 0)
 		partial_close(f);
@@ -183,10 +211,7 @@ int partial_open(struct partial *f, const struct place *p, const struct copy_ent
 
 void partial_close(struct partial *f)
 {
-	if (f->fd >= 0)
-		close(f->fd);
-	if (f->journal >= 0)
-		close(f->journal);
+	close_both(f);
 	close(f->dir);
 	free(f->piece);
 	f->piece = NULL;

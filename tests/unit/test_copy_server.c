@@ -316,6 +316,40 @@ static void partial__of_another_source_begins_anew(void **state)
 	partial_close(&f);
 }
 
+/* Puts of the former try that the daemon still has are written by its own descriptor: not into the new version. */
+static void partial__that_begins_anew_takes_no_writes_of_the_former_try(void **state)
+{
+	struct copy_entry e = large_entry(), later = large_entry(), commit = large_entry();
+	struct copy_digest d;
+	struct partial f;
+	struct piece a;
+	int former, fd;
+	char byte;
+
+	(void)state;
+	open_large(&f, &e);
+	former = fcntl(f.fd, F_DUPFD_CLOEXEC, 0);
+	a = write_piece(&f, 0, 4096, 'a');
+	assert_true(partial_enter(&f, &a));
+	partial_close(&f);
+	later.meta.mtime_s = commit.meta.mtime_s = 8;
+	commit.meta.mode = 0644;
+	open_large(&f, &later);
+	a = write_piece(&f, 0, 4096, 'b');
+	assert_true(partial_enter(&f, &a));
+	assert_int_equal(pwrite(former, "old", 3, 1 << 20), 3); /* a hole of the later version */
+	close(former);
+	copy_digest_begin(&d);
+	copy_digest_add(&d, a.offset, a.length, a.hash);
+	copy_digest_end(&d, commit.digest);
+	assert_int_equal(partial_commit(&f, &commit), 0);
+	partial_close(&f);
+	fd = openat(export.root, "large", O_RDONLY);
+	assert_int_equal(pread(fd, &byte, 1, 1 << 20), 1);
+	assert_int_equal(byte, 0);
+	close(fd);
+}
+
 static void partial__is_not_what_somebody_has_put_there(void **state)
 {
 	struct copy_entry e = large_entry();
@@ -703,6 +737,7 @@ int main(void)
 	    IN_DIRECTORY(partial__enters_only_what_has_its_hash),
 	    IN_DIRECTORY(partial__reads_back_what_the_journal_says),
 	    IN_DIRECTORY(partial__of_another_source_begins_anew),
+	    IN_DIRECTORY(partial__that_begins_anew_takes_no_writes_of_the_former_try),
 	    IN_DIRECTORY(partial__is_not_what_somebody_has_put_there),
 	    IN_DIRECTORY(partial__has_its_name_when_it_is_whole),
 	    IN_DIRECTORY(partial__keeps_a_bounded_number_of_pieces),

@@ -188,6 +188,21 @@ static bool is_one_file(const struct copy_options *o)
 	return o->nsources == 1 && len > 0 && lstat(o->source[0], &st) == 0 && !S_ISDIR(st.st_mode);
 }
 
+/* How the place is made: if it is itself a copy of a source's directory, its mode comes last. */
+static uint8_t how_to_make(const struct copy_options *o)
+{
+	struct stat st;
+
+	for (int i = 0; i < o->nsources && !o->dry_run; i++) {
+		size_t len;
+
+		walk_name_of(o->source[i], &len);
+		if (len == 0 && stat(o->source[i], &st) == 0 && S_ISDIR(st.st_mode))
+			return COPY_MAKE | COPY_PRIVATE;
+	}
+	return o->dry_run ? 0 : COPY_MAKE;
+}
+
 /* The last component becomes the name of the only source. */
 static void split_base(struct sender *s)
 {
@@ -201,7 +216,7 @@ static void split_base(struct sender *s)
 static bool begin_session(struct sender *s)
 {
 	struct copy_session a = {0};
-	uint8_t make = s->o->dry_run ? 0 : COPY_MAKE;
+	uint8_t make = how_to_make(s->o);
 
 	memcpy(s->base, s->o->path, sizeof(s->base));
 	if (!ask_until_answered(s, s->base, 0, &a))
@@ -261,7 +276,7 @@ static void begin_again(struct sender *s)
 	while (!interrupted && !timed_out(s)) {
 		r = s->lr ? 0 : -EPIPE;
 		if (r == 0 || (r = connect_relay(s)) == 0)
-			r = ask_session(s, s->base, COPY_MAKE, &a);
+			r = ask_session(s, s->base, how_to_make(s->o), &a);
 		if (r == 0 && a.error == 0) {
 			s->alive_s = progress_seconds();
 			return;

@@ -133,7 +133,7 @@ static struct item *take_directory(struct sender *s, const struct walk_entry *e)
 		sender_no_memory(s);
 	if (s->o->remove)
 		walked_push(s, e->dst);
-	if (!e->dst[0])
+	if (!e->dst[0] && s->o->dry_run)
 		return NULL;
 	return item_of(s->o->dry_run ? STAGE_CHECK : STAGE_DIR, e);
 }

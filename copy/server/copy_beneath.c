@@ -26,14 +26,19 @@ static int open_beneath(int dir, const char *path, int flags, uint64_t resolve)
 	return fd < 0 ? -errno : (int)fd;
 }
 
+/* Modes of directories that are made. */
+struct made {
+	mode_t above, last; /* those above the last one; 0: none are made */
+};
+
 /* Opens the directory; makes missing directories of its path. */
-static int open_making(int dir, const char *path, bool make, uint64_t resolve)
+static int open_making(int dir, const char *path, struct made mode, uint64_t resolve)
 {
 	char part[COPY_PATH_MAX + 1];
 	const char *slash = path;
 	int fd = open_beneath(dir, path, O_PATH | O_DIRECTORY, resolve);
 
-	if (fd != -ENOENT || !make)
+	if (fd != -ENOENT || !mode.last)
 		return fd;
 	do {
 		int above;
@@ -51,7 +56,8 @@ static int open_making(int dir, const char *path, bool make, uint64_t resolve)
 			above = open_beneath(dir, last ? part : "", O_PATH | O_DIRECTORY, resolve);
 			if (above < 0)
 				return above;
-			r = mkdirat(above, last ? last + 1 : part, 0755) < 0 && errno != EEXIST ? -errno : 0;
+			r = mkdirat(above, last ? last + 1 : part, *slash ? mode.above : mode.last);
+			r = r < 0 && errno != EEXIST ? -errno : 0;
 			close(above);
 			if (r < 0)
 				return r;
@@ -64,9 +70,9 @@ static int open_making(int dir, const char *path, bool make, uint64_t resolve)
 	return open_beneath(dir, path, O_PATH | O_DIRECTORY, resolve);
 }
 
-int beneath_open_base(int root, const char *path, bool make)
+int beneath_open_base(int root, const char *path, mode_t mode)
 {
-	return open_making(root, path, make, RESOLVE_BASE);
+	return open_making(root, path, (struct made){mode ? 0755 : 0, mode}, RESOLVE_BASE);
 }
 
 void beneath_init(struct beneath *b, int base)
@@ -104,7 +110,8 @@ int beneath_place(struct beneath *b, struct copy_bytes path, bool make, struct p
 		beneath_forget(b);
 		memcpy(b->last_path, path.p, above);
 		b->last_path[above] = '\0';
-		b->last = open_making(b->base, b->last_path, make, RESOLVE_PATH);
+		/* as beneath_make_dir() makes them: their own modes come last */
+		b->last = open_making(b->base, b->last_path, make ? (struct made){0700, 0700} : (struct made){0}, RESOLVE_PATH);
 		if (b->last < 0) {
 			int r = b->last;
 
@@ -234,16 +241,27 @@ int beneath_check(const struct place *p, const struct copy_entry *e, uint8_t *st
 	return 0;
 }
 
-/* A directory that may not be read cannot be opened but with O_PATH, which fchmod(2) does not take. */
-static int make_usable(const struct place *p, mode_t mode)
+int beneath_make_usable(int fd)
 {
 	char self[32];
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if ((st.st_mode & 0700) == 0700)
+		return 0;
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd); /* fchmod(2) takes no descriptor of O_PATH */
+	return chmod(self, (st.st_mode & 07777u) | 0700u) < 0 ? -errno : 0;
+}
+
+/* A directory that may not be read cannot be opened but with O_PATH. */
+static int make_usable_at(const struct place *p)
+{
 	int fd = openat(p->fd, p->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r;
 
 	if (fd < 0)
 		return -errno;
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	r = chmod(self, (mode & 07777u) | 0700u) < 0 ? -errno : 0;
+	r = beneath_make_usable(fd);
 	close(fd);
 	return r;
 }
@@ -260,7 +278,7 @@ int beneath_make_dir(const struct place *p)
 		return r;
 	if (!S_ISDIR(st.st_mode))
 		return unlinkat(p->fd, p->name, 0) < 0 || mkdirat(p->fd, p->name, 0700) < 0 ? -errno : 0;
-	return (st.st_mode & 0700) == 0700 ? 0 : make_usable(p, st.st_mode); /* its own mode comes last */
+	return (st.st_mode & 0700) == 0700 ? 0 : make_usable_at(p); /* its own mode comes last */
 }
 
 static int write_all(int fd, struct copy_bytes data)

@@ -30,8 +30,9 @@ struct place {
 	char name[COPY_NAME_MAX + 1];
 };
 
-/* A directory of an export; links in it that stay beneath the root are followed. An O_PATH descriptor, or -errno. */
-int beneath_open_base(int root, const char *path, bool make);
+/* A directory of an export; links in it that stay beneath the root are followed. mode: it is made with that if it is not
+ * there, and those above it; 0: it is not made. An O_PATH descriptor, or -errno. */
+int beneath_open_base(int root, const char *path, mode_t mode);
 /* Takes base over. */
 void beneath_init(struct beneath *b, int base);
 void beneath_close(struct beneath *b);
@@ -49,6 +50,8 @@ int beneath_rename(const struct place *p, const char *temporary);
 
 int beneath_check(const struct place *p, const struct copy_entry *e, uint8_t *state);
 int beneath_make_dir(const struct place *p);
+/* Lets the directory's owner write in it until its own mode comes. fd may be of O_PATH. */
+int beneath_make_usable(int fd);
 int beneath_write_file(const struct place *p, const struct copy_entry *e);
 int beneath_make_symlink(const struct place *p, const struct copy_entry *e);
 int beneath_make_link(const struct place *from, const struct place *p);

@@ -462,7 +462,7 @@ static int serve_entry(struct server *s, struct session *n, const struct copy_en
 		return serve_meta(n, e);
 	case COPY_DIR:
 		if (e->path.len == 0)
-			return 0;
+			return beneath_make_usable(n->at.base);
 		return serve_at_place(s, n, e, r);
 	default:
 		return serve_at_place(s, n, e, r);
@@ -544,9 +544,9 @@ static void open_session(struct server *s, uint64_t id, struct copy_bytes path, 
 	memcpy(text, path.p ? path.p : (const uint8_t *)"", path.len);
 	text[path.len] = '\0';
 	*a = (struct copy_session){.flags = s->export->writable ? COPY_WRITABLE : 0};
-	base = beneath_open_base(s->export->root, text, false);
+	base = beneath_open_base(s->export->root, text, 0);
 	if (base == -ENOENT && flags & COPY_MAKE && s->export->writable) {
-		base = beneath_open_base(s->export->root, text, true);
+		base = beneath_open_base(s->export->root, text, flags & COPY_PRIVATE ? 0700 : 0755);
 		a->flags |= COPY_FRESH;
 	}
 	a->kind = base == -ENOENT ? COPY_NOTHING : base == -ENOTDIR ? COPY_REGULAR : COPY_DIRECTORY;

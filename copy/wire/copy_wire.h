@@ -75,6 +75,7 @@ enum copy_session_flags {
 	COPY_MAKE = 1,     /* request: the directory is made if it is not there */
 	COPY_FRESH = 2,    /* reply: it was made just now */
 	COPY_WRITABLE = 4, /* reply: Mode=write */
+	COPY_PRIVATE = 8,  /* request: it is made with mode 0700, as its own mode comes last */
 };
 
 enum copy_kind { COPY_NOTHING, COPY_REGULAR, COPY_DIRECTORY, COPY_SYMLINK, COPY_OTHER, COPY_KINDS };

@@ -166,13 +166,13 @@ static void base__follows_links_that_stay_beneath(void **state)
 	int fd;
 
 	(void)state;
-	assert_int_equal(beneath_open_base(export.root, "out", false), -EXDEV);
-	assert_int_equal(beneath_open_base(export.root, "out/new", true), -EXDEV);
-	assert_int_equal(beneath_open_base(export.root, "missing", false), -ENOENT);
-	fd = beneath_open_base(export.root, "in", false);
+	assert_int_equal(beneath_open_base(export.root, "out", 0), -EXDEV);
+	assert_int_equal(beneath_open_base(export.root, "out/new", 0755), -EXDEV);
+	assert_int_equal(beneath_open_base(export.root, "missing", 0), -ENOENT);
+	fd = beneath_open_base(export.root, "in", 0);
 	assert_true(fd >= 0);
 	close(fd);
-	fd = beneath_open_base(export.root, "a/b/c", true);
+	fd = beneath_open_base(export.root, "a/b/c", 0755);
 	assert_true(fd >= 0);
 	close(fd);
 }
@@ -183,7 +183,7 @@ static void place__follows_no_link(void **state)
 	struct place p;
 
 	(void)state;
-	beneath_init(&b, beneath_open_base(export.root, "", false));
+	beneath_init(&b, beneath_open_base(export.root, "", 0));
 	assert_int_equal(beneath_place(&b, copy_text("out/file"), true, &p), -ELOOP);
 	assert_int_equal(beneath_place(&b, copy_text("in/file"), true, &p), -ELOOP);
 	assert_int_equal(beneath_place(&b, copy_text("x/y/file"), false, &p), -ENOENT);
@@ -483,6 +483,40 @@ static void session__is_needed(void **state)
 	assert_int_equal(faccessat(export.root, "made", F_OK, 0), -1);
 }
 
+static mode_t mode_of(const char *path)
+{
+	struct stat st;
+
+	assert_int_equal(fstatat(export.root, path, &st, AT_SYMLINK_NOFOLLOW), 0);
+	return st.st_mode & 07777;
+}
+
+/* A private directory of the source is not open to others while the copy runs, nor after an interruption. */
+static void directory__is_its_owners_until_its_mode_comes(void **state)
+{
+	struct copy_entry e = {.type = COPY_FILE,
+	                       .path = copy_text("x/y/file"),
+	                       .data = copy_text("text"),
+	                       .hash = copy_hash("text", 4),
+	                       .meta.mode = 0644};
+	struct copy_entry dir = {.type = COPY_DIR}, meta = {.type = COPY_META, .meta.mode = 0555};
+
+	(void)state;
+	umask(0022);
+	assert_int_equal(begin(1, "above/private", COPY_MAKE | COPY_PRIVATE).error, 0);
+	assert_int_equal(mode_of("above"), 0755); /* it is no directory of the source */
+	assert_int_equal(mode_of("above/private"), 0700);
+	assert_int_equal(ask(1, &e)->error, 0);
+	assert_int_equal(mode_of("above/private/x"), 0700);
+	assert_int_equal(mode_of("above/private/x/y"), 0700);
+	assert_int_equal(ask(1, &meta)->error, 0);
+	assert_int_equal(mode_of("above/private"), 0555);
+	assert_int_equal(ask(1, &dir)->error, 0); /* the next copy writes into it again */
+	assert_int_equal(mode_of("above/private"), 0755);
+	assert_int_equal(begin(2, "shared", COPY_MAKE).error, 0);
+	assert_int_equal(mode_of("shared"), 0755);
+}
+
 static void session__says_what_is_there(void **state)
 {
 	struct copy_session a;
@@ -743,6 +777,7 @@ int main(void)
 	    IN_DIRECTORY(partial__keeps_a_bounded_number_of_pieces),
 	    IN_DIRECTORY(session__is_needed),
 	    IN_DIRECTORY(session__says_what_is_there),
+	    IN_DIRECTORY(directory__is_its_owners_until_its_mode_comes),
 	    IN_DIRECTORY(sessions__share_the_window),
 	    IN_DIRECTORY(entry__writes_files_links_and_directories),
 	    IN_DIRECTORY(entry__changes_nothing_of_what_is_exported_for_reading),

@@ -12,11 +12,13 @@
 
 /* --- encoding --- */
 
-/* Opens the source, which must be unchanged. -1: it has changed, and the item has ended or waits anew. */
+enum { READ_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY };
+
+/* Opens the source of a large file. -1: it is none any more, and the item has ended or waits anew. */
 static int open_source(struct sender *s, struct item *it)
 {
 	struct stat st;
-	int fd = source_open(&s->roots, it->src, it->at, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	int fd = source_open(&s->roots, it->src, it->at, READ_FLAGS);
 
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		int error = fd < 0 ? -fd : errno;
@@ -31,7 +33,7 @@ static int open_source(struct sender *s, struct item *it)
 		source_failed(s, it, ENOENT);
 		return -1;
 	}
-	if ((st.st_size > COPY_SMALL_MAX) != (it->st.st_size > COPY_SMALL_MAX)) {
+	if (st.st_size <= COPY_SMALL_MAX) {
 		close(fd);
 		item_anew(s, it, &st);
 		return -1;
@@ -46,6 +48,35 @@ static int put_entry(struct copy_out *o, const struct copy_entry *e)
 	return copy_entry_put(o, e);
 }
 
+static bool same_version(const struct stat *a, const struct stat *b)
+{
+	return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
+	       a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+/* Reads a small file into s->data, as it was at one time: what is known of it before is compared with what it is
+ * afterwards. 0 or -errno; -EAGAIN: it changes each time; -EFBIG: it has grown. */
+static int read_small(struct sender *s, struct item *it, int fd)
+{
+	for (uint32_t i = 0; i < ROUNDS_MAX; i++) {
+		struct stat before = it->st;
+		int r = pread_all(fd, s->data, (size_t)before.st_size, 0);
+
+		if (fstat(fd, &it->st) < 0)
+			return -errno;
+		if (!S_ISREG(it->st.st_mode))
+			return -ENOENT;
+		if (r < 0 && r != -ENODATA)
+			return r;
+		if (r == 0 && same_version(&before, &it->st))
+			return 0;
+		if (it->st.st_size > COPY_SMALL_MAX)
+			return -EFBIG;
+	}
+	return -EAGAIN;
+}
+
 static int encode_file(struct sender *s, struct item *it, struct copy_out *o, struct copy_entry *e)
 {
 	int fd, r;
@@ -53,16 +84,18 @@ static int encode_file(struct sender *s, struct item *it, struct copy_out *o, st
 	/* checked before reading: most batches end here */
 	if (o->cap - o->len < (size_t)it->st.st_size + strlen(it->dst) + 64)
 		return 0;
-	fd = open_source(s, it);
-	if (fd < 0)
+	fd = source_open(&s->roots, it->src, it->at, READ_FLAGS);
+	if (fd < 0) {
+		source_failed(s, it, -fd);
 		return -1;
-	r = pread_all(fd, s->data, (size_t)it->st.st_size, 0);
+	}
+	r = read_small(s, it, fd);
 	if (r == 0) {
 		source_meta(&it->st, &e->meta);
 		source_xattrs(fd, s->xattrs, &e->meta);
 	}
 	close(fd);
-	if (r == -ENODATA) {
+	if (r == -EAGAIN || r == -EFBIG) {
 		item_anew(s, it, NULL);
 		return -1;
 	}
@@ -158,7 +191,7 @@ static int encode_check(const struct item *it, struct copy_out *o, struct copy_e
 
 static int encode_meta(struct sender *s, struct item *it, struct copy_out *o, struct copy_entry *e)
 {
-	int fd = source_open(&s->roots, it->src, it->at, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	int fd = source_open(&s->roots, it->src, it->at, READ_FLAGS);
 
 	e->type = COPY_META;
 	source_meta(&it->st, &e->meta);

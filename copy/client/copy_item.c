@@ -156,11 +156,19 @@ void item_done(struct sender *s, struct item *it, bool copied)
 	item_free(s, it);
 }
 
+/* Its other names cannot be links to it. */
+static void inode_failed(const struct item *it)
+{
+	if (it->inode && it->stage != STAGE_LINK)
+		it->inode->failed = true;
+}
+
 void item_failed(struct sender *s, struct item *it, const char *what, int error)
 {
 	sender_complain(s, it->src ? it->src : it->dst, what, error);
 	s->progress.errors++;
 	sender_set_code(s, COPY_EXIT_PARTIAL);
+	inode_failed(it);
 	item_free(s, it);
 }
 
@@ -175,6 +183,7 @@ void source_failed(struct sender *s, struct item *it, int error)
 	sender_complain(s, it->src, "has vanished", 0);
 	s->progress.vanished++;
 	sender_set_code(s, COPY_EXIT_VANISHED);
+	inode_failed(it);
 	item_free(s, it);
 }
 

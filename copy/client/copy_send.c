@@ -446,8 +446,11 @@ static void sender_free(struct sender *s)
 	free_list(s, &s->sending);
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		free_items(s, all[i]);
-	for (size_t i = 0; i < s->ninodes_room; i++)
-		free(s->inode[i].dst);
+	for (size_t i = 0; i < s->ninodes_room; i++) {
+		if (s->inode[i])
+			free(s->inode[i]->dst);
+		free(s->inode[i]);
+	}
 	free(s->inode);
 	free(s->batch);
 	free(s->name);

@@ -53,6 +53,14 @@ struct large {
 	uint64_t counted; /* of it in progress.bytes */
 };
 
+/* The first name of a file with several links. */
+struct name_of_inode {
+	dev_t dev;
+	ino_t ino;
+	char *dst;
+	bool failed; /* it was not copied: what has that name there may be an older file */
+};
+
 struct item {
 	struct dnode node; /* in todo, opens or sending */
 	enum stage stage;
@@ -70,6 +78,7 @@ struct item {
 	uint64_t once;  /* as many were needed when its first try began */
 	bool opened;    /* that is known */
 	struct large *large;
+	struct name_of_inode *inode; /* of a file with several links, NULL: of others */
 };
 
 struct items {
@@ -98,12 +107,6 @@ struct walked {
 	size_t room;
 };
 
-struct name_of_inode {
-	dev_t dev;
-	ino_t ino;
-	char *dst;
-};
-
 struct sender {
 	const struct copy_options *o;
 	struct lr *lr;
@@ -129,7 +132,7 @@ struct sender {
 	double alive_s;  /* when something came last */
 	double said_s;   /* when a batch went last */
 	struct items links, dirs, lists, files_there, dirs_there;
-	struct name_of_inode *inode; /* a table of ninodes_room places */
+	struct name_of_inode **inode; /* a table of ninodes_room places */
 	size_t ninodes, ninodes_room;
 	struct progress progress;
 	int code; /* of what went wrong, 0: nothing */

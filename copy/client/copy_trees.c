@@ -8,34 +8,54 @@
 
 /* --- where items come from --- */
 
-/* The first name of a file with several links; NULL: this is the first name, and is remembered. */
-static const char *first_name(struct sender *s, const struct stat *st, const char *dst)
+/* The place of an inode in a table, or the free one where it belongs. */
+static struct name_of_inode **inode_place(struct name_of_inode **table, size_t room, dev_t dev, ino_t ino)
 {
-	size_t at;
+	size_t at = (size_t)ino & (room - 1);
 
-	if (2 * (s->ninodes + 1) > s->ninodes_room) {
-		size_t more = s->ninodes_room ? 2 * s->ninodes_room : 1024;
-		struct name_of_inode *grown = calloc(more, sizeof(*grown));
+	while (table[at] && (table[at]->dev != dev || table[at]->ino != ino))
+		at = (at + 1) & (room - 1);
+	return &table[at];
+}
 
-		if (!grown)
-			return NULL; /* then it is copied as a file of its own */
-		for (size_t i = 0; i < s->ninodes_room; i++) {
-			if (!s->inode[i].dst)
-				continue;
-			for (at = (size_t)s->inode[i].ino & (more - 1); grown[at].dst; at = (at + 1) & (more - 1))
-				;
-			grown[at] = s->inode[i];
-		}
-		free(s->inode);
-		s->inode = grown;
-		s->ninodes_room = more;
+static bool inodes_grow(struct sender *s)
+{
+	size_t more = s->ninodes_room ? 2 * s->ninodes_room : 1024;
+	struct name_of_inode **grown = calloc(more, sizeof(struct name_of_inode *));
+
+	if (!grown)
+		return false;
+	for (size_t i = 0; i < s->ninodes_room; i++)
+		if (s->inode[i])
+			*inode_place(grown, more, s->inode[i]->dev, s->inode[i]->ino) = s->inode[i];
+	free(s->inode);
+	s->inode = grown;
+	s->ninodes_room = more;
+	return true;
+}
+
+/* The first name of a file with several links: dst, if it has none yet. NULL: no memory, and it is copied as a file of
+ * its own. */
+static struct name_of_inode *first_name(struct sender *s, const struct stat *st, const char *dst)
+{
+	struct name_of_inode **at, *n;
+
+	if (2 * (s->ninodes + 1) > s->ninodes_room && !inodes_grow(s))
+		return NULL;
+	at = inode_place(s->inode, s->ninodes_room, st->st_dev, st->st_ino);
+	if (*at)
+		return *at;
+	n = malloc(sizeof(*n));
+	if (!n)
+		return NULL;
+	*n = (struct name_of_inode){.dev = st->st_dev, .ino = st->st_ino, .dst = strdup(dst)};
+	if (!n->dst) {
+		free(n);
+		return NULL;
 	}
-	for (at = (size_t)st->st_ino & (s->ninodes_room - 1); s->inode[at].dst; at = (at + 1) & (s->ninodes_room - 1))
-		if (s->inode[at].dev == st->st_dev && s->inode[at].ino == st->st_ino)
-			return s->inode[at].dst;
-	s->inode[at] = (struct name_of_inode){st->st_dev, st->st_ino, strdup(dst)};
-	s->ninodes += s->inode[at].dst != NULL;
-	return NULL;
+	*at = n;
+	s->ninodes++;
+	return n;
 }
 
 static void walked_add(struct sender *s, const char *dst)
@@ -141,16 +161,18 @@ static struct item *take_directory(struct sender *s, const struct walk_entry *e)
 /* NULL: nothing to be done about it now. */
 static struct item *take_entry(struct sender *s, const struct walk_entry *e)
 {
-	const char *first = NULL;
+	struct name_of_inode *inode = NULL;
 	struct item *it;
+	bool first;
 
 	if (s->o->remove)
 		walked_add(s, e->dst);
 	if (S_ISDIR(e->st.st_mode))
 		return take_directory(s, e);
 	if (S_ISREG(e->st.st_mode) && e->st.st_nlink > 1)
-		first = first_name(s, &e->st, e->dst);
-	it = item_of(first ? STAGE_LINK : STAGE_CHECK, e);
+		inode = first_name(s, &e->st, e->dst);
+	first = !inode || strcmp(inode->dst, e->dst) == 0;
+	it = item_of(first ? STAGE_CHECK : STAGE_LINK, e);
 	if (it && e->target)
 		it->target = strdup(e->target);
 	if (!it || (e->target && !it->target)) {
@@ -158,8 +180,9 @@ static struct item *take_entry(struct sender *s, const struct walk_entry *e)
 		sender_no_memory(s);
 		return NULL;
 	}
-	if (first) {
-		it->target = strdup(first);
+	it->inode = inode;
+	if (!first) {
+		it->target = strdup(inode->dst);
 		if (!it->target || !items_add(&s->links, it))
 			sender_no_memory(s);
 		return NULL;
@@ -218,6 +241,19 @@ static struct item *from_list(struct items *v)
 	return it;
 }
 
+/* A link whose first name was not copied is copied as a file of its own. */
+static struct item *next_link(struct sender *s)
+{
+	struct item *it = from_list(&s->links);
+
+	if (it && it->inode->failed) {
+		it->stage = STAGE_CHECK;
+		free(it->target);
+		it->target = NULL;
+	}
+	return it;
+}
+
 /* Takes items from the end, so that a directory comes after its contents. */
 static struct item *from_end(struct items *v)
 {
@@ -231,7 +267,7 @@ struct item *phase_next(struct sender *s)
 	case PHASE_TREES:
 		return s->nopens < OPENS_WAITING ? trees_next(s) : NULL;
 	case PHASE_LINKS:
-		return from_list(&s->links);
+		return next_link(s);
 	case PHASE_LIST:
 		return from_list(&s->lists);
 	case PHASE_UNLINK:

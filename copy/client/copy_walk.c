@@ -269,7 +269,7 @@ static void source_leave(struct walk *w)
 	w->path = NULL;
 }
 
-static void take_source(struct walk *w, struct walk_entry *e)
+static void visit_source(struct walk *w, struct walk_entry *e)
 {
 	const char *source = w->o->source[w->next++];
 	size_t len = strlen(source);
@@ -299,7 +299,7 @@ static void take_source(struct walk *w, struct walk_entry *e)
 }
 
 /* False: the entry is excluded. */
-static bool take_entry(struct walk *w, struct walk_entry *e, const struct entry *f)
+static bool visit_entry(struct walk *w, struct walk_entry *e, const struct entry *f)
 {
 	size_t len = w->level->path_len;
 
@@ -312,7 +312,7 @@ static bool take_entry(struct walk *w, struct walk_entry *e, const struct entry 
 	return true;
 }
 
-static void take_end(struct walk *w, struct walk_entry *e)
+static void visit_end(struct walk *w, struct walk_entry *e)
 {
 	const struct level *l = w->level;
 
@@ -333,10 +333,10 @@ bool walk_next(struct walk *w, struct walk_entry *e)
 		if (!l && w->next == w->o->nsources)
 			return false;
 		if (!l)
-			take_source(w, e);
+			visit_source(w, e);
 		else if (l->next == l->n)
-			take_end(w, e);
-		else if (!take_entry(w, e, &l->entry[l->next++]))
+			visit_end(w, e);
+		else if (!visit_entry(w, e, &l->entry[l->next++]))
 			continue;
 		return true;
 	}

@@ -111,7 +111,8 @@ int beneath_place(struct beneath *b, struct copy_bytes path, bool make, struct p
 		memcpy(b->last_path, path.p, above);
 		b->last_path[above] = '\0';
 		/* as beneath_make_dir() makes them: their own modes come last */
-		b->last = open_making(b->base, b->last_path, make ? (struct made){0700, 0700} : (struct made){0}, RESOLVE_PATH);
+		b->last = open_making(b->base, b->last_path, make ? (struct made){0700, 0700} : (struct made){0},
+		                      RESOLVE_PATH);
 		if (b->last < 0) {
 			int r = b->last;
 

@@ -30,8 +30,8 @@ struct place {
 	char name[COPY_NAME_MAX + 1];
 };
 
-/* A directory of an export; links in it that stay beneath the root are followed. mode: it is made with that if it is not
- * there, and those above it; 0: it is not made. An O_PATH descriptor, or -errno. */
+/* A directory of an export; links in it that stay beneath the root are followed. mode: it is made with that if it is
+ * not there, and those above it; 0: it is not made. An O_PATH descriptor, or -errno. */
 int beneath_open_base(int root, const char *path, mode_t mode);
 /* Takes base over. */
 void beneath_init(struct beneath *b, int base);

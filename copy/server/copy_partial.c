@@ -126,7 +126,8 @@ static bool belongs(const struct partial *f)
 
 enum { OWN_FLAGS = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
 
-/* Opens a file of an earlier try, if it belongs to this user alone: somebody else may have put a file there. -1: none. */
+/* Opens a file of an earlier try, if it belongs to this user alone: somebody else may have put a file there. -1: none.
+ */
 static int open_own(int dir, const char *name)
 {
 	int fd = openat(dir, name, OWN_FLAGS);

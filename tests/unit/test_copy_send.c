@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sender of a copy, with sources in a directory of its own: what it reads, and what becomes of items. The relay and
+ * the other site are played here; so is the time. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void (*while_reading)(void); /* called once, in the middle of a read */
+
+static ssize_t read_source(int fd, void *buf, size_t n, off_t offset)
+{
+	void (*change)(void) = while_reading;
+	ssize_t half;
+
+	if (!change || n < 2)
+		return pread(fd, buf, n, offset);
+	half = pread(fd, buf, n / 2, offset);
+	while_reading = NULL;
+	change();
+	return half;
+}
+
+#define pread read_source
+
+#include "copy/client/copy_encode.c"
+#include "copy/client/copy_item.c"
+#include "copy/client/copy_send.c"
+#include "copy/client/copy_source.c"
+#include "copy/client/copy_trees.c"
+#include "copy/client/copy_transfer.c"
+#include "copy/client/copy_walk.c"
+#include "copy/wire/copy_wire.c"
+
+static char top[64];
+static double now_s;
+static char *sources[4];
+static struct copy_options options;
+static struct sender *sender;
+static uint64_t nops; /* begun */
+
+/* --- the relay, the terminal --- */
+
+int lr_call(struct lr *h, const char *service, const void *request, size_t len, uint64_t *op)
+{
+	(void)h;
+	(void)service;
+	(void)request;
+	(void)len;
+	*op = ++nops;
+	return 0;
+}
+
+int lr_put(struct lr *h, const struct lr_transfer *t, uint64_t *op)
+{
+	(void)h;
+	(void)t;
+	*op = ++nops;
+	return 0;
+}
+
+int lr_wait(struct lr *h, struct lr_event *ev, int timeout_ms)
+{
+	(void)h;
+	(void)ev;
+	now_s += timeout_ms / 1e3;
+	return 0;
+}
+
+int lr_rate(struct lr *h, struct lr_rate *rate)
+{
+	(void)h;
+	(void)rate;
+	return -EPIPE;
+}
+
+int lr_open(const char *link, const char *path, struct lr **h)
+{
+	(void)link;
+	(void)path;
+	(void)h;
+	return -ECONNREFUSED;
+}
+
+void lr_close(struct lr *h)
+{
+	(void)h;
+}
+
+int lr_reply(struct lr *h, uint64_t call, enum lr_status status, const void *reply, size_t len)
+{
+	(void)h;
+	(void)call;
+	(void)status;
+	(void)reply;
+	(void)len;
+	return 0;
+}
+
+const char *lr_strerror(enum lr_status status)
+{
+	(void)status;
+	return "failed";
+}
+
+double progress_seconds(void)
+{
+	return now_s;
+}
+
+void progress_begin(struct progress *p, const struct copy_options *o)
+{
+	(void)p;
+	(void)o;
+}
+
+void progress_show(struct progress *p, const char *waiting)
+{
+	(void)p;
+	(void)waiting;
+}
+
+void progress_hide(struct progress *p)
+{
+	(void)p;
+}
+
+void progress_end(struct progress *p, const struct copy_options *o, int code)
+{
+	(void)p;
+	(void)o;
+	(void)code;
+}
+
+void progress_name(char *out, size_t cap, const char *name)
+{
+	snprintf(out, cap, "%s", name);
+}
+
+/* --- sources, and a sender in a session --- */
+
+static const char *in_top(const char *name)
+{
+	static char path[4][256];
+	static int i;
+
+	i = (i + 1) % 4;
+	snprintf(path[i], sizeof(path[i]), "%s/%s", top, name);
+	return path[i];
+}
+
+static void write_file(const char *name, size_t bytes, uint8_t with)
+{
+	FILE *f = fopen(in_top(name), "w");
+
+	assert_non_null(f);
+	for (size_t i = 0; i < bytes; i++)
+		fputc(with, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	snprintf(top, sizeof(top), "/tmp/test_send.XXXXXX");
+	assert_non_null(mkdtemp(top));
+	assert_int_equal(mkdir(in_top("src"), 0755), 0);
+	now_s = 1000;
+	nops = 0;
+	while_reading = NULL;
+	sources[0] = strdup(in_top("src/"));
+	options = (struct copy_options){.source = sources, .nsources = 1, .link = "l", .export = "e", .timeout_s = 60};
+	sender = calloc(1, sizeof(*sender));
+	sender->batch = calloc(BATCHES_MAX, sizeof(*sender->batch));
+	sender->o = &options;
+	sender->roots.source = sources;
+	sender->window = 48;
+	sender->alive_s = now_s;
+	dlist_init(&sender->todo);
+	dlist_init(&sender->opens);
+	dlist_init(&sender->sending);
+	sender->walk = walk_open(&options, NULL);
+	return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st;
+	(void)type;
+	(void)at;
+	return remove(path);
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	sender_free(sender);
+	free(sources[0]);
+	return nftw(top, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* The item of a name, out of the trees; others are dropped. */
+static struct item *find_item(const char *dst)
+{
+	struct item *it;
+
+	while ((it = trees_next(sender)) && strcmp(it->dst, dst) != 0)
+		item_free(sender, it);
+	assert_non_null(it);
+	return it;
+}
+
+/* --- small files --- */
+
+static struct copy_entry encoded(struct item *it)
+{
+	static uint8_t message[COPY_MSG_MAX];
+	struct copy_out o = {.buf = message, .cap = sizeof(message)};
+	struct copy_in in = {.p = message};
+	struct copy_entry e = {0};
+
+	it->stage = STAGE_FILE;
+	assert_int_equal(item_encode(sender, it, &o), 1);
+	in.left = o.len;
+	assert_true(copy_entry_get(&in, &e));
+	assert_int_equal(e.hash, copy_hash(e.data.p, e.data.len));
+	return e;
+}
+
+static void rewrite(void)
+{
+	write_file("src/file", 1000, 'b');
+}
+
+static void append(void)
+{
+	FILE *f = fopen(in_top("src/file"), "a");
+
+	fputc('c', f);
+	fclose(f);
+}
+
+static void grow_large(void)
+{
+	write_file("src/file", COPY_SMALL_MAX + 1, 'd');
+}
+
+static void file__is_as_it_was_at_one_time(void **state)
+{
+	struct copy_entry e;
+	struct item *it;
+
+	(void)state;
+	write_file("src/file", 1000, 'a');
+	it = find_item("file");
+	usleep(20000); /* the kernel's clock for files goes in steps */
+	while_reading = rewrite;
+	e = encoded(it);
+	assert_int_equal(e.data.len, 1000);
+	assert_true(e.data.p[0] == 'b' && e.data.p[999] == 'b');
+	usleep(20000);
+	while_reading = append;
+	e = encoded(it);
+	assert_int_equal(e.data.len, 1001);
+	assert_true(e.data.p[0] == 'b' && e.data.p[1000] == 'c');
+	item_free(sender, it);
+}
+
+static void file__that_grows_is_sent_in_pieces(void **state)
+{
+	static uint8_t message[COPY_MSG_MAX];
+	struct copy_out o = {.buf = message, .cap = sizeof(message)};
+	struct item *it;
+
+	(void)state;
+	write_file("src/file", 1000, 'a');
+	it = find_item("file");
+	it->stage = STAGE_FILE;
+	while_reading = grow_large;
+	assert_int_equal(item_encode(sender, it, &o), -1);
+	assert_int_equal(it->stage, STAGE_OPEN);
+	assert_int_equal(sender->nopens, 1);
+	assert_int_equal(o.len, 0);
+}
+
+/* --- several names --- */
+
+/* What has the first name at the other site may be an older file. */
+static void link__to_what_was_not_copied_is_a_file(void **state)
+{
+	struct item *it, *other;
+
+	(void)state;
+	write_file("src/a", 10, 'a');
+	assert_int_equal(link(in_top("src/a"), in_top("src/b")), 0);
+	write_file("src/c", 10, 'c');
+	assert_int_equal(link(in_top("src/c"), in_top("src/d")), 0);
+	it = find_item("a");
+	other = find_item("c");
+	item_done(sender, other, true);
+	while ((other = trees_next(sender)))
+		item_free(sender, other);
+	item_failed(sender, it, "cannot be read", EIO);
+	sender->phase = PHASE_LINKS;
+	it = phase_next(sender);
+	assert_string_equal(it->dst, "b");
+	assert_int_equal(it->stage, STAGE_CHECK);
+	item_free(sender, it);
+	it = phase_next(sender);
+	assert_string_equal(it->dst, "d");
+	assert_int_equal(it->stage, STAGE_LINK);
+	assert_string_equal(it->target, "c");
+	item_free(sender, it);
+	assert_null(phase_next(sender));
+}
+
+static void names__of_many_files_are_kept(void **state)
+{
+	char name[32], other[32];
+	struct item *it;
+
+	(void)state;
+	for (int i = 0; i < 700; i++) {
+		snprintf(name, sizeof(name), "src/a%03d", i);
+		snprintf(other, sizeof(other), "src/b%03d", i);
+		write_file(name, 1, 'a');
+		assert_int_equal(link(in_top(name), in_top(other)), 0);
+	}
+	while ((it = trees_next(sender)))
+		item_free(sender, it);
+	sender->phase = PHASE_LINKS;
+	for (int i = 0; i < 700; i++) {
+		it = phase_next(sender);
+		assert_non_null(it);
+		assert_int_equal(it->dst[0], 'b');
+		assert_int_equal(it->target[0], 'a');
+		assert_string_equal(it->dst + 1, it->target + 1);
+		item_free(sender, it);
+	}
+}
+
+/* --- the place --- */
+
+static void place__is_made_private_if_it_is_a_copy_of_a_directory(void **state)
+{
+	(void)state;
+	assert_int_equal(how_to_make(&options), COPY_MAKE | COPY_PRIVATE);
+	sources[0][strlen(sources[0]) - 1] = '\0';
+	assert_int_equal(how_to_make(&options), COPY_MAKE);
+	options.dry_run = true;
+	assert_int_equal(how_to_make(&options), 0);
+}
+
+int main(void)
+{
+#define IN_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+	    IN_DIRECTORY(file__is_as_it_was_at_one_time),
+	    IN_DIRECTORY(file__that_grows_is_sent_in_pieces),
+	    IN_DIRECTORY(link__to_what_was_not_copied_is_a_file),
+	    IN_DIRECTORY(names__of_many_files_are_kept),
+	    IN_DIRECTORY(place__is_made_private_if_it_is_a_copy_of_a_directory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

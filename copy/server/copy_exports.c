@@ -112,16 +112,17 @@ static int become(const char *name, const char *root)
 
 static void serve_export(const struct server *s, struct lr *h)
 {
-	struct copy_export e = {.name = s->export.name, .writable = s->export.writable};
-	int r;
+	struct copy_export e = {
+	    .name = s->export.name, .path = s->export.path, .root = -1, .writable = s->export.writable};
+	int r = open(s->export.path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	umask(0022);
-	e.root = open(s->export.path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (e.root < 0) {
+	if (r < 0) {
 		log_err("export %s of link %s: cannot open %s as the user %s: %s", s->export.name, s->link,
 		        s->export.path, s->export.user, strerror(errno));
 		_exit(EXIT_FAILURE);
 	}
+	close(r);
 	log_info("export %s of link %s: serving %s, %s, as user %s", s->export.name, s->link, s->export.path,
 	         s->export.writable ? "write" : "read", s->export.user);
 	r = copy_serve(h, &e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* fdopendir, F_DUPFD_CLOEXEC */
+#define _GNU_SOURCE /* fdopendir, F_DUPFD_CLOEXEC, O_PATH */
 #include "copy_serve.h"
 
 #include <dirent.h>
@@ -534,21 +534,37 @@ static uint16_t window(const struct server *s)
 	return (uint16_t)(each > WINDOW_LEAST ? each : WINDOW_LEAST);
 }
 
+/* Opens the place of a session, an O_PATH descriptor or -errno. *fresh: it was made. */
+static int open_place(const struct copy_export *e, const char *path, uint8_t flags, bool *fresh)
+{
+	int root = e->path ? open(e->path, O_PATH | O_DIRECTORY | O_CLOEXEC) : e->root, base;
+
+	*fresh = false;
+	if (root < 0)
+		return -errno;
+	base = beneath_open_base(root, path, 0);
+	if (base == -ENOENT && flags & COPY_MAKE && e->writable) {
+		base = beneath_open_base(root, path, flags & COPY_PRIVATE ? 0700 : 0755);
+		*fresh = true;
+	}
+	if (e->path)
+		close(root);
+	return base;
+}
+
 static void open_session(struct server *s, uint64_t id, struct copy_bytes path, uint8_t flags, struct copy_session *a)
 {
 	char text[COPY_PATH_MAX + 1];
 	struct session *n;
 	struct stat st;
+	bool fresh;
 	int base;
 
 	memcpy(text, path.p ? path.p : (const uint8_t *)"", path.len);
 	text[path.len] = '\0';
 	*a = (struct copy_session){.flags = s->export->writable ? COPY_WRITABLE : 0};
-	base = beneath_open_base(s->export->root, text, 0);
-	if (base == -ENOENT && flags & COPY_MAKE && s->export->writable) {
-		base = beneath_open_base(s->export->root, text, flags & COPY_PRIVATE ? 0700 : 0755);
-		a->flags |= COPY_FRESH;
-	}
+	base = open_place(s->export, text, flags, &fresh);
+	a->flags |= fresh ? COPY_FRESH : 0;
 	a->kind = base == -ENOENT ? COPY_NOTHING : base == -ENOTDIR ? COPY_REGULAR : COPY_DIRECTORY;
 	if (base < 0) {
 		a->error = (uint16_t)-base;

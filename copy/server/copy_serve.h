@@ -24,7 +24,8 @@ struct copy_hooks {
 
 struct copy_export {
 	const char *name;
-	int root; /* the directory */
+	const char *path; /* the directory: opened for each session, as a mount may come later or go. NULL: root */
+	int root;         /* the directory, -1: path */
 	bool writable;
 	const struct copy_hooks *hooks; /* NULL: none */
 	uint64_t files, bytes;          /* received so far, for display */

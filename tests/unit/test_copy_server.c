@@ -540,6 +540,30 @@ static void session__says_what_is_there(void **state)
 	assert_true(a.error == ENOENT && !(a.flags & COPY_WRITABLE));
 }
 
+/* A mount that comes after the server's start covers the directory that Path= was. */
+static void session__is_at_what_the_path_is_then(void **state)
+{
+	struct copy_entry e = {
+	    .type = COPY_FILE, .path = copy_text("file"), .hash = copy_hash("", 0), .meta.mode = 0600};
+	char path[128], covered[128];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/root", top);
+	snprintf(covered, sizeof(covered), "%s/covered", top);
+	close(export.root);
+	export.path = path;
+	export.root = -1;
+	begin(1, "", 0);
+	assert_int_equal(rename(path, covered), 0);
+	assert_int_equal(begin(2, "", COPY_MAKE).error, ENOENT);
+	assert_int_equal(mkdir(path, 0755), 0);
+	assert_int_equal(begin(3, "", 0).error, 0);
+	assert_int_equal(ask(3, &e)->error, 0);
+	assert_non_null(read_file("root/file"));
+	assert_null(read_file("covered/file"));
+	export.root = open(path, O_PATH | O_DIRECTORY);
+}
+
 static void sessions__share_the_window(void **state)
 {
 	struct copy_out o;
@@ -777,6 +801,7 @@ int main(void)
 	    IN_DIRECTORY(partial__keeps_a_bounded_number_of_pieces),
 	    IN_DIRECTORY(session__is_needed),
 	    IN_DIRECTORY(session__says_what_is_there),
+	    IN_DIRECTORY(session__is_at_what_the_path_is_then),
 	    IN_DIRECTORY(directory__is_its_owners_until_its_mode_comes),
 	    IN_DIRECTORY(sessions__share_the_window),
 	    IN_DIRECTORY(entry__writes_files_links_and_directories),

@@ -147,7 +147,7 @@ static int encode_open(struct sender *s, struct item *it, struct copy_out *o, st
 	return put_entry(o, e);
 }
 
-static bool same_source(const struct item *it)
+bool item_has_same_source(const struct item *it)
 {
 	struct stat st;
 
@@ -160,10 +160,8 @@ static int encode_commit(struct sender *s, struct item *it, struct copy_out *o, 
 	const struct large *l = it->large;
 	struct copy_digest d;
 
-	if (!same_source(it)) {
-		struct stat st;
-
-		item_anew(s, it, fstat(l->fd, &st) == 0 ? &st : NULL);
+	if (!item_has_same_source(it)) {
+		item_anew_source(s, it);
 		return -1;
 	}
 	e->type = COPY_COMMIT;

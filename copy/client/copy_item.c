@@ -210,3 +210,10 @@ void item_anew(struct sender *s, struct item *it, const struct stat *st)
 	it->stage = it->st.st_size > COPY_SMALL_MAX ? STAGE_OPEN : STAGE_FILE;
 	item_wait(s, it);
 }
+
+void item_anew_source(struct sender *s, struct item *it)
+{
+	struct stat st;
+
+	item_anew(s, it, fstat(it->large->fd, &st) == 0 ? &st : NULL);
+}

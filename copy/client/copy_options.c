@@ -23,7 +23,7 @@ static const char usage[] =
     "  -v, --verbose      prints the name of each file\n"
     "  --progress         shows rate and remaining time on standard error, even if that is no terminal\n"
     "  --json             prints a summary as JSON\n"
-    "  --timeout SECONDS  waits so long for a link, an edge or a server that does not answer. Default: 60\n"
+    "  --timeout SECONDS  waits so long for a link, an edge, a server or a disk that does not answer. Default: 60\n"
     "  --socket PATH      the relay's socket. Default: /run/longreach/LINK.relay\n";
 
 enum { OPT_DELETE = 256, OPT_EXCLUDE, OPT_JSON, OPT_PROGRESS, OPT_TIMEOUT, OPT_SOCKET };

@@ -27,6 +27,7 @@ enum send_limits {
 #define WINDOW_MOST  (512u << 20)
 
 #define SIGN_OF_LIFE_S 0.3
+#define STALL_PAUSE_S  1.0 /* between two tries of a file that cannot be read or written now */
 
 enum stage {
 	STAGE_CHECK,
@@ -77,6 +78,8 @@ struct item {
 	uint64_t given; /* bytes of it that were given to the relay, ever */
 	uint64_t once;  /* as many were needed when its first try began */
 	bool opened;    /* that is known */
+	double stalled_s; /* when a piece could not be read or written, and none since could; 0: all is well */
+	double again_s;   /* no piece before that */
 	struct large *large;
 	struct name_of_inode *inode; /* of a file with several links, NULL: of others */
 };
@@ -128,6 +131,7 @@ struct sender {
 	struct put put[PUTS_MAX];
 	uint32_t nputs;
 	uint64_t put_bytes, put_window;
+	double stalled_s; /* of all items: see struct item */
 	double window_s; /* when it was worked out */
 	double alive_s;  /* when something came last */
 	double said_s;   /* when a batch went last */
@@ -162,9 +166,14 @@ void source_failed(struct sender *s, struct item *it, int error);
 /* These queue an item again: the session was lost; the file has changed (st), or its digest differs there. */
 void item_again(struct sender *s, struct item *it);
 void item_anew(struct sender *s, struct item *it, const struct stat *st);
+/* The same of a large file, as it is now. */
+void item_anew_source(struct sender *s, struct item *it);
 
 /* copy_encode.c: 1: it is in the message; 0: no room in this one; -1: the item has ended, or waits anew. */
 int item_encode(struct sender *s, struct item *it, struct copy_out *o);
+
+/* Whether the open source of a large file has the size and time that it had. */
+bool item_has_same_source(const struct item *it);
 
 /* copy_trees.c: the next item of the trees, of the phase, of all that can go now. NULL: there is none. */
 struct item *trees_next(struct sender *s);

@@ -212,12 +212,18 @@ static bool send_piece(struct sender *s, struct item *it)
 	return true;
 }
 
+/* A file that cannot be read or written is tried with one piece after each pause. */
+static bool is_held_back(const struct item *it)
+{
+	return it->stalled_s > 0 && (it->large->under_way > 0 || progress_seconds() < it->again_s);
+}
+
 static struct item *with_pieces(struct sender *s)
 {
 	for (struct dnode *n = s->sending.next; n != &s->sending; n = n->next) {
 		struct item *it = dlist_entry(n, struct item, node);
 
-		if (it->large->next < it->large->n)
+		if (it->large->next < it->large->n && !is_held_back(it))
 			return it;
 	}
 	return NULL;
@@ -476,33 +482,66 @@ static void on_reply(struct sender *s, struct batch *b, const struct lr_event *e
 	s->nbatches--;
 }
 
+/* True if it is time to give up. A mount that does not answer fails all requests at once (LR_IO_LOCAL, LR_IO_REMOTE):
+ * --timeout counts from the first one, of this file or of all, so that a full disk is not waited for with each file. */
+static bool has_stalled(struct sender *s, struct item *it)
+{
+	double now = progress_seconds();
+
+	if (it->stalled_s == 0)
+		it->stalled_s = now;
+	if (s->stalled_s == 0)
+		s->stalled_s = now;
+	it->again_s = now + STALL_PAUSE_S;
+	return now - it->stalled_s > s->o->timeout_s || now - s->stalled_s > s->o->timeout_s;
+}
+
+static void piece_arrived(struct sender *s, struct item *it, struct source_piece *p)
+{
+	p->state = PIECE_THERE;
+	it->large->counted += p->length;
+	s->progress.bytes += p->length;
+	it->tries = 0;
+	it->stalled_s = s->stalled_s = 0;
+}
+
+/* False: the item has ended, or waits anew, or the session is lost. */
+static bool piece_failed(struct sender *s, struct item *it, enum lr_status status)
+{
+	bool io = status == LR_IO_LOCAL || status == LR_IO_REMOTE;
+
+	if (status == LR_NO_REGION || status == LR_NO_RELAY || status == LR_PEER_RESTARTED) {
+		s->lost = true;
+		return false;
+	}
+	if (status == LR_IO_LOCAL && !item_has_same_source(it)) {
+		dlist_remove(&it->node);
+		item_anew_source(s, it); /* it has become shorter */
+		return false;
+	}
+	if (io ? !has_stalled(s, it) : ++it->tries < TRIES_MAX)
+		return true;
+	dlist_remove(&it->node);
+	item_failed(s, it, lr_strerror(status), 0);
+	return false;
+}
+
 static void on_put(struct sender *s, struct put *put, enum lr_status status)
 {
 	struct item *it = put->item;
-	uint32_t i = put->piece;
-	struct source_piece *p;
+	struct source_piece *p = it ? &it->large->piece[put->piece] : NULL;
 
 	s->put_bytes -= put->length;
 	*put = s->put[--s->nputs];
 	if (!it)
 		return;
-	p = &it->large->piece[i];
 	it->large->under_way--;
 	if (status == LR_OK) {
-		p->state = PIECE_THERE;
-		it->large->counted += p->length;
-		s->progress.bytes += p->length;
+		piece_arrived(s, it, p);
 	} else {
 		p->state = PIECE_TODO;
-		if (status == LR_NO_REGION || status == LR_NO_RELAY || status == LR_PEER_RESTARTED) {
-			s->lost = true;
+		if (!piece_failed(s, it, status))
 			return;
-		}
-		if (++it->tries >= TRIES_MAX) {
-			dlist_remove(&it->node);
-			item_failed(s, it, lr_strerror(status), 0);
-			return;
-		}
 	}
 	item_all_sent(s, it);
 }

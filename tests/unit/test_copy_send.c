@@ -293,6 +293,122 @@ static void file__that_grows_is_sent_in_pieces(void **state)
 	assert_int_equal(o.len, 0);
 }
 
+/* --- large files --- */
+
+/* A file that is open at both ends: its pieces can go. */
+static struct item *opened(const char *dst)
+{
+	static uint8_t message[COPY_MSG_MAX];
+	static struct copy_result r;
+	struct copy_out o = {.buf = message, .cap = sizeof(message)};
+	struct item *it = find_item(dst);
+
+	it->stage = STAGE_OPEN;
+	assert_int_equal(item_encode(sender, it, &o), 1);
+	r = (struct copy_result){.type = COPY_OPEN, .state = COPY_OPENED, .region = "region"};
+	on_result(sender, it, &r);
+	return it;
+}
+
+static uint32_t pieces_gone(void)
+{
+	transfer_work_out_window(sender);
+	while (transfer_pieces(sender))
+		;
+	return sender->nputs;
+}
+
+static void end_all_puts(enum lr_status status)
+{
+	while (sender->nputs > 0)
+		transfer_on_done(sender, &(struct lr_event){.id = sender->put[0].op, .status = status});
+}
+
+/* The daemon fails all requests at once for a mount that does not answer. */
+static void file__waits_for_a_mount_that_does_not_answer(void **state)
+{
+	struct item *it;
+
+	(void)state;
+	write_file("src/file", 5u << 20, 'a');
+	it = opened("file");
+	assert_int_equal(pieces_gone(), 5);
+	end_all_puts(LR_IO_REMOTE);
+	for (int i = 0; i < 50; i++) {
+		assert_int_equal(pieces_gone(), 0); /* not before a second has passed */
+		now_s += 1.1;
+		assert_int_equal(pieces_gone(), 1);
+		end_all_puts(i % 2 ? LR_IO_LOCAL : LR_IO_REMOTE);
+		assert_false(dlist_empty(&sender->sending));
+	}
+	now_s += 1.1;
+	assert_int_equal(pieces_gone(), 1);
+	end_all_puts(LR_OK);
+	assert_int_equal(pieces_gone(), 4);
+	end_all_puts(LR_OK);
+	assert_int_equal(it->stage, STAGE_COMMIT);
+	assert_int_equal(sender->progress.errors, 0);
+}
+
+static void file__does_not_wait_longer_than_the_timeout(void **state)
+{
+	int tries = 0;
+
+	(void)state;
+	write_file("src/a", 2u << 20, 'a');
+	write_file("src/b", 2u << 20, 'b');
+	opened("a");
+	for (; sender->progress.errors == 0; tries++) {
+		pieces_gone();
+		end_all_puts(LR_IO_REMOTE);
+		now_s += 1.1;
+	}
+	assert_in_range(tries, 50, 60);
+	opened("b"); /* a disk that is full: not as long once more */
+	pieces_gone();
+	end_all_puts(LR_IO_REMOTE);
+	assert_int_equal(sender->progress.errors, 2);
+	assert_int_equal(sender->code, COPY_EXIT_PARTIAL);
+}
+
+/* Failures are counted from the last piece that has arrived. */
+static void file__with_progress_does_not_fail(void **state)
+{
+	(void)state;
+	write_file("src/file", 200u << 10, 'a');
+	opened("file");
+	for (int i = 0; i < 2 * TRIES_MAX; i++) {
+		struct item *it = dlist_entry(dlist_first(&sender->sending), struct item, node);
+
+		assert_int_equal(pieces_gone(), 1);
+		it->large->under_way++; /* another piece arrives */
+		sender->put[sender->nputs++] = (struct put){.op = ++nops, .item = it};
+		transfer_on_done(sender, &(struct lr_event){.id = nops, .status = LR_OK});
+		end_all_puts(LR_NO_ROOM);
+		assert_int_equal(sender->progress.errors, 0);
+	}
+}
+
+static void cut_file(void)
+{
+	assert_int_equal(truncate(in_top("src/file"), 100), 0);
+}
+
+static void file__that_becomes_shorter_is_sent_anew(void **state)
+{
+	struct item *it;
+
+	(void)state;
+	write_file("src/file", 2u << 20, 'a');
+	it = opened("file");
+	assert_int_equal(pieces_gone(), 2);
+	cut_file();
+	end_all_puts(LR_IO_LOCAL);
+	assert_int_equal(it->stage, STAGE_FILE);
+	assert_true(dlist_empty(&sender->sending) && !dlist_empty(&sender->todo));
+	assert_int_equal(sender->progress.errors, 0);
+}
+
 /* --- several names --- */
 
 /* What has the first name at the other site may be an older file. */
@@ -367,6 +483,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    IN_DIRECTORY(file__is_as_it_was_at_one_time),
 	    IN_DIRECTORY(file__that_grows_is_sent_in_pieces),
+	    IN_DIRECTORY(file__waits_for_a_mount_that_does_not_answer),
+	    IN_DIRECTORY(file__does_not_wait_longer_than_the_timeout),
+	    IN_DIRECTORY(file__with_progress_does_not_fail),
+	    IN_DIRECTORY(file__that_becomes_shorter_is_sent_anew),
 	    IN_DIRECTORY(link__to_what_was_not_copied_is_a_file),
 	    IN_DIRECTORY(names__of_many_files_are_kept),
 	    IN_DIRECTORY(place__is_made_private_if_it_is_a_copy_of_a_directory),

@@ -490,8 +490,10 @@ int copy_send(const struct copy_options *o, struct lr *h)
 	s->lent = h != NULL;
 	r = s->lent ? 0 : connect_relay(s);
 	if (r < 0 ? cannot_connect(s, r) : begin_session(s)) {
-		if (o->progress)
+		if (o->progress) {
 			scan(s);
+			s->alive_s = progress_seconds(); /* the other end was not asked meanwhile */
+		}
 		s->walk = walk_open(o, s->name);
 		if (s->nothing)
 			count_only(s);

@@ -72,12 +72,12 @@ struct item {
 	char *src, *dst;
 	struct source_path at; /* of src */
 	char *target;          /* SYMLINK: text; LINK: dst of the first name; EXTRAS: `after` */
-	char *upto;     /* EXTRAS */
-	uint8_t *names; /* EXTRAS: what is kept */
+	char *upto;            /* EXTRAS */
+	uint8_t *names;        /* EXTRAS: what is kept */
 	size_t names_len;
-	uint64_t given; /* bytes of it that were given to the relay, ever */
-	uint64_t once;  /* as many were needed when its first try began */
-	bool opened;    /* that is known */
+	uint64_t given;   /* bytes of it that were given to the relay, ever */
+	uint64_t once;    /* as many were needed when its first try began */
+	bool opened;      /* that is known */
 	double stalled_s; /* when a piece could not be read or written, and none since could; 0: all is well */
 	double again_s;   /* no piece before that */
 	struct large *large;
@@ -132,9 +132,9 @@ struct sender {
 	uint32_t nputs;
 	uint64_t put_bytes, put_window;
 	double stalled_s; /* of all items: see struct item */
-	double window_s; /* when it was worked out */
-	double alive_s;  /* when something came last */
-	double said_s;   /* when a batch went last */
+	double window_s;  /* when it was worked out */
+	double alive_s;   /* when something came last */
+	double said_s;    /* when a batch went last */
 	struct items links, dirs, lists, files_there, dirs_there;
 	struct name_of_inode **inode; /* a table of ninodes_room places */
 	size_t ninodes, ninodes_room;

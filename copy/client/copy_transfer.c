@@ -387,8 +387,20 @@ static bool may_pass(int error)
 	       error == EEXIST;
 }
 
+/* The server is still reading back or syncing the file: the same once more. */
+static void ask_once_more(struct sender *s, struct item *it)
+{
+	if (it->stage == STAGE_OPEN)
+		large_free(s, it);
+	item_wait(s, it);
+}
+
 static void on_error(struct sender *s, struct item *it, int error)
 {
+	if (error == EAGAIN && (it->stage == STAGE_OPEN || it->stage == STAGE_COMMIT)) {
+		ask_once_more(s, it);
+		return;
+	}
 	if (it->stage == STAGE_REMOVE && it->kind == COPY_DIRECTORY && error == ENOTEMPTY) {
 		item_free(s, it); /* something in it is excluded */
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* F_DUPFD_CLOEXEC */
+#define _GNU_SOURCE /* F_DUPFD_CLOEXEC, sync_file_range */
 #include "copy_partial.h"
 
 #include <errno.h>
@@ -9,12 +9,14 @@
 #include <unistd.h>
 
 #include "copy/wire/copy_hash.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/file_io.h"
 #include "proxy/util/bytes.h"
 
 #define JOURNAL_MAGIC  0x4c524a3031000000ull /* "LRJ01" */
 #define JOURNAL_HEAD   32
 #define JOURNAL_RECORD 32
+#define SYNC_BYTES     (64u << 20) /* written to the disk between looks at the clock */
 
 /* --- pieces --- */
 
@@ -93,23 +95,28 @@ static void put_journal_head(const struct partial *f, uint8_t head[JOURNAL_HEAD]
 	put_be64(head + 24, f->mtime_ns);
 }
 
-/* Reads the pieces that an earlier process has entered and that are still right. Stops at an incomplete record. */
-static void read_journal(struct partial *f)
+/* Stops at an incomplete record. */
+bool partial_read_back(struct partial *f, uint64_t until_ns)
 {
 	uint8_t record[JOURNAL_RECORD];
-	uint64_t at = JOURNAL_HEAD;
 
-	while (pread_all(f->journal, record, sizeof(record), at) == 0) {
+	if (f->journal_at == 0)
+		return true;
+	while (pread_all(f->journal, record, sizeof(record), f->journal_at) == 0) {
 		struct piece p = {get_be64(record), get_be64(record + 8), get_be64(record + 16)};
 
 		if (get_be64(record + 24) != copy_hash(record, 24))
 			break;
 		if (is_as_it_should_be(f, &p))
 			insert(f, &p);
-		at += sizeof(record);
+		f->journal_at += sizeof(record);
+		if (clock_now_ns() >= until_ns)
+			return false;
 	}
-	if (ftruncate(f->journal, (off_t)at) < 0 || lseek(f->journal, 0, SEEK_END) < 0)
+	if (ftruncate(f->journal, (off_t)f->journal_at) < 0 || lseek(f->journal, 0, SEEK_END) < 0)
 		f->npieces = 0;
+	f->journal_at = 0;
+	return true;
 }
 
 static bool belongs(const struct partial *f)
@@ -165,7 +172,7 @@ static bool take_up(struct partial *f)
 	f->fd = f->journal >= 0 ? open_own(f->dir, f->temporary) : -1;
 	if (f->fd < 0 || !belongs(f))
 		return false;
-	read_journal(f);
+	f->journal_at = JOURNAL_HEAD;
 	return true;
 }
 
@@ -223,8 +230,9 @@ bool partial_enter(struct partial *f, const struct piece *p)
 	uint8_t record[JOURNAL_RECORD];
 
 	put_record(record, p);
-	return is_as_it_should_be(f, p) && insert(f, p) &&
-	       write(f->journal, record, sizeof(record)) == (ssize_t)sizeof(record);
+	if (!is_as_it_should_be(f, p) || !insert(f, p))
+		return false;
+	return f->journal_at > 0 || write(f->journal, record, sizeof(record)) == (ssize_t)sizeof(record);
 }
 
 uint32_t partial_ranges(const struct partial *f, struct copy_range range[COPY_RANGES_MAX])
@@ -256,21 +264,35 @@ static bool has_digest(const struct partial *f, const uint64_t digest[2])
 	return is[0] == digest[0] && is[1] == digest[1];
 }
 
+/* Writes the file to the disk. A file of many GB takes minutes, so parts of it come first. -EAGAIN: not all by that
+ * time. */
+static int sync_bytes(struct partial *f, uint64_t until_ns)
+{
+	const unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+
+	for (; f->size - f->synced > SYNC_BYTES; f->synced += SYNC_BYTES) {
+		if (clock_now_ns() >= until_ns)
+			return -EAGAIN;
+		if (sync_file_range(f->fd, (off_t)f->synced, SYNC_BYTES, all) < 0)
+			return -errno;
+	}
+	return fdatasync(f->fd) < 0 ? -errno : 0;
+}
+
 /* The next copy trusts name, size and time: no power loss may leave them without the bytes. The kernel reports a failed
  * write-back once, and takes the lost pages for written afterwards: so nothing of the file is trusted after that. */
-static int sync_or_discard(const struct partial *f)
+static int sync_or_discard(struct partial *f, uint64_t until_ns)
 {
-	int r;
+	int r = sync_bytes(f, until_ns);
 
-	if (fdatasync(f->fd) == 0)
-		return 0;
-	r = -errno;
+	if (r == 0 || r == -EAGAIN)
+		return r;
 	unlinkat(f->dir, f->temporary, 0);
 	unlinkat(f->dir, f->journal_name, 0);
 	return r;
 }
 
-int partial_commit(struct partial *f, const struct copy_entry *e)
+int partial_commit(struct partial *f, const struct copy_entry *e, uint64_t until_ns)
 {
 	struct place p = {.fd = f->dir};
 	struct stat st;
@@ -281,7 +303,7 @@ int partial_commit(struct partial *f, const struct copy_entry *e)
 	memcpy(p.name, f->name, sizeof(p.name));
 	r = beneath_set_meta(f->fd, &e->meta);
 	if (r == 0)
-		r = sync_or_discard(f);
+		r = sync_or_discard(f, until_ns);
 	if (r == 0)
 		r = beneath_rename(&p, f->temporary);
 	if (r == 0)

@@ -26,6 +26,7 @@ enum serve_limits {
 
 #define SESSION_IDLE_NS (120 * NS_PER_S) /* then another one may have its place */
 #define FILE_IDLE_NS    (120 * NS_PER_S) /* then it is closed, and what is there waits for a later try */
+#define SLICE_NS        NS_PER_S         /* of work on files of one request: others wait, and a sender for --timeout */
 #define ACTIVE_NS       (10 * NS_PER_S)
 #define SWEEP_MS        1000
 #define TICK_MS         200
@@ -49,6 +50,7 @@ struct server {
 	struct lr *lr;
 	struct copy_export *export;
 	uint32_t instance, nanew;
+	uint64_t slice_ns, until_ns; /* SLICE_NS; the end of that of this request */
 	struct session session[SESSIONS];
 	struct file file[FILES];
 	uint64_t malformed, spoiled; /* requests that no correct sender makes; pieces with a wrong hash */
@@ -188,6 +190,8 @@ static int serve_open(struct server *s, struct session *n, const struct copy_ent
 
 	if (rc == 0)
 		rc = file_open(s, n, &p, e, &f);
+	if (rc == 0 && !partial_read_back(&f->partial, s->until_ns))
+		rc = -EAGAIN; /* to be opened again */
 	if (rc < 0)
 		return rc;
 	r->state = COPY_OPENED;
@@ -204,7 +208,9 @@ static int serve_commit(struct server *s, const struct session *n, const struct 
 	if (!f || f->session != n->id)
 		return -ESTALE; /* to be opened again */
 	f->used_ns = clock_now_ns();
-	rc = partial_commit(&f->partial, e);
+	rc = partial_commit(&f->partial, e, s->until_ns);
+	if (rc == -EAGAIN)
+		return rc;
 	if (rc == 1) {
 		r->state = COPY_INCOMPLETE;
 		memcpy(r->region, f->region, sizeof(r->region));
@@ -635,6 +641,7 @@ static void on_call(struct server *s, const struct lr_event *ev)
 	size_t len = 0;
 
 	if (ev->len <= sizeof(s->request)) {
+		s->until_ns = clock_now_ns() + s->slice_ns;
 		memcpy(s->request, ev->data, ev->len); /* the event is valid only until the next call of the library */
 		len = serve_request(s, &in);
 	}
@@ -695,6 +702,7 @@ int copy_serve(struct lr *h, struct copy_export *export)
 		return -ENOMEM;
 	s->lr = h;
 	s->export = export;
+	s->slice_ns = SLICE_NS;
 	if (getrandom(&s->instance, sizeof(s->instance), 0) < 0)
 		s->instance = (uint32_t)getpid();
 	snprintf(service, sizeof(service), COPY_SERVICE_PREFIX "%s", export->name);

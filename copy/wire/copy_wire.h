@@ -159,7 +159,7 @@ struct copy_range {
 struct copy_result {
 	uint8_t type;   /* of the entry */
 	uint8_t state;  /* enum copy_state, if error is 0 */
-	uint16_t error; /* errno of Linux */
+	uint16_t error; /* errno of Linux. OPEN, COMMIT: EAGAIN: not through yet, to be asked once more */
 	char region[COPY_REGION_MAX];
 	uint32_t nranges;
 	struct copy_range range[COPY_RANGES_MAX];

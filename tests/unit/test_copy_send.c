@@ -2,6 +2,7 @@
 /* The sender of a copy, with sources in a directory of its own: what it reads, and what becomes of items. The relay and
  * the other site are played here; so is the time. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -31,7 +32,20 @@ static ssize_t read_source(int fd, void *buf, size_t n, off_t offset)
 	return half;
 }
 
+static double now_s;
+static int slow_entries; /* that take ten seconds each to be listed */
+
+static struct dirent *read_slowly(DIR *dir)
+{
+	if (slow_entries > 0) {
+		slow_entries--;
+		now_s += 10;
+	}
+	return readdir(dir);
+}
+
 #define pread read_source
+#define readdir read_slowly
 
 #include "copy/client/copy_encode.c"
 #include "copy/client/copy_item.c"
@@ -43,11 +57,11 @@ static ssize_t read_source(int fd, void *buf, size_t n, off_t offset)
 #include "copy/wire/copy_wire.c"
 
 static char top[64];
-static double now_s;
 static char *sources[4];
 static struct copy_options options;
 static struct sender *sender;
 static uint64_t nops; /* begun */
+static uint64_t session_op; /* the call that asks for a session, 0: none waits for its answer */
 
 /* --- the relay, the terminal --- */
 
@@ -55,9 +69,10 @@ int lr_call(struct lr *h, const char *service, const void *request, size_t len, 
 {
 	(void)h;
 	(void)service;
-	(void)request;
-	(void)len;
+	assert_true(len > 1);
 	*op = ++nops;
+	if (((const uint8_t *)request)[1] == COPY_SESSION)
+		session_op = *op;
 	return 0;
 }
 
@@ -71,10 +86,19 @@ int lr_put(struct lr *h, const struct lr_transfer *t, uint64_t *op)
 
 int lr_wait(struct lr *h, struct lr_event *ev, int timeout_ms)
 {
+	static uint8_t reply[64];
+	struct copy_out o = {.buf = reply, .cap = sizeof(reply)};
+
 	(void)h;
-	(void)ev;
-	now_s += timeout_ms / 1e3;
-	return 0;
+	if (session_op == 0) { /* nothing else is answered */
+		now_s += timeout_ms / 1e3;
+		return 0;
+	}
+	copy_head_put(&o, &(struct copy_head){.op = COPY_SESSION, .window = 48});
+	copy_session_put(&o, &(struct copy_session){.kind = COPY_DIRECTORY, .flags = COPY_WRITABLE});
+	*ev = (struct lr_event){.type = LR_EV_DONE, .id = session_op, .status = LR_OK, .data = reply, .len = o.len};
+	session_op = 0;
+	return 1;
 }
 
 int lr_rate(struct lr *h, struct lr_rate *rate)
@@ -176,6 +200,8 @@ static int set_up(void **state)
 	assert_non_null(mkdtemp(top));
 	assert_int_equal(mkdir(in_top("src"), 0755), 0);
 	now_s = 1000;
+	slow_entries = 0;
+	session_op = 0;
 	nops = 0;
 	while_reading = NULL;
 	sources[0] = strdup(in_top("src/"));
@@ -409,6 +435,32 @@ static void file__that_becomes_shorter_is_sent_anew(void **state)
 	assert_int_equal(sender->progress.errors, 0);
 }
 
+/* A server that reads back or syncs many GB says EAGAIN each second. */
+static void file__is_asked_for_until_the_server_is_through(void **state)
+{
+	struct copy_result again = {.type = COPY_OPEN, .error = EAGAIN};
+	struct item *it;
+
+	(void)state;
+	write_file("src/file", 200u << 10, 'a');
+	it = opened("file");
+	dlist_remove(&it->node);
+	for (int i = 0; i < 2 * TRIES_MAX; i++) {
+		it->stage = STAGE_COMMIT;
+		on_result(sender, it, &again);
+		assert_ptr_equal(sender_next_item(sender), it);
+		assert_int_equal(it->stage, STAGE_COMMIT);
+		assert_non_null(it->large);
+	}
+	it->stage = STAGE_OPEN;
+	on_result(sender, it, &again);
+	assert_int_equal(sender->nopen, 0);
+	assert_ptr_equal(sender_next_item(sender), it);
+	assert_int_equal(it->stage, STAGE_OPEN);
+	assert_int_equal(sender->progress.errors, 0);
+	item_free(sender, it);
+}
+
 /* --- several names --- */
 
 /* What has the first name at the other site may be an older file. */
@@ -477,6 +529,20 @@ static void place__is_made_private_if_it_is_a_copy_of_a_directory(void **state)
 	assert_int_equal(how_to_make(&options), 0);
 }
 
+/* The sums for the progress line may take long: the other end was not asked meanwhile. */
+static void scan__is_no_silence_of_the_other_end(void **state)
+{
+	double began = now_s;
+
+	(void)state;
+	for (int i = 0; i < 10; i++)
+		write_file((char[]){'s', 'r', 'c', '/', (char)('a' + i), 0}, 10, 'a');
+	options.progress = true;
+	slow_entries = 10; /* of the scan */
+	assert_int_equal(copy_send(&options, (struct lr *)&options), COPY_EXIT_TIMEOUT);
+	assert_true(now_s > began + 10 * 10 + options.timeout_s);
+}
+
 int main(void)
 {
 #define IN_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -487,8 +553,10 @@ int main(void)
 	    IN_DIRECTORY(file__does_not_wait_longer_than_the_timeout),
 	    IN_DIRECTORY(file__with_progress_does_not_fail),
 	    IN_DIRECTORY(file__that_becomes_shorter_is_sent_anew),
+	    IN_DIRECTORY(file__is_asked_for_until_the_server_is_through),
 	    IN_DIRECTORY(link__to_what_was_not_copied_is_a_file),
 	    IN_DIRECTORY(names__of_many_files_are_kept),
+	    IN_DIRECTORY(scan__is_no_silence_of_the_other_end),
 	    IN_DIRECTORY(place__is_made_private_if_it_is_a_copy_of_a_directory),
 	};
 

@@ -219,6 +219,7 @@ static void open_large(struct partial *f, const struct copy_entry *e)
 	struct place p = {.fd = export.root, .name = "large"};
 
 	assert_int_equal(partial_open(f, &p, e), 0);
+	assert_true(partial_read_back(f, UINT64_MAX));
 }
 
 static void partial__goes_on_where_it_was(void **state)
@@ -342,7 +343,7 @@ static void partial__that_begins_anew_takes_no_writes_of_the_former_try(void **s
 	copy_digest_begin(&d);
 	copy_digest_add(&d, a.offset, a.length, a.hash);
 	copy_digest_end(&d, commit.digest);
-	assert_int_equal(partial_commit(&f, &commit), 0);
+	assert_int_equal(partial_commit(&f, &commit, UINT64_MAX), 0);
 	partial_close(&f);
 	fd = openat(export.root, "large", O_RDONLY);
 	assert_int_equal(pread(fd, &byte, 1, 1 << 20), 1);
@@ -380,13 +381,13 @@ static void partial__has_its_name_when_it_is_whole(void **state)
 	copy_digest_begin(&d);
 	copy_digest_add(&d, a.offset, a.length, a.hash);
 	copy_digest_end(&d, commit.digest);
-	assert_int_equal(partial_commit(&f, &commit), 1); /* the piece is not entered yet */
+	assert_int_equal(partial_commit(&f, &commit, UINT64_MAX), 1); /* the piece is not entered yet */
 	assert_true(partial_enter(&f, &a));
 	commit.size--;
-	assert_int_equal(partial_commit(&f, &commit), 1);
+	assert_int_equal(partial_commit(&f, &commit, UINT64_MAX), 1);
 	commit.size++;
 	nsynced = 0;
-	assert_int_equal(partial_commit(&f, &commit), 0);
+	assert_int_equal(partial_commit(&f, &commit, UINT64_MAX), 0);
 	assert_int_equal(nsynced, 1);
 	partial_close(&f);
 	assert_int_equal(fstatat(export.root, "large", &st, 0), 0);
@@ -712,6 +713,69 @@ static void file__whose_bytes_are_not_on_the_disk_begins_anew(void **state)
 	assert_int_equal(ask(1, &e)->nranges, 0);
 }
 
+/* To read back or to sync 100 GB takes minutes: nobody waits so long for an answer. */
+static void file__is_read_back_and_synced_in_slices(void **state)
+{
+	struct copy_entry e = large_entry(), commit = large_entry();
+	struct copy_digest d;
+	struct partial f;
+
+	(void)state;
+	begin(1, "", 0);
+	e.size = commit.size = 3ull * SYNC_BYTES;
+	commit.type = COPY_COMMIT;
+	open_large(&f, &e);
+	copy_digest_begin(&d);
+	for (uint64_t i = 0; i < 3; i++) {
+		struct piece p = write_piece(&f, i << 20, 4096, 'a');
+
+		assert_true(partial_enter(&f, &p));
+		copy_digest_add(&d, p.offset, p.length, p.hash);
+	}
+	copy_digest_end(&d, commit.digest);
+	partial_close(&f);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(ask(1, &e)->error, EAGAIN); /* server->slice_ns is 0: one piece each time */
+	assert_int_equal(ask(1, &e)->state, COPY_OPENED);
+	memcpy(commit.region, ask(1, &e)->region, sizeof(commit.region));
+	assert_int_equal(ask(1, &e)->nranges, 3);
+	nsynced = 0;
+	assert_int_equal(ask(1, &commit)->error, EAGAIN);
+	assert_int_equal(nsynced, 0);
+	assert_int_equal(faccessat(export.root, "large", F_OK, 0), -1);
+	server->slice_ns = NS_PER_S;
+	assert_int_equal(ask(1, &commit)->error, 0);
+	assert_int_equal(nsynced, 1);
+	assert_int_equal(faccessat(export.root, "large", F_OK, 0), 0);
+}
+
+/* A piece that comes while the journal is read back counts, and the journal stays sound. */
+static void partial__takes_pieces_while_it_is_read_back(void **state)
+{
+	struct copy_entry e = large_entry();
+	struct place at = {.fd = export.root, .name = "large"};
+	struct copy_range range[COPY_RANGES_MAX];
+	struct partial f;
+	struct piece a, b, c;
+
+	(void)state;
+	open_large(&f, &e);
+	a = write_piece(&f, 0, 4096, 'a');
+	b = write_piece(&f, 65536, 4096, 'b');
+	assert_true(partial_enter(&f, &a) && partial_enter(&f, &b));
+	partial_close(&f);
+	assert_int_equal(partial_open(&f, &at, &e), 0);
+	assert_false(partial_read_back(&f, 0));
+	c = write_piece(&f, 131072, 4096, 'c');
+	assert_true(partial_enter(&f, &c));
+	assert_true(partial_read_back(&f, UINT64_MAX));
+	assert_int_equal(partial_ranges(&f, range), 3);
+	partial_close(&f);
+	open_large(&f, &e);
+	assert_int_equal(partial_ranges(&f, range), 2);
+	partial_close(&f);
+}
+
 /* A kill between the rename and the removal of the journal: the next look at the file removes the journal. */
 static void file__that_has_its_name_keeps_no_journal(void **state)
 {
@@ -809,6 +873,8 @@ int main(void)
 	    IN_DIRECTORY(entry__names_what_else_is_there),
 	    IN_DIRECTORY(file__is_taken_over),
 	    IN_DIRECTORY(file__whose_bytes_are_not_on_the_disk_begins_anew),
+	    IN_DIRECTORY(file__is_read_back_and_synced_in_slices),
+	    IN_DIRECTORY(partial__takes_pieces_while_it_is_read_back),
 	    IN_DIRECTORY(file__that_has_its_name_keeps_no_journal),
 	    IN_DIRECTORY(files__are_bounded),
 	    IN_DIRECTORY(request__of_nonsense_is_refused),

@@ -165,6 +165,8 @@ static bool ask_until_answered(struct sender *s, const char *path, uint8_t flags
 	int r;
 
 	while ((r = ask_session(s, path, flags, a)) != 0) {
+		if (interrupted)
+			return false; /* copy_send() says so */
 		if (!is_passing(r) || timed_out(s))
 			return cannot_start(s, r, a);
 		if (s->lent && r == -EPIPE)

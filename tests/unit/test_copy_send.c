@@ -543,6 +543,14 @@ static void scan__is_no_silence_of_the_other_end(void **state)
 	assert_true(now_s > began + 10 * 10 + options.timeout_s);
 }
 
+static void session__that_is_interrupted_has_that_exit_code(void **state)
+{
+	(void)state;
+	interrupted = 1;
+	assert_int_equal(copy_send(&options, (struct lr *)&options), COPY_EXIT_SIGNAL);
+	interrupted = 0;
+}
+
 int main(void)
 {
 #define IN_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -556,6 +564,7 @@ int main(void)
 	    IN_DIRECTORY(file__is_asked_for_until_the_server_is_through),
 	    IN_DIRECTORY(link__to_what_was_not_copied_is_a_file),
 	    IN_DIRECTORY(names__of_many_files_are_kept),
+	    IN_DIRECTORY(session__that_is_interrupted_has_that_exit_code),
 	    IN_DIRECTORY(scan__is_no_silence_of_the_other_end),
 	    IN_DIRECTORY(place__is_made_private_if_it_is_a_copy_of_a_directory),
 	};

@@ -230,8 +230,8 @@ static int report(const struct request *r, const struct lr_event *ev, double too
 	return ev->status == LR_OK ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* Waits until the operation has ended. */
-static int await(const struct request *r, struct lr *h, int rc, const uint64_t *op)
+/* Waits until the operation has ended. *bytes: of an operation that ended well. */
+static int await(const struct request *r, struct lr *h, int rc, const uint64_t *op, uint64_t *bytes)
 {
 	double since = seconds();
 	struct lr_event ev;
@@ -241,12 +241,22 @@ static int await(const struct request *r, struct lr *h, int rc, const uint64_t *
 		return EXIT_FAILED;
 	}
 	while ((rc = lr_wait(h, &ev, 500)) >= 0) {
-		if (rc == 1 && ev.type == LR_EV_DONE && ev.id == *op)
+		if (rc == 1 && ev.type == LR_EV_DONE && ev.id == *op) {
+			*bytes = ev.bytes;
 			return report(r, &ev, seconds() - since);
+		}
 		progress(h, since);
 	}
 	fprintf(stderr, "longreach: the daemon has ended before the promise: the bytes may or may not have arrived\n");
 	return EXIT_NO_RELAY;
+}
+
+/* True if the file's size says how many bytes it has: that of a device, a pipe or a file of /proc is 0. */
+static bool has_size(int fd, const struct stat *st)
+{
+	char byte;
+
+	return S_ISREG(st->st_mode) && (st->st_size > 0 || pread(fd, &byte, 1, 0) <= 0);
 }
 
 static int put(const struct request *r)
@@ -254,7 +264,7 @@ static int put(const struct request *r)
 	struct lr_transfer t = {.promise = r->promise, .notice = r->notice, .notice_len = r->notice ? strlen(r->notice) : 0};
 	struct place to;
 	struct stat st;
-	uint64_t op = 0;
+	uint64_t op = 0, bytes;
 	struct lr *h;
 	int code;
 
@@ -265,11 +275,16 @@ static int put(const struct request *r)
 		fprintf(stderr, "longreach: %s: %s\n", r->first, strerror(errno));
 		return EXIT_FAILED;
 	}
+	if (!has_size(t.fd, &st)) {
+		fprintf(stderr, "longreach: %s: expected a regular file, as the size of others is not known\n", r->first);
+		close(t.fd);
+		return EXIT_FAILED;
+	}
 	t.length = (uint64_t)st.st_size;
 	t.region = to.region;
 	t.region_offset = to.offset;
 	h = dial(r, to.link);
-	code = h ? await(r, h, lr_put(h, &t, &op), &op) : EXIT_NO_RELAY;
+	code = h ? await(r, h, lr_put(h, &t, &op), &op, &bytes) : EXIT_NO_RELAY;
 	lr_close(h);
 	close(t.fd);
 	return code;
@@ -279,7 +294,8 @@ static int get(const struct request *r)
 {
 	struct lr_transfer t = {.length = r->length};
 	struct place from;
-	uint64_t op = 0;
+	struct stat st;
+	uint64_t op = 0, bytes = 0;
 	struct lr *h;
 	int code;
 
@@ -288,7 +304,7 @@ static int get(const struct request *r)
 	h = dial(r, from.link);
 	if (!h)
 		return EXIT_NO_RELAY;
-	t.fd = open(r->second, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	t.fd = open(r->second, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 	if (t.fd < 0) {
 		fprintf(stderr, "longreach: %s: %s\n", r->second, strerror(errno));
 		lr_close(h);
@@ -296,8 +312,13 @@ static int get(const struct request *r)
 	}
 	t.region = from.region;
 	t.region_offset = from.offset;
-	code = await(r, h, lr_get(h, &t, &op), &op);
+	code = await(r, h, lr_get(h, &t, &op), &op, &bytes);
 	lr_close(h);
+	/* what was there before stays if no region has that name */
+	if (code == EXIT_DONE && fstat(t.fd, &st) == 0 && S_ISREG(st.st_mode) && ftruncate(t.fd, (off_t)bytes) < 0) {
+		fprintf(stderr, "longreach: %s: %s\n", r->second, strerror(errno));
+		code = EXIT_FAILED;
+	}
 	close(t.fd);
 	return code;
 }

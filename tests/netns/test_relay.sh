@@ -74,7 +74,13 @@ errors_are_exact() {
 	provide b reader "$LAB_DIR/small" r
 	provide b tiny "$LAB_DIR/tiny" rw
 	refused "no such region" put "$LAB_DIR/small" link:nowhere --promise 'done'
+	refused "expected a regular file" put /proc/version link:tiny --promise 'done' || return
+	refused "expected a regular file" put /dev/null link:tiny --promise 'done' || return
+	random_file "$LAB_DIR/x" 6000
 	refused "no such region" get link:nowhere "$LAB_DIR/x"
+	[ "$(stat -c %s "$LAB_DIR/x")" = 6000 ] || why "a get of no region emptied the file" || return
+	relay a get link:tiny "$LAB_DIR/x" >"$LAB_DIR/get.out" 2>&1 || why "get: $(tail -1 "$LAB_DIR/get.out")" || return
+	same "$LAB_DIR/tiny" "$LAB_DIR/x" || return
 	refused "does not allow" put "$LAB_DIR/small" link:reader --promise 'done'
 	refused "beyond the end" put "$LAB_DIR/small" link:tiny --promise 'done'
 	refused "beyond the end" get link:tiny+4001 "$LAB_DIR/x"

@@ -882,10 +882,14 @@ enum pair_answer_to pair_answer_to(struct proxy *p, struct far_flow *f, const st
 		return PAIR_ANSWER_TO_OWNER;
 	repeated = outstanding_of_owner(p, f, pkt);
 	if (responder_is_ahead(probed, pkt) && pos >= f->pos_base && pos < f->pos_tx_max) {
-		/* An ACK of what the owner has sent does not say that probed is behind. But unless the owner's
-		 * responder has a reason to repeat it, probed may be: once it has sent its window, its answers are to
+		/* An ACK of what the owner has sent does not say that probed is behind. But probed may be, unless the
+		 * owner's responder has a reason to repeat the ACK: once probed has sent its window, its answers are to
 		 * packets in flight. */
-		if (!repeated && pos + 1 != f->pos_tx_max)
+		if (pos + 1 == f->pos_tx_max)
+			return PAIR_ANSWER_TO_OWNER;
+		if (repeated && answers_heard(hp, pkt) <= 2 * repeated)
+			ask_in_doubt(p, probed, repeated);
+		else
 			send_whole_window(p, probed, pkt);
 		return PAIR_ANSWER_TO_OWNER;
 	}

@@ -1409,13 +1409,17 @@ static void pair__silent_owner_is_asked_alone(void **state)
 /* A number is used again whose last owner had all PSNs that the new flow asks for. The responder executed a SEND and a
  * READ at once, and answers the SEND again with the ACK of the READ's last PSN, which is beyond what the flow has sent.
  */
-static void pair__number_used_again_of_a_flow_that_had_the_psns(void **state)
+static void number_used_again(void **state, bool owner_repeated)
 {
 	struct core *c = given_pair(state, QPN0, 0x51);
 	struct roce_pkt read = core_req(RC_READ_REQUEST, 1);
 
 	for (uint32_t psn = 1; psn < 41; psn++)
 		send_to(c, QPN0, psn);
+	if (owner_repeated) {
+		core_wait(c, c->b.cfg.lan_timeout_ns + CORE_MS);
+		assert_true(far_of(c, QPN0)->repeated > 0);
+	}
 	ack_to(c, 0x51, 40, 41);
 	core_forget(&c->b);
 	send_to(c, QPN0 + 1, 0);
@@ -1438,6 +1442,17 @@ static void pair__number_used_again_of_a_flow_that_had_the_psns(void **state)
 	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
 	core_forget(&c->a);
 	core_forget(&c->b);
+}
+
+static void pair__number_used_again_of_a_flow_that_had_the_psns(void **state)
+{
+	number_used_again(state, false);
+}
+
+/* The last owner's packets were sent twice: answers to them may be late, and the number of answers decides. */
+static void pair__number_used_again_of_a_flow_that_repeated_the_psns(void **state)
+{
+	number_used_again(state, true);
 }
 
 /* Two such responders: both flows are probed after the other flow's turn, at the same time. */
@@ -1796,6 +1811,7 @@ int main(void)
 	    CORE_TEST(pair__silent_owners_are_asked_together),
 	    CORE_TEST(pair__many_silent_owners),
 	    CORE_TEST(pair__number_used_again_of_a_flow_that_had_the_psns),
+	    CORE_TEST(pair__number_used_again_of_a_flow_that_repeated_the_psns),
 	    CORE_TEST(pair__silent_owner_among_many_that_are_dead),
 	    CORE_TEST(pair__late_answers_are_not_the_silent_owners),
 	    CORE_TEST(pair__probes_do_not_wait_for_a_next_hop),

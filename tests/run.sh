@@ -160,7 +160,7 @@ sim() {
 	step 'a bug found by another rule is missed' missed_by_its_rule
 	# The faults that few seeds find; FULL: all faults, see lrsim --faults.
 	if [ -n "$FULL" ]; then
-		step 'every deliberate bug' build/gcc/lrsim --fault-table --seeds 1-500 --jobs "$jobs"
+		step 'every deliberate bug' build/gcc/lrsim --fault-table --seeds 1-1500 --jobs "$jobs"
 	else
 		for fault in ack_too_far wrong_msn mispair stale_incarnation past_read barrier_off \
 			far_as_near delivered_again nak_repeated probe_together; do

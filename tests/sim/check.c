@@ -862,14 +862,15 @@ static bool refused_gently(const struct world *w, uint64_t refused)
 }
 
 /* For what an edge has asked for it has room, so that being refused is the exception; but flows are not asked for, and
- * the far edge's table may be full, of an attacker's at the latest. */
+ * the far edge's table may be full, of an attacker's at the latest. A host that goes back in a READ larger than its
+ * window, on a line that has little else to carry, makes half of the datagrams refused ones (seed 8505). */
 static void check_refused(struct world *w)
 {
 	for (int site = 0; site < 2 && !w->edge[site].down; site++) {
 		uint64_t sent = edge_counter(&w->edge[site], CTR_WAN_TX_DGRAMS);
 		uint64_t refused = edge_counter(&w->edge[site], CTR_WAN_REFUSED);
 
-		if (refused > 1000 && refused > sent / 2 && !w->cfg.max_flows_b && !w->cfg.attack_pps &&
+		if (refused > 1000 && refused > sent / 8 * 5 && !w->cfg.max_flows_b && !w->cfg.attack_pps &&
 		    !refused_gently(w, refused))
 			check_fail(w, "refused", "the other edge refused %llu of the %llu datagrams of edge %c",
 			           (unsigned long long)refused, (unsigned long long)sent, 'A' + site);

@@ -52,7 +52,7 @@ static const char usage[] =
     "lists "
     "them\n"
     "       lrsim --faults         the deliberate bugs for --fault, each with its rule and the violations it must show\n"
-    "       lrsim --fault-table [--seeds A-B]   after how many seeds each is found (1-500)\n";
+    "       lrsim --fault-table [--seeds A-B]   after how many seeds each is found (1-1500)\n";
 
 static int fail(const char *what, const char *arg)
 {
@@ -243,7 +243,7 @@ int main(int argc, char **argv)
 	if (optind < argc)
 		return fail("unexpected argument", argv[optind]);
 	if (o.last == 0 && o.fault_table)
-		o.first = 1, o.last = 500;
+		o.first = 1, o.last = 1500;
 	if (o.last == 0) {
 		fputs(usage, stderr);
 		return 2;

@@ -129,7 +129,8 @@ static void name_region(struct server *s, struct file *f, const struct stat *dir
 	for (size_t i = 0; i < sizeof(number) / sizeof(number[0]); i++, at += 8)
 		put_be64(at, number[i]);
 	memcpy(at, f->partial.name, strlen(f->partial.name));
-	snprintf(f->region, sizeof(f->region), "copy.%016llx", (unsigned long long)copy_hash(text, sizeof(text)));
+	snprintf(f->region, sizeof(f->region), "copy.%s%016llx", s->export->is_pulled ? "pull." : "",
+	         (unsigned long long)copy_hash(text, sizeof(text)));
 }
 
 static int export_file(struct server *s, struct file *f)

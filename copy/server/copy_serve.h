@@ -27,6 +27,8 @@ struct copy_export {
 	const char *path; /* the directory: opened for each session, as a mount may come later or go. NULL: root */
 	int root;         /* the directory, -1: path */
 	bool writable;
+	bool is_pulled; /* a copy from the other site fills it: its files are regions copy.pull.HASH, which any user's
+	                 * program may export (relay_client.c) */
 	const struct copy_hooks *hooks; /* NULL: none */
 	uint64_t files, bytes;          /* received so far, for display */
 };

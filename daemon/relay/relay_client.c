@@ -281,7 +281,7 @@ static bool may_serve(const struct relay_client *cl, const char *name)
 
 static bool may_export(const struct relay_client *cl, const char *name)
 {
-	return cl->is_privileged || cl->is_filled || !begins(name, "copy.");
+	return cl->is_privileged || (cl->is_filled && begins(name, "copy.pull.")) || !begins(name, "copy.");
 }
 
 static int serve(struct relay_thread *r, struct relay_client *cl, const char *name)

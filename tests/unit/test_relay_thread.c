@@ -1217,13 +1217,15 @@ static void may_name__exports_are_of_root_and_the_daemon(void **state)
 	assert_int_equal(export_by(r, 1, "copy.0123456789abcdef"), 0);
 }
 
-/* longreach copy from the other site: any program may be the one that is filled. */
+/* longreach copy from the other site: any program may be the one that is filled, but not in the name of an export. */
 static void may_name__copies_to_here_are_anybodys(void **state)
 {
 	struct relay_thread *r = *state;
 
+	assert_int_equal(export_by(r, 0, "copy.pull.0123456789abcdef"), -EPERM);
 	assert_int_equal(serve_as(r, 0, "copy:pull.0123456789abcdef"), 0);
-	assert_int_equal(export_by(r, 0, "copy.0123456789abcdef"), 0);
+	assert_int_equal(export_by(r, 0, "copy.pull.0123456789abcdef"), 0);
+	assert_int_equal(export_by(r, 0, "copy.0123456789abcdef"), -EPERM);
 	assert_int_equal(serve_as(r, 0, "copy:x"), -EPERM);
 }
 

@@ -290,11 +290,8 @@ static int copy_pull(const struct copy_options *o)
 	if (getrandom(&p.number, sizeof(p.number), 0) != sizeof(p.number))
 		return COPY_EXIT_MEMORY;
 	p.number |= 1;
-	p.export = (struct copy_export){.name = p.name,
-	                                .root = open_place(&p),
-	                                .writable = !o->dry_run,
-	                                .is_pulled = true,
-	                                .hooks = &hooks};
+	p.export = (struct copy_export){
+	    .name = p.name, .root = open_place(&p), .writable = !o->dry_run, .is_pulled = true, .hooks = &hooks};
 	if (p.export.root < 0) {
 		fprintf(stderr, "longreach: copy: %s: %s\n", o->place, strerror(errno));
 		free(p.path);

@@ -538,6 +538,15 @@ static bool piece_failed(struct sender *s, struct item *it, enum lr_status statu
 	return false;
 }
 
+/* Opens the file again: the server says what is wrong there, a full disk most often. */
+static void ask_why(struct sender *s, struct item *it)
+{
+	dlist_remove(&it->node);
+	large_free(s, it);
+	it->stage = STAGE_OPEN;
+	item_wait(s, it);
+}
+
 static void on_put(struct sender *s, struct put *put, enum lr_status status)
 {
 	struct item *it = put->item;
@@ -554,6 +563,10 @@ static void on_put(struct sender *s, struct put *put, enum lr_status status)
 		p->state = PIECE_TODO;
 		if (!piece_failed(s, it, status))
 			return;
+		if (status == LR_IO_REMOTE && it->large->under_way == 0) {
+			ask_why(s, it);
+			return;
+		}
 	}
 	item_all_sent(s, it);
 }

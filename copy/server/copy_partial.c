@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* F_DUPFD_CLOEXEC, sync_file_range */
+#define _GNU_SOURCE /* F_DUPFD_CLOEXEC, fallocate, sync_file_range */
 #include "copy_partial.h"
 
 #include <errno.h>
@@ -233,6 +233,31 @@ bool partial_enter(struct partial *f, const struct piece *p)
 	if (!is_as_it_should_be(f, p) || !insert(f, p))
 		return false;
 	return f->journal_at > 0 || write(f->journal, record, sizeof(record)) == (ssize_t)sizeof(record);
+}
+
+/* The first range that is missing, as much of it as one put brings. */
+static struct copy_range first_missing(const struct partial *f)
+{
+	uint64_t offset = 0, end = f->size;
+	uint32_t i = 0;
+
+	for (; i < f->npieces && f->piece[i].offset <= offset; i++)
+		if (f->piece[i].offset + f->piece[i].length > offset)
+			offset = f->piece[i].offset + f->piece[i].length;
+	if (i < f->npieces)
+		end = f->piece[i].offset;
+	if (end > offset + COPY_PIECE_MAX)
+		end = offset + COPY_PIECE_MAX;
+	return (struct copy_range){offset, end > offset ? end - offset : 0};
+}
+
+int partial_make_room(struct partial *f)
+{
+	struct copy_range r = first_missing(f);
+
+	if (r.length == 0 || fallocate(f->fd, FALLOC_FL_KEEP_SIZE, (off_t)r.offset, (off_t)r.length) == 0)
+		return 0;
+	return errno == EINTR || errno == EOPNOTSUPP || errno == ENOSYS ? 0 : -errno;
 }
 
 uint32_t partial_ranges(const struct partial *f, struct copy_range range[COPY_RANGES_MAX])

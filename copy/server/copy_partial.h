@@ -37,6 +37,9 @@ bool partial_read_back(struct partial *f, uint64_t until_ns);
 void partial_close(struct partial *f);
 /* Reads the piece back. True: its hash is right, and it is entered. */
 bool partial_enter(struct partial *f, const struct piece *p);
+/* Makes room for the first range that is missing: takes the blocks for it, without a change of its bytes. A
+ * put that found no room there has told the sender only that it failed. 0, or -errno: -ENOSPC, -EDQUOT, -EIO ... */
+int partial_make_room(struct partial *f);
 /* Lists the ranges that are there, adjacent pieces as one range: at most COPY_RANGES_MAX. */
 uint32_t partial_ranges(const struct partial *f, struct copy_range range[COPY_RANGES_MAX]);
 /* Gives the file its name. 1: the digest differs, and the file stays partial. -EAGAIN: not all is on the disk by

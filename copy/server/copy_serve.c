@@ -145,8 +145,9 @@ static bool is_the_same(const struct file *f, const struct copy_entry *e)
 	       f->partial.mtime_ns == e->meta.mtime_ns && !e->anew;
 }
 
+/* *was_open: it has been open already, for this session or another. */
 static int file_open(struct server *s, const struct session *n, const struct place *p, const struct copy_entry *e,
-                     struct file **out)
+                     struct file **out, bool *was_open)
 {
 	struct file *f;
 	struct stat dir;
@@ -159,6 +160,7 @@ static int file_open(struct server *s, const struct session *n, const struct pla
 		file_close(s, f);
 		f = NULL;
 	}
+	*was_open = f;
 	if (!f) {
 		f = file_place(s);
 		if (!f)
@@ -187,12 +189,15 @@ static int serve_open(struct server *s, struct session *n, const struct copy_ent
 {
 	struct place p;
 	struct file *f = NULL;
+	bool was_open = false;
 	int rc = beneath_place(&n->at, e->path, true, &p);
 
 	if (rc == 0)
-		rc = file_open(s, n, &p, e, &f);
+		rc = file_open(s, n, &p, e, &f, &was_open);
 	if (rc == 0 && !partial_read_back(&f->partial, s->until_ns))
-		rc = -EAGAIN; /* to be opened again */
+		rc = -EAGAIN;    /* to be opened again */
+	if (rc == 0 && was_open) /* not at first: the range may be a hole of the source */
+		rc = partial_make_room(&f->partial);
 	if (rc < 0)
 		return rc;
 	r->state = COPY_OPENED;

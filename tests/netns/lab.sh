@@ -223,6 +223,7 @@ lab_down() {
 		ip netns del "$LAB_ID-$ns" 2>/dev/null
 	done
 	wait 2>/dev/null
+	grep -o " $LAB_DIR/[^ ]*" /proc/mounts | while read -r ns; do umount -l "$ns"; done
 	if [ -n "${LAB_KEEP:-}" ]; then
 		echo "lab: files kept in $LAB_DIR" >&2
 	else

@@ -8,6 +8,8 @@
 start_edges() {
 	mkdir -p "$LAB_DIR/secret" "$LAB_DIR/readable"
 	echo private >"$LAB_DIR/secret/file"
+	mkdir -p "$LAB_DIR/there/tiny"
+	mount -t tmpfs -o size=4M,uid=nobody none "$LAB_DIR/there/tiny"
 	start_export
 }
 
@@ -118,6 +120,12 @@ nothing_leads_out() {
 	refused 23 "cannot be read" "$LAB_DIR/src/empty" "$LAB_DIR/not-there" link:data/some/ || return
 	mkdir -p "$LAB_DIR/there/root"
 	refused 23 "Permission denied" "$LAB_DIR/src/empty" link:data/root/
+}
+
+# --timeout is for what may pass.
+full_disk_is_named() {
+	refused 23 "No space left" --timeout 1000 "$LAB_DIR/src/large" "$LAB_DIR/src/just large" link:data/tiny/ || return
+	[ -z "$(find "$LAB_DIR/there/tiny" -name large)" ] || why "half of the file has its name"
 }
 
 delete_and_exclude() {
@@ -253,6 +261,7 @@ check "from there to here: goes on over kill -9 of the sender" pull_goes_on_over
 check "from there to here: goes on over kill -9 of the near daemon" pull_goes_on_over back-near kill_edge a
 [ -z "${FULL:-}" ] || check "from there to here: goes on over kill -9 of the far daemon" pull_goes_on_over back-far kill_edge b
 check "from there to here: nothing but what is exported; refusals name their cause" nothing_comes_from_outside
+check "a full disk there is named" full_disk_is_named
 check "nothing leads out of an export; refusals name their cause" nothing_leads_out
 check "--delete, --exclude, --dry-run" delete_and_exclude
 kill "$EXPORTS" 2>/dev/null

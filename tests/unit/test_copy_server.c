@@ -30,7 +30,16 @@ static int sync_data(int fd)
 	return disk_fails ? -1 : fdatasync(fd);
 }
 
+static int disk_error; /* of fallocate() */
+
+static int allocate(int fd, int mode, off_t offset, off_t length)
+{
+	errno = disk_error;
+	return disk_error ? -1 : fallocate(fd, mode, offset, length);
+}
+
 #define fdatasync sync_data
+#define fallocate allocate
 
 #include "copy/server/copy_beneath.c"
 #include "copy/server/copy_partial.c"
@@ -713,6 +722,34 @@ static void file__whose_bytes_are_not_on_the_disk_begins_anew(void **state)
 	assert_int_equal(ask(1, &e)->nranges, 0);
 }
 
+/* A put that finds no room tells the sender only that it failed: the sender opens the file again, and is told why. */
+static void file__for_which_there_is_no_room_is_refused(void **state)
+{
+	struct copy_entry e = large_entry();
+	struct partial *f = &server->file[0].partial;
+	uint8_t is[2 * 4096];
+	struct piece p;
+
+	(void)state;
+	begin(1, "", 0);
+	disk_error = EOPNOTSUPP;
+	assert_int_equal(ask(1, &e)->state, COPY_OPENED);
+	p = write_piece(f, 0, 4096, 'a');
+	assert_true(partial_enter(f, &p));
+	write_piece(f, 4096, 4096, 'b'); /* its notice is still to come */
+	disk_error = ENOSPC;
+	assert_int_equal(ask(1, &e)->error, ENOSPC);
+	disk_error = 0;
+	assert_int_equal(ask(1, &e)->state, COPY_OPENED);
+	assert_int_equal(pread(f->fd, is, sizeof(is), 0), sizeof(is));
+	assert_int_equal(is[4095], 'a');
+	assert_int_equal(is[4096], 'b');
+	assert_int_equal(first_missing(f).offset, 4096);
+	p = write_piece(f, 8192, 4096, 'c');
+	assert_true(partial_enter(f, &p));
+	assert_int_equal(first_missing(f).length, 4096);
+}
+
 /* To read back or to sync 100 GB takes minutes: nobody waits so long for an answer. */
 static void file__is_read_back_and_synced_in_slices(void **state)
 {
@@ -872,6 +909,7 @@ int main(void)
 	    IN_DIRECTORY(entry__changes_nothing_of_what_is_exported_for_reading),
 	    IN_DIRECTORY(entry__names_what_else_is_there),
 	    IN_DIRECTORY(file__is_taken_over),
+	    IN_DIRECTORY(file__for_which_there_is_no_room_is_refused),
 	    IN_DIRECTORY(file__whose_bytes_are_not_on_the_disk_begins_anew),
 	    IN_DIRECTORY(file__is_read_back_and_synced_in_slices),
 	    IN_DIRECTORY(partial__takes_pieces_while_it_is_read_back),

@@ -407,6 +407,8 @@ static void take_back(struct lan_port *p)
 
 static void engine_close(struct lan_port *p)
 {
+	if (p->device && !p->lent.core)
+		engine.nic->tx_drop(p->nic); /* or the link's next life would send what this one kept */
 	take_back(p);
 	if (p->device)
 		p->device->taken = false;
@@ -563,6 +565,11 @@ static void engine_tx_retry(struct lan_port *p)
 	engine.nic->tx_retry(p->nic);
 }
 
+static void engine_tx_drop(struct lan_port *p)
+{
+	engine.nic->tx_drop(p->nic);
+}
+
 static void engine_stats(struct lan_port *p, struct lan_port_stats *s)
 {
 	struct nic_stats nic;
@@ -592,6 +599,7 @@ const struct lan_port_ops lan_engine_ops = {
     .tx_batch = engine_tx_batch,
     .tx_blocked = engine_tx_blocked,
     .tx_retry = engine_tx_retry,
+    .tx_drop = engine_tx_drop,
     .stats = engine_stats,
     .bursts = engine_bursts,
     .close = engine_close,

@@ -396,6 +396,12 @@ static void packet_tx_retry(struct lan_port *p)
 	p->kept_next += send_all(p, msgs, n);
 }
 
+static void packet_tx_drop(struct lan_port *p)
+{
+	p->stats.tx_errors += p->nkept - p->kept_next;
+	p->kept_next = p->nkept;
+}
+
 static void packet_stats(struct lan_port *p, struct lan_port_stats *s)
 {
 	struct tpacket_stats now;
@@ -424,6 +430,7 @@ const struct lan_port_ops lan_packet_ops = {
     .tx_batch = packet_tx_batch,
     .tx_blocked = packet_tx_blocked,
     .tx_retry = packet_tx_retry,
+    .tx_drop = packet_tx_drop,
     .stats = packet_stats,
     .bursts = packet_bursts,
     .close = packet_close,

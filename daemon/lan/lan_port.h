@@ -83,6 +83,8 @@ struct lan_port_ops {
 	void (*tx_batch)(struct lan_port *port, const struct lan_frame *const *frames, unsigned n);
 	bool (*tx_blocked)(const struct lan_port *port);
 	void (*tx_retry)(struct lan_port *port);
+	/* Drops what was kept; counts it in tx_errors. */
+	void (*tx_drop)(struct lan_port *port);
 	/* Reads the counts; also makes the current bin of bursts() readable. */
 	void (*stats)(struct lan_port *port, struct lan_port_stats *s);
 	/* Received bytes in bins of 100 us. From any thread. */

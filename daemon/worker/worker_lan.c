@@ -10,11 +10,15 @@
  * out of a LAN port, or ends at this machine.
  *
  * A device that takes nothing more makes its port "blocked": the core is then not asked for packets for hosts, and the
- * send is tried again after a short sleep. There is no event to wait for: a full device queue has none. */
+ * send is tried again after a short sleep. There is no event to wait for: a full device queue has none. A port that
+ * stays blocked stops the others only once, for BLOCKED_NS: then its frames are dropped until it takes some again. */
 #include "worker_priv.h"
 
 #include "daemon/kernel/ip_port.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/next_hop.h"
+
+#define BLOCKED_NS (50 * NS_PER_MS) /* ConnectX gives up after 300 ms; PFC stops a port for less */
 
 static void capture_lan_tx(struct worker *w, const struct lan_tx *t)
 {
@@ -94,8 +98,10 @@ static void send_port(struct worker *w, uint8_t port, unsigned n)
 	for (unsigned i = 0; i < n; i++)
 		if (w->frames[i].port == port)
 			out[nout++] = &w->frames[i];
-	if (nout)
-		w->lan_ops[port]->tx_batch(w->lan[port], out, nout);
+	if (!nout)
+		return;
+	w->lan_takes[port].was_given = true;
+	w->lan_ops[port]->tx_batch(w->lan[port], out, nout);
 }
 
 static void send_frames(struct worker *w, unsigned n)
@@ -164,15 +170,47 @@ static void send_waiting(struct worker *w)
 	send_frames(w, n);
 }
 
+static void drop_kept(struct worker *w, uint32_t port)
+{
+	struct lan_takes *t = &w->lan_takes[port];
+
+	w->lan_ops[port]->tx_drop(w->lan[port]);
+	t->was_given = false;
+	if (log_limit_pass(&t->said, w->now_ns, NULL))
+		log_warn("link %s: %s %u takes no packets, and longreachd drops those for it", w->label,
+		         port < w->config.nlan_ports ? "LAN port" : "the IP port, port", port + 1);
+}
+
+/* True if the port has kept frames, and its worker is to wait for it. A port that takes nothing for BLOCKED_NS is not
+ * waited for until it has taken all that it was given: the hosts behind other ports would get no ACK meanwhile, and an
+ * ACK that a port has kept for long may meet another life of its queue pair. */
+static bool port_is_blocked(struct worker *w, uint32_t port)
+{
+	const struct lan_port_ops *ops = w->lan_ops[port];
+	struct lan_takes *t = &w->lan_takes[port];
+
+	if (ops->tx_blocked(w->lan[port]))
+		ops->tx_retry(w->lan[port]);
+	if (!ops->tx_blocked(w->lan[port])) {
+		if (t->was_given)
+			t->blocked_ns = 0;
+		t->was_given = false;
+		return false;
+	}
+	if (t->blocked_ns == 0)
+		t->blocked_ns = w->now_ns;
+	if (w->now_ns < t->blocked_ns + BLOCKED_NS)
+		return true;
+	drop_kept(w, port);
+	return false;
+}
+
 bool worker_lan_blocked(struct worker *w)
 {
 	bool blocked = false;
 
-	for (uint32_t i = 0; i < w->nlan; i++) {
-		if (w->lan_ops[i]->tx_blocked(w->lan[i]))
-			w->lan_ops[i]->tx_retry(w->lan[i]);
-		blocked |= w->lan_ops[i]->tx_blocked(w->lan[i]);
-	}
+	for (uint32_t i = 0; i < w->nlan; i++)
+		blocked |= port_is_blocked(w, i);
 	return blocked;
 }
 

@@ -17,6 +17,7 @@
 #include "daemon/kernel/ip_port.h"
 #include "daemon/config/link_plan.h"
 #include "daemon/lan/lan_engine.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/log.h"
 #include "daemon/arena/page_lock.h"
 #include "seal/secret_mem.h"
@@ -252,8 +253,10 @@ static int open_port(struct worker *w, const struct lan_port_ops *ops, struct la
 {
 	int r = ops->open(&w->lan[w->nlan], lp, err, errlen);
 
-	if (r == 0)
+	if (r == 0) {
+		w->lan_takes[w->nlan].said = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
 		w->lan_ops[w->nlan++] = ops;
+	}
 	return r;
 }
 

@@ -13,6 +13,7 @@
 #include "daemon/lan/lan_wait.h"
 #include "pcap.h"
 #include "daemon/lan/route.h"
+#include "daemon/util/log.h"
 #include "daemon/util/spsc.h"
 #include "trace.h"
 #include "daemon/wan/wan_port.h"
@@ -54,6 +55,12 @@ struct worker {
 	/* those of the link, its IP port behind them; each with the functions of its engine */
 	const struct lan_port_ops *lan_ops[LAN_PORTS_MAX + 1];
 	struct lan_port *lan[LAN_PORTS_MAX + 1];
+	/* Of each port, whether it takes frames: worker_lan_blocked(). */
+	struct lan_takes {
+		uint64_t blocked_ns;   /* it has taken nothing since; 0: it takes frames */
+		bool was_given;        /* it was given frames since worker_lan_blocked() last looked */
+		struct log_limit said; /* that its frames are dropped */
+	} lan_takes[LAN_PORTS_MAX + 1];
 	uint32_t nlan;    /* all of them */
 	bool polled;      /* some port, of LAN or WAN, has no descriptor that says that packets wait: it is looked at */
 	struct lan_pause *pause; /* NULL: Pfc=off */

@@ -147,6 +147,11 @@ static void fake_tx_retry(struct nic_device *d)
 	d->pending = d->full;
 }
 
+static void fake_tx_drop(struct nic_device *d)
+{
+	d->pending = false;
+}
+
 static void fake_stats(struct nic_device *d, struct nic_stats *s)
 {
 	(void)d;
@@ -300,6 +305,7 @@ static int begin(void **state)
 	                            .tx = fake_tx,
 	                            .tx_pending = fake_tx_pending,
 	                            .tx_retry = fake_tx_retry,
+	                            .tx_drop = fake_tx_drop,
 	                            .stats = fake_stats,
 	                            .lend = fake_lend,
 	                            .take_back = fake_take_back,
@@ -484,7 +490,11 @@ static void engine__sends_whole_frames(void **state)
 	nic.full = false;
 	lan_engine_ops.tx_retry(p);
 	assert_false(lan_engine_ops.tx_blocked(p));
+	nic.full = true;
+	lan_engine_ops.tx_batch(p, list, 1);
 	lan_engine_ops.close(p);
+	nic.full = false;
+	assert_false(nic.pending); /* the link's next life would send it */
 }
 
 static bool core_keeps;

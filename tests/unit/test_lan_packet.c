@@ -140,6 +140,11 @@ static void lan_packet__full_batches_follow_each_other(void **state)
 	room = LAN_TX_BATCH;
 	lan_packet_ops.tx_retry(p); /* nothing is left: nothing is sent */
 	assert_int_equal(seen_n, LAN_TX_BATCH);
+	room = 1;
+	send_frames(p, 1, 3);
+	lan_packet_ops.tx_drop(p);
+	assert_false(lan_packet_ops.tx_blocked(p));
+	assert_int_equal(p->stats.tx_errors, 2);
 }
 
 /* What the device refuses for good is counted and stands in nobody's way, at once and among what was kept. */

@@ -11,6 +11,23 @@
 #include "daemon/lan/lan_wait.c"
 #include "daemon/worker/worker_lan.c"
 
+static unsigned nsaid;
+
+void log_at(enum log_level level, const char *fmt, ...)
+{
+	(void)level;
+	(void)fmt;
+	nsaid++;
+}
+
+bool log_limit_pass(struct log_limit *l, uint64_t now_ns, uint32_t *missed)
+{
+	(void)l;
+	(void)now_ns;
+	(void)missed;
+	return nsaid == 0;
+}
+
 void latency_outgoing(struct latency_sampler *s, struct proxy *p, uint64_t now_ns, const struct lan_tx *tx)
 {
 	(void)s;
@@ -103,6 +120,42 @@ static bool tx_blocked(const struct lan_port *port)
 }
 
 static const struct lan_port_ops ops = {.tx_batch = tx_batch, .tx_blocked = tx_blocked};
+
+/* --- a port that takes nothing --- */
+
+static unsigned nkept, ndropped;
+static bool stuck;
+
+static void keep_batch(struct lan_port *port, const struct lan_frame *const *frames, unsigned n)
+{
+	assert_int_equal(nkept, 0);
+	if (stuck)
+		nkept = n;
+	else
+		tx_batch(port, frames, n);
+}
+
+static bool keeps(const struct lan_port *port)
+{
+	(void)port;
+	return nkept > 0;
+}
+
+static void retry(struct lan_port *port)
+{
+	(void)port;
+	nkept = stuck ? nkept : 0;
+}
+
+static void drop(struct lan_port *port)
+{
+	(void)port;
+	ndropped += nkept;
+	nkept = 0;
+}
+
+static const struct lan_port_ops stuck_ops = {
+    .tx_batch = keep_batch, .tx_blocked = keeps, .tx_retry = retry, .tx_drop = drop};
 
 static int begin(void **state)
 {
@@ -198,6 +251,51 @@ static void worker_lan__a_probe_without_a_way(void **state)
 
 #define WORKER_TEST(t) cmocka_unit_test_setup_teardown(t, begin, end)
 
+static void turn_to(uint8_t port, uint64_t after_ns)
+{
+	w->now_ns += after_ns;
+	core_has[ncore++] = (struct lan_tx){.hdr_len = 40, .dst = {.b = {10}}, .routed = port == 1};
+	worker_send_lan(w);
+}
+
+/* The hosts behind the others would get no ACK, and die. */
+static void worker_lan__a_stuck_port_stops_no_other(void **state)
+{
+	(void)state;
+	answer = ROUTE_OK;
+	nkept = ndropped = 0;
+	stuck = true;
+	w->lan_ops[0] = &stuck_ops;
+	w->config.nlan_ports = 1;
+	w->nlan = 2;
+	w->now_ns = 1;
+	turn_to(0, 0);
+	turn_to(1, BLOCKED_NS / 2); /* it is waited for: nothing overtakes */
+	assert_int_equal(nsent, 0);
+	assert_int_equal(nkept, 1);
+	turn_to(1, BLOCKED_NS);
+	assert_int_equal(ndropped, 1);
+	assert_int_equal(nsent, 2);
+	turn_to(1, 1);
+	assert_int_equal(nsent, 3);
+	for (unsigned i = 0; i < 3; i++) { /* it is not waited for again */
+		turn_to(0, 1);
+		turn_to(1, 1);
+	}
+	assert_int_equal(ndropped, 4);
+	assert_int_equal(nsaid, 1);
+	assert_int_equal(nsent, 6);
+	stuck = false;
+	turn_to(0, 1);
+	turn_to(1, 1);
+	assert_int_equal(nsent, 8);
+	stuck = true; /* it took frames again */
+	turn_to(0, 1);
+	turn_to(1, 1);
+	assert_int_equal(nkept, 1);
+	assert_int_equal(nsent, 8);
+}
+
 /* IP goes to the kernel where its own route leads to a LAN port or ends here, and RoCE never does; first or after a wait. */
 static void worker_lan__ip_goes_to_the_kernel(void **state)
 {
@@ -247,6 +345,7 @@ int main(void)
 	    WORKER_TEST(worker_lan__a_probe_does_not_wait_behind_others),
 	    WORKER_TEST(worker_lan__a_probe_without_a_way),
 	    WORKER_TEST(worker_lan__ip_goes_to_the_kernel),
+	    WORKER_TEST(worker_lan__a_stuck_port_stops_no_other),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,13 +34,16 @@
 #include "relay_priv.h"
 
 #define CONNECT_NS  5000000000ull
-#define WORK_NS     10000000000ull /* a connection whose posted work makes no progress for so long is dropped */
+#define WORK_NS     10000000000ull /* a connection is dropped that takes longer for something posted */
 #define PROBE_NS    10000000000ull
 #define LISTEN_NS   2000000000ull  /* interval of attempts to make a listener */
 #define LOOK_NS     100000000ull
 #define BACKLOG     16
 #define CM_EVENTS_OF_TURN   16
 #define COMPLETIONS_OF_TURN 64 /* of one client */
+#define ACCEPT_NS   100000000ull /* an accept() that takes longer has asked for a host that does not answer */
+#define ACCEPT_PAUSE 20          /* times as long as that one took, no REQ is accepted */
+#define POSTED_MAX  (RDMA_WORKS + RDMA_SENDS + 1)
 #define ACK_TIMEOUT 16 /* 4.096 us << 16: 268 ms, seven times; rdma_cm's own 19 is 15 s in all */
 
 #define BUFFER_BYTES 512 /* of one message */
@@ -85,6 +88,8 @@ struct rdma_conn {
 	struct ip_addr from;
 	char from_text[ADDR_TEXT_MAX];
 	uint32_t posted;     /* sends and works in the send queue */
+	uint32_t oldest;     /* of them, in posted_ns */
+	uint64_t posted_ns[POSTED_MAX]; /* a ring: the send queue completes in order */
 	uint32_t nworks;
 	struct rdma_work *work[RDMA_WORKS];
 	struct dnode waiting; /* struct rdma_work */
@@ -92,7 +97,7 @@ struct rdma_conn {
 	uint32_t nunsent;
 	struct dnode unsent;
 	uint32_t nahead;
-	uint64_t since_ns, progress_ns; /* of the REQ; of the last completion, or post on an idle queue */
+	uint64_t since_ns, progress_ns; /* of the REQ; of the last completion */
 };
 
 struct relay_rdma {
@@ -108,6 +113,7 @@ struct relay_rdma {
 	bool gone;         /* the device is gone: everything is released in the next turn */
 	bool said;         /* the log has said why there is no listener */
 	uint64_t tried_ns, looked_ns;
+	uint64_t accept_ns; /* before this time no REQ is accepted */
 	struct log_limit refusals, ends; /* any host of the LAN may connect and disconnect */
 	struct {
 		uint32_t number;
@@ -128,6 +134,8 @@ static uint64_t wr_id(enum wr_kind kind, uint32_t index)
 /* Marks the connection as broken; only the first reason is kept. */
 static void break_off(struct rdma_conn *c, enum lr_status why, uint64_t op, const char *what)
 {
+	uint32_t missed = 0;
+
 	if (c->broken)
 		return;
 	c->broken = true;
@@ -135,9 +143,9 @@ static void break_off(struct rdma_conn *c, enum lr_status why, uint64_t op, cons
 	c->why_op = op;
 	if (why != LR_OK)
 		relay_count(&c->r->count.relay_rdma_broken, 1);
-	if (what && log_limit_pass(&c->r->rdma->ends, clock_now_ns(), NULL))
-		log_warn("link %s: the relay ends the connection of RDMA client %s: %s", c->r->config.name,
-		         c->from_text, what);
+	if (what && log_limit_pass(&c->r->rdma->ends, clock_now_ns(), &missed))
+		log_warn("link %s: the relay ends the connection of RDMA client %s: %s (%u such lines were left out)",
+		         c->r->config.name, c->from_text, what, missed);
 }
 
 static void work_over(struct relay_rdma *d, struct rdma_work *w, enum lr_status status)
@@ -209,8 +217,16 @@ static void conn_drop(struct relay_thread *r, uint32_t i)
 
 static void note_posted(struct rdma_conn *c)
 {
-	if (c->posted++ == 0)
-		c->progress_ns = clock_now_ns();
+	c->posted_ns[(c->oldest + c->posted++) % POSTED_MAX] = clock_now_ns();
+}
+
+static void note_completed(struct rdma_conn *c)
+{
+	c->progress_ns = clock_now_ns();
+	if (c->posted == 0)
+		return;
+	c->posted--;
+	c->oldest = (c->oldest + 1) % POSTED_MAX;
 }
 
 static uint32_t lkey_of(const struct relay_rdma *d, const uint8_t *at, uint32_t len)
@@ -524,27 +540,59 @@ static enum lr_status status_of(enum ibv_wc_status status)
 	}
 }
 
-static const char *end_text(enum lr_status status)
+/* Ends the connection for a completion that says so. What was only flushed was no cause, and is not logged. */
+static void break_off_for(struct rdma_conn *c, const struct ibv_wc *wc, const char *of, uint64_t op)
 {
-	return status == LR_CLIENT_MEMORY ? "the key and address that it named do not allow access to its memory"
-	       : status == LR_CLIENT_GONE ? "it does not answer"
-	                                  : "the RDMA device reports an error";
+	enum lr_status status = status_of(wc->status);
+	char text[120];
+
+	if (status == LR_CLIENT_MEMORY)
+		snprintf(text, sizeof(text), "the key and address that it named do not allow access to its memory");
+	else if (status == LR_CLIENT_GONE)
+		snprintf(text, sizeof(text), "it does not answer");
+	else
+		snprintf(text, sizeof(text), "%s ended with the work completion status %d of the RDMA device, vendor %#x",
+		         of, (int)wc->status, wc->vendor_err);
+	break_off(c, status, op, wc->status == IBV_WC_WR_FLUSH_ERR ? NULL : text);
 }
 
-static void on_work(struct rdma_conn *c, uint32_t i, enum ibv_wc_status wc)
+static void on_work(struct rdma_conn *c, uint32_t i, const struct ibv_wc *wc)
 {
 	struct rdma_work *w = i < RDMA_WORKS ? c->work[i] : NULL;
-	enum lr_status status = status_of(wc);
+	enum lr_status status = status_of(wc->status);
 
 	if (!w)
 		return;
 	c->work[i] = NULL;
 	c->nworks--;
 	if (status != LR_OK)
-		break_off(c, status, w->op, wc == IBV_WC_WR_FLUSH_ERR ? NULL : end_text(status));
+		break_off_for(c, wc, w->is_read ? "a READ" : "a WRITE", w->op);
 	else
 		relay_count(w->is_read ? &c->r->count.relay_rdma_read_bytes : &c->r->count.relay_rdma_written_bytes, w->len);
 	work_over(c->r->rdma, w, status);
+}
+
+/* Once: by the event, or by what only a connection brings, as the client's RTU may be lost. */
+static void is_established(struct rdma_conn *c)
+{
+	if (c->established)
+		return;
+	c->established = true;
+	relay_count(&c->r->count.relay_rdma_connections, 1);
+	atomic_fetch_add_explicit(&c->r->count.rdma_clients, 1, memory_order_relaxed);
+}
+
+static void on_receive(struct rdma_conn *c, uint32_t i, const struct ibv_wc *wc)
+{
+	if (wc->status != IBV_WC_SUCCESS || i >= RDMA_REQUESTS) {
+		c->r->malformed += wc->status != IBV_WC_WR_FLUSH_ERR;
+		break_off_for(c, wc, "a message", 0);
+		return;
+	}
+	is_established(c);
+	request(c, c->buffers + (size_t)i * BUFFER_BYTES, wc->byte_len <= BUFFER_BYTES ? wc->byte_len : 0);
+	if (!c->broken && !post_receive(c, i))
+		break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no receives");
 }
 
 static void on_completion(struct rdma_conn *c, const struct ibv_wc *wc)
@@ -552,19 +600,13 @@ static void on_completion(struct rdma_conn *c, const struct ibv_wc *wc)
 	uint32_t i = (uint32_t)wc->wr_id;
 	enum wr_kind kind = (enum wr_kind)(wc->wr_id >> 32);
 
-	if (kind == WR_RECV) {
-		if (wc->status != IBV_WC_SUCCESS || i >= RDMA_REQUESTS)
-			return; /* another completion tells its end */
-		request(c, c->buffers + (size_t)i * BUFFER_BYTES, wc->byte_len <= BUFFER_BYTES ? wc->byte_len : 0);
-		if (!c->broken && !post_receive(c, i))
-			break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no receives");
+	if (kind == WR_RECV) { /* no progress: a client that takes no message must not stay alive by requests */
+		on_receive(c, i, wc);
 		return;
 	}
-	c->progress_ns = clock_now_ns(); /* receives do not count as progress: a client that takes no message must not
-	                                  * stay alive by requests */
-	c->posted -= c->posted > 0;
+	note_completed(c);
 	if (kind == WR_WORK) {
-		on_work(c, i, wc->status);
+		on_work(c, i, wc);
 		return;
 	}
 	if (kind == WR_SEND && i < RDMA_SENDS)
@@ -572,7 +614,7 @@ static void on_completion(struct rdma_conn *c, const struct ibv_wc *wc)
 	if (kind == WR_PROBE)
 		c->probing = false;
 	if (wc->status != IBV_WC_SUCCESS)
-		break_off(c, status_of(wc->status), 0, wc->status == IBV_WC_WR_FLUSH_ERR ? NULL : end_text(status_of(wc->status)));
+		break_off_for(c, wc, kind == WR_SEND ? "a message to it" : "a probe", 0);
 }
 
 /* Polls a client's completions, a bounded number in a turn. */
@@ -665,9 +707,22 @@ static bool equip(struct relay_rdma *d, struct rdma_conn *c)
 	return c->has_qp;
 }
 
+/* The kernel asks for the MAC address of the REQ's GID within rdma_accept(), for up to a second, and a REQ may name a
+ * host that does not answer. So the thread does not stand still for more than a small part of the time. */
+static bool accept_now(struct relay_rdma *d, struct rdma_cm_id *id, struct rdma_conn_param *p)
+{
+	uint64_t begun_ns = clock_now_ns(), took_ns;
+	bool ok = d->v.accept(id, p) == 0;
+
+	took_ns = clock_now_ns() - begun_ns;
+	if (took_ns > ACCEPT_NS)
+		d->accept_ns = begun_ns + (1 + ACCEPT_PAUSE) * took_ns;
+	return ok;
+}
+
 static bool accept_it(struct relay_rdma *d, struct rdma_conn *c, uint8_t peer_reads)
 {
-	uint8_t hello[LR_RDMA_HELLO_LEN];
+	uint8_t hello[LR_RDMA_HELLO_LEN], timeout = ACK_TIMEOUT;
 	struct ibv_device_attr attr = {0};
 	struct rdma_conn_param p = {.private_data = hello,
 	                            .private_data_len = sizeof(hello),
@@ -679,7 +734,9 @@ static bool accept_it(struct relay_rdma *d, struct rdma_conn *c, uint8_t peer_re
 	/* the client's responder resources; librdmacm has swapped the REQ's two fields */
 	p.initiator_depth = peer_reads < attr.max_qp_init_rd_atom ? peer_reads : (uint8_t)attr.max_qp_init_rd_atom;
 	lr_rdma_hello_put(hello, &(struct lr_rdma_hello){.value = RDMA_REQUESTS});
-	return d->v.accept(c->id, &p) == 0;
+	/* else the client's REQ would set it; an id does not take its listener's */
+	d->v.set_option(c->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof(timeout));
+	return accept_now(d, c->id, &p);
 }
 
 /* Decides about a REQ. 0, or a negative errno for the client. */
@@ -703,6 +760,8 @@ static int judge(struct relay_thread *r, const struct rdma_cm_id *id, const stru
 		return -EINVAL; /* the edge could not READ the client's memory */
 	if (*place == RDMA_CLIENTS || of_host >= RDMA_CLIENTS_OF_HOST)
 		return -EMFILE;
+	if (clock_now_ns() < d->accept_ns)
+		return -EAGAIN;
 	return id->verbs != d->device || d->gone ? -ENODEV : 0;
 }
 
@@ -773,11 +832,8 @@ static void on_cm_event(struct relay_thread *r, const struct rdma_cm_event *ev)
 
 	switch (ev->event) {
 	case RDMA_CM_EVENT_ESTABLISHED:
-		if (!c || c->established)
-			return;
-		c->established = true;
-		relay_count(&r->count.relay_rdma_connections, 1);
-		atomic_fetch_add_explicit(&r->count.rdma_clients, 1, memory_order_relaxed);
+		if (c)
+			is_established(c);
 		return;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		if (!d->gone)
@@ -878,7 +934,6 @@ static const char *listen_on(struct relay_thread *r)
 {
 	struct relay_rdma *d = r->rdma;
 	struct sockaddr_storage at;
-	uint8_t timeout = ACK_TIMEOUT;
 
 	addr_to_sockaddr(&r->config.relay_listen, (uint16_t)r->config.relay_port, &at);
 	d->events = d->v.create_event_channel();
@@ -888,7 +943,6 @@ static const char *listen_on(struct relay_thread *r)
 		d->listener = NULL;
 		return "cannot make an rdma_cm id";
 	}
-	d->v.set_option(d->listener, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof(timeout));
 	if (d->v.bind_addr(d->listener, (struct sockaddr *)&at) != 0)
 		return "cannot bind to this address";
 	d->device = d->listener->verbs;
@@ -974,13 +1028,31 @@ static void probe(struct rdma_conn *c)
 	note_posted(c);
 }
 
-static void look_at(struct rdma_conn *c, uint64_t now_ns)
+/* What a client has not done in time. NULL: nothing. */
+static const char *overdue(const struct rdma_conn *c)
 {
+	uint64_t now_ns = clock_now_ns();
+
 	if (!c->established && now_ns - c->since_ns > CONNECT_NS)
-		break_off(c, LR_CLIENT_GONE, 0, "it did not finish connecting");
-	else if (c->posted > 0 && now_ns - c->progress_ns > WORK_NS)
-		break_off(c, LR_CLIENT_GONE, 0, "it does not answer");
-	else if (c->established && c->posted == 0 && now_ns - c->progress_ns > PROBE_NS)
+		return "it did not finish connecting";
+	if (c->posted > 0 && now_ns - c->posted_ns[c->oldest] > WORK_NS)
+		return "it does not answer";
+	return NULL;
+}
+
+/* It may be this thread that was late: what has come is taken before a client is given up. */
+static void look_at(struct rdma_conn *c)
+{
+	const char *what = overdue(c);
+
+	if (what) {
+		take_cm_events(c->r);
+		poll_conn(c);
+		what = overdue(c);
+	}
+	if (what)
+		break_off(c, LR_CLIENT_GONE, 0, what);
+	else if (!c->broken && c->established && c->posted == 0 && clock_now_ns() - c->progress_ns > PROBE_NS)
 		probe(c);
 }
 
@@ -1000,7 +1072,7 @@ bool relay_rdma_turn(struct relay_thread *r)
 		struct rdma_conn *c = d->conn[i];
 
 		if (c && look && !c->broken)
-			look_at(c, now_ns);
+			look_at(c);
 		if (c && c->more && !c->broken)
 			poll_conn(c);
 		if (c && c->broken)

@@ -83,6 +83,10 @@ static struct {
 	uint32_t nheld;
 	int live;
 	unsigned nreads, nwrites;
+	bool rtu_is_lost;               /* the accepting end hears of no ESTABLISHED */
+	uint64_t accept_ns;             /* that an accept() takes */
+	void (*passes)(uint64_t ns);    /* time passes */
+	struct rdma_cm_id *timeout_of;  /* whose ACK timeout was set last */
 	void (*pump)(void); /* the other end has something to do */
 } fake;
 
@@ -250,13 +254,16 @@ static int fake_accept(struct rdma_cm_id *id, struct rdma_conn_param *p)
 {
 	struct fake_id *s = (struct fake_id *)id;
 
+	if (fake.accept_ns)
+		fake.passes(fake.accept_ns);
 	if (fails("accept"))
 		return -1;
 	if (!s->peer)
 		return 0;
 	s->connected = s->peer->connected = true;
 	fake_event(s->peer, RDMA_CM_EVENT_ESTABLISHED, p);
-	fake_event(s, RDMA_CM_EVENT_ESTABLISHED, NULL);
+	if (!fake.rtu_is_lost)
+		fake_event(s, RDMA_CM_EVENT_ESTABLISHED, NULL);
 	return 0;
 }
 
@@ -368,11 +375,11 @@ static int fake_ack_cm_event(struct rdma_cm_event *ev)
 
 static int fake_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t len)
 {
-	(void)id;
 	(void)level;
-	(void)name;
 	(void)value;
 	(void)len;
+	if (name == RDMA_OPTION_ID_ACK_TIMEOUT)
+		fake.timeout_of = id;
 	return 0;
 }
 
@@ -607,8 +614,15 @@ static void fake_send(struct fake_id *i, const struct ibv_send_wr *wr)
 	if (to->n == 0)
 		return; /* receiver not ready: for ever */
 	at = to->first;
-	if (wr->sg_list->length > to->sge[at].length)
-		abort();
+	if (wr->sg_list->length > to->sge[at].length) {
+		to->n--;
+		to->first = (to->first + 1) % FAKE_RECVS;
+		fake_complete(p, to->recv[at].wr_id, IBV_WC_LOC_LEN_ERR, 0);
+		fake_break(p);
+		fake_complete(i, wr->wr_id, IBV_WC_REM_INV_REQ_ERR, 0);
+		fake_break(i);
+		return;
+	}
 	memcpy((void *)(uintptr_t)to->sge[at].addr, (void *)(uintptr_t)wr->sg_list->addr, wr->sg_list->length);
 	to->first = (to->first + 1) % FAKE_RECVS;
 	to->n--;

@@ -10,7 +10,10 @@
 #include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -28,6 +31,25 @@
 #define SLOTS    512
 #define BYTES    100000u
 #define SENT_MAX 1024
+
+/* --- time --- */
+
+static uint64_t passed_ns; /* beside the clock */
+
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+	int r = (int)syscall(SYS_clock_gettime, id, t);
+	uint64_t ns = (uint64_t)t->tv_nsec + passed_ns % NS_PER_S;
+
+	t->tv_sec += (time_t)(passed_ns / NS_PER_S + ns / NS_PER_S);
+	t->tv_nsec = (long)(ns % NS_PER_S);
+	return r;
+}
+
+static void passes(uint64_t ns)
+{
+	passed_ns += ns;
+}
 
 /* --- the worker --- */
 
@@ -235,6 +257,8 @@ static int setup(void **state)
 		expected[i] = (uint8_t)(i * 2654435761u >> 15);
 	}
 	fake.pump = work;
+	fake.passes = passes;
+	passed_ns = 0;
 	relay_rdma_open(r, &fake_verbs);
 	base = fake.live;
 	return 0;
@@ -816,6 +840,159 @@ static void client__that_takes_no_messages_is_let_go(void **state)
 	raw_close(&w);
 }
 
+/* --- time passes --- */
+
+static void turn_after(uint64_t ns)
+{
+	passes(ns);
+	relay_rdma_turn(r);
+}
+
+static bool is_connected(const struct raw *w)
+{
+	return ((struct fake_id *)w->id)->connected;
+}
+
+static void raw_takes(struct raw *w, unsigned n)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)w->buffer, .length = sizeof(w->buffer), .lkey = w->mr->lkey};
+	struct ibv_recv_wr *bad, wr = {.sg_list = &sge, .num_sge = 1};
+
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(fake_post_recv(w->id->qp, &wr, &bad), 0);
+}
+
+/* A client that opens, and begins a put whose READs are under way. */
+static void raw_put(struct raw *w)
+{
+	struct lr_rdma_request q = {.type = LRM_PUT,
+	                            .promise = LR_NEAR,
+	                            .bytes = 2 * RELAY_DATA_MAX,
+	                            .address = (uintptr_t)memory,
+	                            .name = "target"};
+	uint8_t hello[LR_RDMA_HELLO_LEN], bytes[LR_RDMA_REQUEST_MAX];
+
+	hello_of(hello, 1);
+	raw_open(w, hello, sizeof(hello), 16);
+	raw_takes(w, 16);
+	q.rkey = fake_reg_mr((struct ibv_pd *)w, memory, sizeof(memory), IBV_ACCESS_REMOTE_READ)->rkey;
+	fake.hold = true;
+	raw_send(w, bytes, (uint32_t)lr_rdma_request_put(bytes, &q));
+	assert_true(fake.nheld >= 2);
+}
+
+static void raw_end(struct raw *w)
+{
+	fake_release();
+	work();
+	for (uint32_t i = 0; i < FAKE_MRS; i++)
+		if (fake.mr[i].pd == (struct ibv_pd *)w)
+			fake_dereg_mr(&fake.mr[i]);
+	raw_close(w);
+}
+
+/* An id does not take its listener's option, and the REQ's timeout is the client's. */
+static void open__the_accepted_end_has_the_ack_timeout(void **state)
+{
+	uint8_t hello[LR_RDMA_HELLO_LEN];
+	struct raw w = {0};
+
+	(void)state;
+	hello_of(hello, 1);
+	raw_open(&w, hello, sizeof(hello), 16);
+	assert_ptr_equal(fake.timeout_of, &((struct fake_id *)w.id)->peer->id);
+	raw_close(&w);
+}
+
+/* Of what is posted each one has its time: others that complete say nothing of those behind them. */
+static void client__that_completes_a_little_is_let_go(void **state)
+{
+	struct raw w = {0};
+
+	(void)state;
+	raw_put(&w);
+	turn_after(9 * NS_PER_S);
+	fake_run(&fake.held[0]);
+	fake.held[0].from = NULL;
+	relay_rdma_ready(r);
+	turn_after(NS_PER_S / 2);
+	assert_true(is_connected(&w));
+	turn_after(NS_PER_S);
+	assert_false(is_connected(&w));
+	raw_end(&w);
+}
+
+/* A thread that did not run finds what has come meanwhile. */
+static void client__does_not_pay_for_a_late_thread(void **state)
+{
+	struct raw w = {0};
+
+	(void)state;
+	raw_put(&w);
+	fake_release();
+	turn_after(11 * NS_PER_S);
+	assert_true(is_connected(&w));
+	raw_end(&w);
+}
+
+static void client__whose_rtu_is_lost_is_connected(void **state)
+{
+	struct lr_rdma_request q = {.type = LRM_CANCEL, .id = 5};
+	uint8_t hello[LR_RDMA_HELLO_LEN], bytes[LR_RDMA_REQUEST_MAX];
+	struct raw w = {0};
+
+	(void)state;
+	fake.rtu_is_lost = true;
+	for (unsigned says = 0; says < 2; says++) {
+		hello_of(hello, 1 + says);
+		raw_open(&w, hello, sizeof(hello), 16);
+		if (says) {
+			raw_takes(&w, 1);
+			raw_send(&w, bytes, (uint32_t)lr_rdma_request_put(bytes, &q));
+		}
+		turn_after(6 * NS_PER_S);
+		assert_int_equal(is_connected(&w), says);
+		raw_close(&w);
+	}
+}
+
+static void request__that_is_too_long_ends_the_connection(void **state)
+{
+	uint8_t hello[LR_RDMA_HELLO_LEN], bytes[513] = {0};
+	struct raw w = {0};
+
+	(void)state;
+	hello_of(hello, 1);
+	raw_open(&w, hello, sizeof(hello), 16);
+	raw_send(&w, bytes, sizeof(bytes));
+	assert_false(is_connected(&w));
+	assert_int_equal(r->malformed, 1);
+	raw_close(&w);
+}
+
+/* A REQ may name a host that does not answer: rdma_accept() asks for it, and the thread stands still. */
+static void open__the_thread_does_not_stand_still_for_ever(void **state)
+{
+	uint8_t hello[LR_RDMA_HELLO_LEN];
+	struct raw w = {0};
+
+	(void)state;
+	hello_of(hello, 1);
+	fake.accept_ns = NS_PER_S;
+	raw_open(&w, hello, sizeof(hello), 16);
+	assert_true(w.connected);
+	raw_close(&w);
+	fake.accept_ns = 0;
+	passes(18 * NS_PER_S);
+	raw_open(&w, hello, sizeof(hello), 16);
+	assert_false(w.connected);
+	raw_close(&w);
+	passes(3 * NS_PER_S);
+	raw_open(&w, hello, sizeof(hello), 16);
+	assert_true(w.connected);
+	raw_close(&w);
+}
+
 /* --- a device that fails --- */
 
 static void open__each_call_that_fails(void **state)
@@ -951,6 +1128,12 @@ int main(void)
 	    TEST(open__that_cannot_be_read_is_refused),
 	    TEST(request__that_is_none_ends_the_connection),
 	    TEST(client__that_takes_no_messages_is_let_go),
+	    TEST(open__the_accepted_end_has_the_ack_timeout),
+	    TEST(client__that_completes_a_little_is_let_go),
+	    TEST(client__does_not_pay_for_a_late_thread),
+	    TEST(client__whose_rtu_is_lost_is_connected),
+	    TEST(request__that_is_too_long_ends_the_connection),
+	    TEST(open__the_thread_does_not_stand_still_for_ever),
 	    TEST(open__each_call_that_fails),
 	    TEST(relay_rdma_open__each_call_that_fails),
 	    TEST(post__that_fails_ends_the_connection),

@@ -135,6 +135,7 @@ static uint64_t wr_id(enum wr_kind kind, uint32_t index)
 static void break_off(struct rdma_conn *c, enum lr_status why, uint64_t op, const char *what)
 {
 	uint32_t missed = 0;
+	char more[48] = "";
 
 	if (c->broken)
 		return;
@@ -143,9 +144,12 @@ static void break_off(struct rdma_conn *c, enum lr_status why, uint64_t op, cons
 	c->why_op = op;
 	if (why != LR_OK)
 		relay_count(&c->r->count.relay_rdma_broken, 1);
-	if (what && log_limit_pass(&c->r->rdma->ends, clock_now_ns(), &missed))
-		log_warn("link %s: the relay ends the connection of RDMA client %s: %s (%u such lines were left out)",
-		         c->r->config.name, c->from_text, what, missed);
+	if (!what || !log_limit_pass(&c->r->rdma->ends, clock_now_ns(), &missed))
+		return;
+	if (missed)
+		snprintf(more, sizeof(more), " (%u such lines were left out)", missed);
+	log_warn("link %s: the relay ends the connection of RDMA client %s: %s%s", c->r->config.name, c->from_text, what,
+	         more);
 }
 
 static void work_over(struct relay_rdma *d, struct rdma_work *w, enum lr_status status)

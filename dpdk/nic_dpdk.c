@@ -11,6 +11,9 @@
  * Threads of longreachd are none of the EAL's; use_caches() makes each that comes here
  * known to it, so that it has a cache of mbufs of its own.
  *
+ * A net_vhost device binds a socket to the path of its iface=, and only closing the device removes that path. So stop()
+ * closes such devices, and open() removes the path that a killed process has left.
+ *
  * What the device does not take stays here as mbufs until tx_retry(). A device whose link is down takes nothing for ever,
  * so its frames are dropped and counted: RC repeats them, and other ports of the worker do not wait meanwhile. */
 #define _GNU_SOURCE /* sched_getaffinity */
@@ -23,12 +26,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_kvargs.h>
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
 #include <rte_version.h>
@@ -41,6 +48,8 @@ enum dpdk_limits {
 	RING = 1024,      /* descriptors of each direction, where the PMD has no limit below */
 	RX_BURST = 64,
 	MBUF_CACHE = 128,
+	LISTENER_WAIT_US = 100000,
+	LISTENER_TRIES = 30,
 	FRAME_OVERHEAD = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN,
 	/* A net_af_packet device wants its whole ring frame in one buffer. */
 	MBUF_BYTES = 8192,
@@ -52,6 +61,7 @@ struct nic_device {
 	uint16_t port;
 	struct rte_mempool *pool; /* what is sent; and what comes, if nothing can be lent to the device */
 	struct nic_lend lend;
+	bool has_socket; /* it is bound to a path */
 	struct rte_mbuf *unsent[NIC_TX_BATCH];
 	uint16_t nunsent, unsent_next;
 	struct nic_stats stats;
@@ -229,6 +239,107 @@ static int configure(struct nic_device *d, const struct nic_wanted *w)
 	return r;
 }
 
+/* --- sockets of net_vhost --- */
+
+/* Reads the path that the device is going to be bound to. False: it binds no socket. */
+static bool read_socket_path(const char *devargs, char *path, size_t len)
+{
+	const char *words = strchr(devargs, ','), *iface, *client;
+	struct rte_kvargs *args;
+	bool binds;
+
+	if (strncmp(devargs, "net_vhost", strlen("net_vhost")) != 0 || !words)
+		return false;
+	args = rte_kvargs_parse(words + 1, NULL);
+	if (!args)
+		return false;
+	iface = rte_kvargs_get(args, "iface");
+	client = rte_kvargs_get(args, "client");
+	binds = iface && (!client || strtoul(client, NULL, 0) == 0);
+	if (binds)
+		snprintf(path, len, "%s", iface);
+	rte_kvargs_free(args);
+	return binds;
+}
+
+/* Binds a socket to the path and removes it. 0 or negative errno: what the driver, which returns -1, would meet. */
+static int try_bind(const struct sockaddr_un *at)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), r = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (bind(fd, (const struct sockaddr *)at, sizeof(*at)) < 0)
+		r = -errno;
+	else
+		unlink(at->sun_path);
+	close(fd);
+	return r;
+}
+
+/* 0 or -EAGAIN: a process listens there. -ECONNREFUSED: the process that did has ended. Another negative errno: it is
+ * no such socket, or nothing is there. */
+static int try_connect(const struct sockaddr_un *at)
+{
+	struct stat st;
+	int fd, r = 0;
+
+	if (lstat(at->sun_path, &st) < 0)
+		return -errno;
+	if (!S_ISSOCK(st.st_mode)) /* connect() would say ECONNREFUSED */
+		return -ENOTSOCK;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (const struct sockaddr *)at, sizeof(*at)) < 0)
+		r = -errno;
+	close(fd);
+	return r;
+}
+
+/* Removes what a process that has ended left at the path. Waits for one that is dying. Who listens there still may be
+ * another daemon: devices are opened before longreachd looks for one. */
+static void remove_left_socket(const struct sockaddr_un *at)
+{
+	int r = try_connect(at);
+
+	for (unsigned i = 0; (r == 0 || r == -EAGAIN) && i < LISTENER_TRIES; i++) {
+		usleep(LISTENER_WAIT_US);
+		r = try_connect(at);
+	}
+	if (r == -ECONNREFUSED)
+		unlink(at->sun_path);
+}
+
+/* 0 or negative errno with err a sentence. */
+static int make_way(const char *devargs, bool *has_socket, char *err, size_t errlen)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int r;
+
+	*has_socket = read_socket_path(devargs, at.sun_path, sizeof(at.sun_path));
+	if (!*has_socket)
+		return 0;
+	remove_left_socket(&at);
+	r = try_bind(&at);
+	if (r == -EADDRINUSE)
+		snprintf(err, errlen,
+		         "%s: a process listens at %s, or it is no socket: expected a path of this device's own in "
+		         "iface=",
+		         devargs, at.sun_path);
+	else if (r < 0)
+		snprintf(err, errlen, "%s: cannot bind a socket to %s: %s", devargs, at.sun_path, strerror(-r));
+	return r;
+}
+
+/* --- opening --- */
+
+/* Drivers return -1 where they have no errno. */
+static const char *reason(int r)
+{
+	return r == -1 ? "its driver gives no reason (read its log lines above)" : rte_strerror(-r);
+}
+
 static int find_port(const char *devargs, uint16_t *port, char *err, size_t errlen)
 {
 	char name[RTE_DEV_NAME_MAX_LEN];
@@ -255,12 +366,14 @@ static int dpdk_open(struct nic_device **out, const struct nic_wanted *w, char *
 		snprintf(err, errlen, "%s: more than %d devices", w->devargs, DEVICES_MAX);
 		return -ENOSPC;
 	}
-	r = find_port(w->devargs, &d->port, err, errlen);
+	r = make_way(w->devargs, &d->has_socket, err, errlen);
+	if (r == 0)
+		r = find_port(w->devargs, &d->port, err, errlen);
 	if (r < 0)
 		return r;
 	r = configure(d, w);
 	if (r < 0) {
-		snprintf(err, errlen, "%s: cannot configure this device: %s", w->devargs, rte_strerror(-r));
+		snprintf(err, errlen, "%s: cannot configure this device: %s", w->devargs, reason(r));
 		rte_eth_dev_close(d->port);
 		return r;
 	}
@@ -475,8 +588,13 @@ static int dpdk_take_back(struct nic_device *d, char *err, size_t errlen)
 
 static void dpdk_stop(void)
 {
-	for (unsigned i = 0; i < ndevices; i++)
+	for (unsigned i = 0; i < ndevices; i++) {
+		if (!rte_eth_dev_is_valid_port(devices[i].port)) /* nic_lend_end() has closed it */
+			continue;
 		rte_eth_dev_stop(devices[i].port);
+		if (devices[i].has_socket)
+			rte_eth_dev_close(devices[i].port);
+	}
 }
 
 const struct nic_engine *nic_engine_table(void)

@@ -5,6 +5,7 @@
  *     virtio (nothing can be lent to it) <-- socket, memory of this process --> vhost (is lent places)
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +19,8 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 
 #include "daemon/lan/nic_engine.h"
 
@@ -155,7 +158,7 @@ static int start(void **state)
 	(void)state;
 	lender.place = malloc(PLACES * sizeof(*lender.place));
 	engine = nic_engine_table();
-	if (!lender.place || !mkdtemp(dir) || engine->start("--no-huge -m 256", 0, err, sizeof(err)) < 0)
+	if (!lender.place || !mkdtemp(dir) || engine->start("--no-huge -m 512", 0, err, sizeof(err)) < 0)
 		return -1;
 	snprintf(devargs, sizeof(devargs), "net_vhost0,iface=%s/socket", dir);
 	if (engine->open(&vhost, &(struct nic_wanted){devargs, 4224, true}, err, sizeof(err)) < 0)
@@ -166,15 +169,10 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-	char path[64];
-
 	(void)state;
-	snprintf(path, sizeof(path), "%s/socket", dir);
 	engine->stop();
-	unlink(path);
-	rmdir(dir);
 	free(lender.place);
-	return 0;
+	return rmdir(dir); /* which the device's socket would be in the way of */
 }
 
 static int begin(void **state)
@@ -487,6 +485,68 @@ static void own__rooms_hold_a_path_mtu(void **state)
 	assert_int_equal(engine->lend(ring, &calls, err, sizeof(err)), -EMSGSIZE);
 }
 
+/* --- what cannot be opened --- */
+
+static int listen_at(const char *path)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+	assert_int_equal(bind(fd, (void *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	return fd;
+}
+
+/* As a killed process that is not dead yet. */
+static void hold_for_a_while(int fd)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		usleep(500000);
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	close(fd);
+}
+
+static int open_at(const char *path, const char *name)
+{
+	struct nic_device *d;
+	char devargs[256];
+
+	snprintf(devargs, sizeof(devargs), "%s,queues=1,iface=%s", name, path);
+	return engine->open(&d, &(struct nic_wanted){devargs, 4224, true}, err, sizeof(err));
+}
+
+static void open__only_a_socket_that_nobody_listens_on_is_removed(void **state)
+{
+	char path[64], words[128];
+	struct stat st;
+	int fd;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/other", dir);
+	fd = listen_at(path);
+	assert_int_equal(open_at(path, "net_vhost4"), -EADDRINUSE);
+	snprintf(words, sizeof(words), "a process listens at %s", path);
+	assert_non_null(strstr(err, words));
+	assert_int_equal(lstat(path, &st), 0);
+	close(fd); /* as if killed: the file stays */
+	assert_int_equal(open_at(path, "net_vhost5"), 0);
+	snprintf(path, sizeof(path), "%s/dying", dir);
+	hold_for_a_while(listen_at(path));
+	assert_int_equal(open_at(path, "net_vhost8"), 0);
+	snprintf(path, sizeof(path), "%s/file", dir);
+	assert_int_equal(close(open(path, O_CREAT | O_WRONLY, 0600)), 0);
+	assert_int_equal(open_at(path, "net_vhost6"), -EADDRINUSE);
+	assert_int_equal(unlink(path), 0);
+	snprintf(path, sizeof(path), "%s/none/socket", dir);
+	assert_int_equal(open_at(path, "net_vhost7"), -ENOENT);
+	assert_non_null(strstr(err, "/none/socket: No such file or directory"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -500,6 +560,7 @@ int main(void)
 	    cmocka_unit_test_setup(own__frames_go_out_and_come_in_where_they_are, begin),
 	    cmocka_unit_test_setup(own__what_the_device_does_not_take_is_dropped, begin),
 	    cmocka_unit_test_setup(own__rooms_hold_a_path_mtu, begin),
+	    cmocka_unit_test_setup(open__only_a_socket_that_nobody_listens_on_is_removed, begin),
 	};
 	int failed = cmocka_run_group_tests_name("nic_lend", tests, start, stop);
 

@@ -357,6 +357,15 @@ static int find_port(const char *devargs, uint16_t *port, char *err, size_t errl
 	return r;
 }
 
+/* Of a device that did not start: the next one takes its place, and the names of its pools. */
+static void forget_device(struct nic_device *d)
+{
+	rte_eth_dev_close(d->port);
+	nic_lend_forget_pools(&d->lend);
+	rte_mempool_free(d->pool);
+	memset(d, 0, sizeof(*d));
+}
+
 static int dpdk_open(struct nic_device **out, const struct nic_wanted *w, char *err, size_t errlen)
 {
 	struct nic_device *d = &devices[ndevices];
@@ -374,7 +383,7 @@ static int dpdk_open(struct nic_device **out, const struct nic_wanted *w, char *
 	r = configure(d, w);
 	if (r < 0) {
 		snprintf(err, errlen, "%s: cannot configure this device: %s", w->devargs, reason(r));
-		rte_eth_dev_close(d->port);
+		forget_device(d);
 		return r;
 	}
 	ndevices++;

@@ -547,6 +547,25 @@ static void open__only_a_socket_that_nobody_listens_on_is_removed(void **state)
 	assert_non_null(strstr(err, "/none/socket: No such file or directory"));
 }
 
+/* Its ring's frames are longer than mbufs: it fails once its pools exist. */
+static void open__a_device_that_fails_leaves_nothing(void **state)
+{
+	static const char *const ring[] = {"net_af_packet4,iface=lo,framesz=16384,blocksz=65536,framecnt=64",
+	                                   "net_af_packet5,iface=lo,framesz=4288,blocksz=274432,framecnt=64"};
+	struct nic_device *d;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	if (engine->open(&d, &(struct nic_wanted){ring[0], 4224, true}, err, sizeof(err)) == 0)
+		fail_msg("%s opens", ring[0]);
+	if (!strstr(err, "cannot configure")) /* no driver, or no right */
+		skip();
+	assert_int_equal(engine->open(&d, &(struct nic_wanted){ring[1], 4224, true}, err, sizeof(err)), 0);
+	assert_int_equal(engine->lend(d, &calls, err, sizeof(err)), 0);
+	assert_int_equal(engine->take_back(d, err, sizeof(err)), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -560,6 +579,7 @@ int main(void)
 	    cmocka_unit_test_setup(own__frames_go_out_and_come_in_where_they_are, begin),
 	    cmocka_unit_test_setup(own__what_the_device_does_not_take_is_dropped, begin),
 	    cmocka_unit_test_setup(own__rooms_hold_a_path_mtu, begin),
+	    cmocka_unit_test_setup(open__a_device_that_fails_leaves_nothing, begin),
 	    cmocka_unit_test_setup(open__only_a_socket_that_nobody_listens_on_is_removed, begin),
 	};
 	int failed = cmocka_run_group_tests_name("nic_lend", tests, start, stop);

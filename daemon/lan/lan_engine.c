@@ -302,6 +302,7 @@ struct lan_port {
 	/* copies of the link's lists and the groups' addresses: the caller's are gone when open() returns */
 	struct ip_prefix local[PREFIXES_MAX], remote[PREFIXES_MAX];
 	uint8_t mac[LAN_MAC_LEN];
+	_Atomic uint64_t mac_bits; /* the same, for other threads */
 	_Atomic int ifindex;
 	lan_rx_fn fn;
 	void *arg;
@@ -312,17 +313,21 @@ struct lan_port {
 	                         * yet */
 };
 
-/* Reads MAC and MTU of the interface, which stays with the kernel. */
-static int read_interface(struct lan_port *p, const char *ifname)
+/* Reads index and MAC address of the interface, which stays with the kernel. bound_to: the only index that is right, 0:
+ * any is. */
+static int read_interface(struct lan_port *p, const char *ifname, int bound_to)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), r = fd < 0 ? -errno : 0;
 	struct ifreq ifr = {0};
+	uint64_t bits = 0;
 	int ifindex = 0;
 
 	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
 	if (r == 0 && ioctl(fd, SIOCGIFINDEX, &ifr) < 0)
 		r = -errno;
 	ifindex = ifr.ifr_ifindex;
+	if (r == 0 && bound_to != 0 && ifindex != bound_to)
+		r = -EOPNOTSUPP;
 	if (r == 0 && ioctl(fd, SIOCGIFHWADDR, &ifr) < 0)
 		r = -errno;
 	if (r == 0 && ifr.ifr_hwaddr.sa_family != ARPHRD_ETHER)
@@ -332,6 +337,9 @@ static int read_interface(struct lan_port *p, const char *ifname)
 	if (r < 0)
 		return r;
 	memcpy(p->mac, ifr.ifr_hwaddr.sa_data, sizeof(p->mac));
+	for (unsigned i = 0; i < sizeof(p->mac); i++)
+		bits = bits << 8 | p->mac[i];
+	atomic_store_explicit(&p->mac_bits, bits, memory_order_relaxed);
 	atomic_store_explicit(&p->ifindex, ifindex, memory_order_relaxed);
 	return 0;
 }
@@ -439,7 +447,7 @@ static int engine_open(struct lan_port **port, const struct lan_port_params *par
 		return -ENOMEM;
 	}
 	copy_filter(p, &params->filter);
-	r = read_interface(p, params->ifname);
+	r = read_interface(p, params->ifname, 0);
 	if (r == -EMEDIUMTYPE)
 		snprintf(err, errlen, "LAN port %s: is not an Ethernet interface", params->ifname);
 	else if (r < 0)
@@ -456,14 +464,19 @@ static int engine_open(struct lan_port **port, const struct lan_port_params *par
 
 static int engine_rebind(struct lan_port *p, const char *ifname)
 {
-	if (strncmp(p->device->name, NETDEV_DRIVER, strlen(NETDEV_DRIVER)) == 0)
-		return -EOPNOTSUPP;
-	return read_interface(p, ifname);
+	bool bound = strncmp(p->device->name, NETDEV_DRIVER, strlen(NETDEV_DRIVER)) == 0;
+
+	return read_interface(p, ifname, bound ? atomic_load_explicit(&p->ifindex, memory_order_relaxed) : 0);
 }
 
 static int engine_ifindex(const struct lan_port *p)
 {
 	return atomic_load_explicit(&p->ifindex, memory_order_relaxed);
+}
+
+static uint64_t engine_mac(const struct lan_port *p)
+{
+	return atomic_load_explicit(&p->mac_bits, memory_order_relaxed);
 }
 
 static int engine_fd(const struct lan_port *p)
@@ -592,6 +605,7 @@ const struct lan_port_ops lan_engine_ops = {
     .open = engine_open,
     .rebind = engine_rebind,
     .ifindex = engine_ifindex,
+    .mac = engine_mac,
     .fd = engine_fd,
     .rx_waits = engine_rx_waits,
     .lend = engine_lend,

@@ -63,11 +63,13 @@ struct lan_port_ops {
 	const char *name;
 	/* 0 or negative errno with err (of errlen bytes) a sentence. */
 	int (*open)(struct lan_port **port, const struct lan_port_params *params, char *err, size_t errlen);
-	/* The interface of that name has been made anew: socket, ring and filter of the port take packets from it. 0,
-	 * or negative errno, and the port is as before. */
+	/* The interface of that name has been made anew, or its MAC address has changed: socket, ring and filter of the
+	 * port take packets from it. 0, or negative errno, and the port is as before. */
 	int (*rebind)(struct lan_port *port, const char *ifname);
 	/* Index of the interface that the port is bound to. From any thread. */
 	int (*ifindex)(const struct lan_port *port);
+	/* MAC address, 48 bits, whose frames the port takes. From any thread. NULL: the kernel compares addresses. */
+	uint64_t (*mac)(const struct lan_port *port);
 	/* For epoll: readable when packets wait. Negative: there is no descriptor, and the worker polls every
 	 * POLL_NS. */
 	int (*fd)(const struct lan_port *port);

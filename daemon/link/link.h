@@ -60,9 +60,9 @@ int link_session(struct link *l, const struct proxy_session *s, const struct sea
 int link_rx_keys(struct link *l, const struct seal_secret *rx, uint32_t serial, char err[CONFIG_ERR_MAX]);
 
 /* Call when the LAN ports may have changed: moves rules, offloads and sockets to the interfaces that have the ports'
- * names now, and restores missing parts of the IP port. rules: the rules in front of the routing tables may have
- * changed, too. 0: everything is in place (or there is no interface); -EAGAIN: workers are still rebinding, call again;
- * other negative errno with err a sentence. */
+ * names now, makes devices take frames to their MAC addresses, and restores missing parts of the IP port. rules: the
+ * rules in front of the routing tables may have changed, too. 0: everything is in place (or there is no interface);
+ * -EAGAIN: workers are still rebinding, call again; other negative errno with err a sentence. */
 int link_follow_ports(struct link *l, bool rules, char err[CONFIG_ERR_MAX]);
 
 enum link_end {

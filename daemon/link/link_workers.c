@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -430,30 +432,60 @@ void link_stop_workers(struct link *l)
 	}
 }
 
-/* --- LAN ports that are made again --- */
+/* --- LAN ports that are made again, or get another MAC address --- */
 
-/* True if a worker's port is bound to another interface: it is told, if it is not yet at it. */
-static bool rebind(struct link *l, uint32_t port, int ifindex)
+/* 48 bits; 0: the interface is gone. */
+static uint64_t read_mac(const char *ifname)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq ifr = {0};
+	uint64_t mac = 0;
+
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
+	if (fd >= 0 && ioctl(fd, SIOCGIFHWADDR, &ifr) == 0)
+		for (unsigned i = 0; i < 6; i++)
+			mac = mac << 8 | (uint8_t)ifr.ifr_hwaddr.sa_data[i];
+	if (fd >= 0)
+		close(fd);
+	return mac;
+}
+
+/* What of its interface a worker's port does not follow yet, as words for the log; NULL: nothing. */
+static const char *find_change(const struct worker *w, uint32_t port, int ifindex, uint64_t mac)
+{
+	int bound = worker_lan_ifindex(w, port);
+	uint64_t taken = worker_lan_mac(w, port);
+
+	if (bound != 0 && bound != ifindex)
+		return "is a new interface";
+	if (bound != 0 && taken != 0 && mac != 0 && taken != mac)
+		return "has a new MAC address";
+	return NULL;
+}
+
+/* Tells the workers whose ports do not follow the interface. Returns what has changed; NULL: all ports follow it. */
+static const char *rebind(struct link *l, uint32_t port, int ifindex, uint64_t mac)
 {
 	struct worker_cmd cmd = {.type = WORKER_REBIND, .lan_port = port};
-	bool wrong = false;
+	const char *change = NULL;
 
 	for (uint32_t i = 0; i < l->nworkers; i++) {
-		int bound = worker_lan_ifindex(l->worker[i], port);
+		const char *c = find_change(l->worker[i], port, ifindex, mac);
 
-		if (bound == ifindex || bound == 0)
+		if (!c)
 			continue;
-		wrong = true;
+		change = c;
 		if (worker_command(l->worker[i], &cmd))
 			l->rebinding++;
 	}
-	return wrong;
+	return change;
 }
 
 static int follow_port(struct link *l, uint32_t port, char err[CONFIG_ERR_MAX])
 {
 	int ifindex, error = l->rebind_error;
 	char ifname[IF_NAMESIZE];
+	const char *change;
 
 	worker_port_name(&l->config, port, ifname);
 	ifindex = (int)if_nametoindex(ifname);
@@ -470,9 +502,10 @@ static int follow_port(struct link *l, uint32_t port, char err[CONFIG_ERR_MAX])
 	if (port < l->config.nlan_ports)
 		privileged_offload_refresh(ifname);
 	l->rebind_error = 0;
-	if (!rebind(l, port, ifindex))
+	change = rebind(l, port, ifindex, read_mac(ifname));
+	if (!change)
 		return 0;
-	snprintf(err, CONFIG_ERR_MAX, "LAN port %s: is a new interface, and not all workers use it yet%s%s", ifname,
+	snprintf(err, CONFIG_ERR_MAX, "LAN port %s: %s, and not all workers use it yet%s%s", ifname, change,
 	         error ? ": " : "", error ? strerror(-error) : "");
 	return -EAGAIN;
 }

@@ -121,6 +121,8 @@ const struct burst_ring *worker_bursts(const struct worker *w, uint32_t lan_port
 bool worker_alive(struct worker *w);
 /* Index of the interface that a port takes packets from, 0: that port is not open; from any thread. */
 int worker_lan_ifindex(const struct worker *w, uint32_t lan_port);
+/* MAC address, 48 bits, whose frames a port takes, 0: the port compares none, or is not open; from any thread. */
+uint64_t worker_lan_mac(const struct worker *w, uint32_t lan_port);
 
 /* Ends and joins the thread. Commands that it did not carry out any more come out of worker_answer(). */
 void worker_stop(struct worker *w);

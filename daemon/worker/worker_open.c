@@ -558,6 +558,11 @@ int worker_lan_ifindex(const struct worker *w, uint32_t lan_port)
 	return lan_port < w->nlan ? w->lan_ops[lan_port]->ifindex(w->lan[lan_port]) : 0;
 }
 
+uint64_t worker_lan_mac(const struct worker *w, uint32_t lan_port)
+{
+	return lan_port < w->nlan && w->lan_ops[lan_port]->mac ? w->lan_ops[lan_port]->mac(w->lan[lan_port]) : 0;
+}
+
 const struct arena_geometry *worker_geometry(const struct worker *w)
 {
 	return &w->arena.geometry;

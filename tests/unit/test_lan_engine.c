@@ -38,7 +38,7 @@ static int fake_dlclose(void *handle);
 
 #define MANY 1000
 
-static const uint8_t mac[6] = {2, 0, 0, 0, 0, 7};
+static uint8_t mac[6] = {2, 0, 0, 0, 0, 7};
 static struct ip_prefix local, remote;
 static char err[LAN_ENGINE_ERR_MAX];
 
@@ -652,8 +652,39 @@ static void engine__an_interface_that_is_made_again(void **state)
 	begin(state);
 	start_with(ENGINE_DPDK, "net_af_packet0,iface=eth1");
 	assert_int_equal(open_port(&p, "eth1", "net_af_packet0,iface=eth1"), 0);
+	ifindex = 10;
 	assert_int_equal(lan_engine_ops.rebind(p, "eth1"), -EOPNOTSUPP);
+	assert_int_equal(lan_engine_ops.ifindex(p), 9);
 	lan_engine_ops.close(p);
+}
+
+static void follow_mac(const char *device)
+{
+	struct lan_port *p;
+
+	heard = 0;
+	mac[5] = 7;
+	start_with(ENGINE_DPDK, device);
+	assert_int_equal(open_port(&p, "eth1", device), 0);
+	assert_true(lan_engine_ops.mac(p) == 0x020000000007);
+	mac[5] = 8;
+	assert_int_equal(lan_engine_ops.rebind(p, "gone"), -ENODEV);
+	assert_true(lan_engine_ops.mac(p) == 0x020000000007); /* as before */
+	assert_int_equal(lan_engine_ops.rebind(p, "eth1"), 0);
+	assert_true(lan_engine_ops.mac(p) == 0x020000000008);
+	frame_waits(true, 5);
+	assert_int_equal(lan_engine_ops.rx_batch(p, 64, on_packet, &heard), 5);
+	assert_int_equal(heard, 5);
+	lan_engine_ops.close(p);
+	mac[5] = 7;
+}
+
+/* The device is as before: net_af_packet's, too, as long as the interface is. */
+static void engine__an_interface_whose_mac_address_changes(void **state)
+{
+	follow_mac("0000:3b:00.0");
+	begin(state);
+	follow_mac("net_af_packet0,iface=eth1");
 }
 
 static void engine__says_what_is_missing(void **state)
@@ -739,6 +770,7 @@ int main(void)
 	    cmocka_unit_test_setup(engine__a_device_that_keeps_what_was_lent_is_gone, begin),
 	    cmocka_unit_test_setup(engine__devices_of_paths, begin),
 	    cmocka_unit_test_setup(engine__an_interface_that_is_made_again, begin),
+	    cmocka_unit_test_setup(engine__an_interface_whose_mac_address_changes, begin),
 	    cmocka_unit_test_setup(engine__says_what_is_missing, begin),
 	    cmocka_unit_test(device__says_what_it_lacks),
 	};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a link says of a session, or of its keys, that not all of its workers have taken up. */
+/* What a link says of a session, or of its keys, that not all of its workers have taken up; and which of them it tells
+ * that an interface has changed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +11,13 @@
 
 #include "no_log.h"
 
+#include <net/if.h>
+#include <sys/ioctl.h>
+
+static int fake_ioctl(int fd, unsigned long request, void *arg);
+#define ioctl fake_ioctl
 #include "daemon/link/link_workers.c"
+#undef ioctl
 
 static unsigned ncommands, takes, has_memory; /* bit i: of worker i; of its keys */
 static struct worker_cmd last[4];             /* that worker i was given */
@@ -92,22 +99,57 @@ bool worker_alive(struct worker *w)
 	return true;
 }
 
+/* --- one LAN port: the loopback interface --- */
+
+static uint64_t mac_now, mac_of_worker[4];
+static int ifindex_of_worker[4];
+
+static int fake_ioctl(int fd, unsigned long request, void *arg)
+{
+	struct ifreq *ifr = arg;
+
+	(void)fd;
+	assert_true(request == SIOCGIFHWADDR);
+	assert_string_equal(ifr->ifr_name, "lo");
+	if (mac_now == 0) {
+		errno = ENODEV;
+		return -1;
+	}
+	for (unsigned i = 0; i < 6; i++)
+		ifr->ifr_hwaddr.sa_data[i] = (char)(mac_now >> (8 * (5 - i)));
+	return 0;
+}
+
+static uint32_t index_of(const struct worker *w)
+{
+	uint32_t i = 0;
+
+	while (here->worker[i] != w)
+		i++;
+	return i;
+}
+
 int worker_lan_ifindex(const struct worker *w, uint32_t lan_port)
 {
-	(void)w, (void)lan_port;
-	return 0;
+	assert_int_equal(lan_port, 0);
+	return ifindex_of_worker[index_of(w)];
+}
+
+uint64_t worker_lan_mac(const struct worker *w, uint32_t lan_port)
+{
+	assert_int_equal(lan_port, 0);
+	return mac_of_worker[index_of(w)];
 }
 
 uint32_t worker_ports(const struct link_config *c)
 {
-	(void)c;
-	return 0;
+	return c->nlan_ports;
 }
 
 void worker_port_name(const struct link_config *c, uint32_t port, char ifname[IF_NAMESIZE])
 {
 	(void)c, (void)port;
-	ifname[0] = '\0';
+	snprintf(ifname, IF_NAMESIZE, "lo");
 }
 
 void worker_stop(struct worker *w)
@@ -358,6 +400,72 @@ static void link_hold_promises__until_no_reason_is_left(void **state)
 	assert_false(host_mode);
 }
 
+/* --- LAN ports that change --- */
+
+static int look(unsigned expected)
+{
+	char err[CONFIG_ERR_MAX];
+	int r;
+
+	takes = 15;
+	ncommands = 0;
+	memset(last, 0, sizeof(last));
+	r = link_follow_ports(here, false, err);
+	assert_int_equal(ncommands, expected);
+	if (expected)
+		assert_non_null(strstr(err, "LAN port lo: "));
+	return r;
+}
+
+static void have_port(uint64_t mac)
+{
+	int ifindex = (int)if_nametoindex("lo");
+
+	here->config.nlan_ports = 1;
+	here->lan_ifindex[0] = ifindex;
+	for (unsigned i = 0; i < 4; i++) {
+		ifindex_of_worker[i] = ifindex;
+		mac_of_worker[i] = mac;
+	}
+	mac_now = 0x020000000007;
+}
+
+static void link_follow_ports__a_new_mac_address(void **state)
+{
+	struct worker_cmd cmd = {.type = WORKER_REBIND};
+
+	(void)state;
+	have_port(0x020000000007);
+	assert_int_equal(look(0), 0);
+	mac_now = 0x020000000108;
+	mac_of_worker[1] = mac_now;
+	assert_int_equal(look(3), -EAGAIN);
+	assert_int_equal(last[0].type, WORKER_REBIND);
+	assert_int_equal(look(0), -EAGAIN); /* until they have answered */
+	for (unsigned i = 0; i < 3; i++)
+		answer(&cmd);
+	assert_int_equal(look(3), -EAGAIN); /* it has changed again meanwhile, or they could not */
+	for (unsigned i = 0; i < 4; i++)
+		mac_of_worker[i] = mac_now;
+	for (unsigned i = 0; i < 3; i++)
+		answer(&cmd);
+	assert_int_equal(look(0), 0);
+	assert_int_equal(here->lan_port_rebinds, 0); /* it is the same interface */
+	mac_now = 0; /* it cannot be read: the next look will tell */
+	assert_int_equal(look(0), 0);
+}
+
+/* The kernel compares addresses for packet sockets. */
+static void link_follow_ports__packet_sockets_know_no_mac_address(void **state)
+{
+	(void)state;
+	have_port(0);
+	mac_now = 0x020000000108;
+	assert_int_equal(look(0), 0);
+	ifindex_of_worker[2]++;
+	assert_int_equal(look(1), -EAGAIN);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -371,6 +479,8 @@ int main(void)
 	    TEST(link_rx_keys__no_memory_for_those_of_one),
 	    TEST(link_rx_keys__one_takes_no_commands),
 	    TEST(link_rx_keys__late_answers_do_not_count_for_the_next_call),
+	    TEST(link_follow_ports__a_new_mac_address),
+	    TEST(link_follow_ports__packet_sockets_know_no_mac_address),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

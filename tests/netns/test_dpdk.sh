@@ -59,6 +59,19 @@ by_devices() {
 	done
 }
 
+# As a bond does when it fails over: hosts learn the new address, and the device takes frames to it.
+new_mac() {
+	local before
+	before=$(lab_in ea cat /sys/class/net/lan0/address)
+	lab_ip ea link set lan0 address 02:00:00:00:0a:99
+	lab_ip ha neigh flush dev rdma0
+	LAB_PATIENCE=20 across -- --secs 0.7 --depth 32 || return
+	lab_ip ea link set lan0 address "$before"
+	lab_ip ha neigh flush dev rdma0
+	LAB_PATIENCE=20 across -- --secs 0.7 --depth 32 || return
+	[ "$(lab_status a '.links[0].counters.lan_port_rebinds')" = 0 ] || why "the port counts as one that was made again"
+}
+
 # The library's threads were started with capabilities.
 no_rights() {
 	local e pid task n=0
@@ -153,6 +166,25 @@ by_vhost() {
 	NOTE="$(lab_result .messages) messages"
 }
 
+vhost_is_open() { # times
+	[ "$(grep -c "device net_vhost0,iface=$LAB_DIR/again.sock is open" "$LAB_DIR/a/log")" = "$1" ] && lab_link_is_up
+}
+
+# The file of its socket stays when the process is killed, and goes when it ends.
+vhost_again() {
+	local child
+	lab_edge_stop a
+	LAB_EXTRA_A="Link.Engine=dpdk Link.LanDevice=net_vhost0,iface=$LAB_DIR/again.sock" LAB_EXTRA=
+	lab_edge_start a
+	lab_wait 10 vhost_is_open 1 || why "the device does not open: $(tail -1 "$LAB_DIR/a/log")" || return
+	child=$(lab_edge_child a)
+	kill -9 "$child"
+	lab_wait 5 lab_gone "$child"
+	lab_wait 10 vhost_is_open 2 || why "the device does not open after a kill: $(tail -1 "$LAB_DIR/a/log")" || return
+	lab_edge_stop a
+	[ ! -e "$LAB_DIR/again.sock" ] || why "its socket is left behind"
+}
+
 no_device() {
 	LAB_EXTRA="Link.Engine=dpdk Link.LanDevice=net_nonsense0" LAB_EXTRA_A=
 	lab_edge_stop a
@@ -189,11 +221,13 @@ for mode in $MODES; do
 	LAB_FROM= LAB_TO=
 done
 check "dpdk: packets come off the devices" by_devices
+check "dpdk: a new MAC address of a LAN port" new_mac
 check "dpdk: they land in blanks of the link's buffer" places_lent "$WHOLE"
 check "dpdk: no thread has rights" no_rights
 check "dpdk: daemons killed under load" killed
 check "dpdk: without the plugin" no_plugin
 check "dpdk: without huge pages" no_huge_pages
 check "dpdk: a host behind vhost-user" by_vhost
+check "dpdk: a vhost-user device opens again" vhost_again
 check "dpdk: a device that there is not" no_device
 check_end

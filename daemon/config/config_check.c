@@ -96,6 +96,8 @@ static void check_engine(struct check *ck)
 		blame(ck, "Pfc", "is for the receive ring of Engine=packet: expected off with Engine=dpdk");
 }
 
+/* --- devices --- */
+
 #define WAN_DRIVER        "net_af_packet"
 #define RING_FRAME        2048 /* bytes, if framesz= is not given */
 #define RING_FRAME_OFFSET 66   /* of the Ethernet frame in a frame of a TPACKET_V2 ring, bytes */
@@ -107,6 +109,67 @@ static bool is_driver(const char *device, const char *driver)
 	size_t len = strlen(driver);
 
 	return strncmp(device, driver, len) == 0 && isdigit((unsigned char)device[len]);
+}
+
+/* True for a device that is a packet socket of the kernel's. DPDK needs no number in a name, and has an older one. */
+static bool is_packet_device(const char *device)
+{
+	return strncmp(device, WAN_DRIVER, strlen(WAN_DRIVER)) == 0 ||
+	       strncmp(device, "eth_af_packet", strlen(WAN_DRIVER)) == 0;
+}
+
+/* True for two net_af_packet devices of one interface. The driver puts all its sockets on an interface into one group
+ * (PACKET_FANOUT), and the kernel gives each frame to one socket of the group: each device would lack the frames that
+ * the other one got. `ifname` is the interface. */
+static bool devices_share_frames(const char *a, const char *b, char ifname[LAN_DEVICE_MAX])
+{
+	char other[LAN_DEVICE_MAX];
+
+	return strcmp(a, b) != 0 && is_packet_device(a) && is_packet_device(b) &&
+	       config_device_word(a, "iface", ifname, LAN_DEVICE_MAX) &&
+	       config_device_word(b, "iface", other, sizeof(other)) && strcmp(ifname, other) == 0;
+}
+
+/* Those of LanDevice=, then those of WanDevice=. */
+static const char *link_device(const struct link_config *c, uint32_t i, const char **key)
+{
+	bool lan = i < c->nlan_devices;
+
+	*key = lan ? "LanDevice" : "WanDevice";
+	return lan ? c->lan_devices[i] : c->wan_devices[i - c->nlan_devices];
+}
+
+static void check_queues(struct check *ck, const char *key, const char *device)
+{
+	static const char *const words[] = {"qpairs", "queues"};
+	char n[LAN_DEVICE_MAX];
+
+	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (config_device_word(device, words[i], n, sizeof(n)) && strcmp(n, "1") != 0)
+			blame(ck, key,
+			      "%.60s: %s=%.8s: Engine=dpdk reads one queue of a device: expected %s=1, or nothing",
+			      device, words[i], n, words[i]);
+}
+
+static void check_devices(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+	char ifname[LAN_DEVICE_MAX];
+
+	for (uint32_t i = 0; c->engine != ENGINE_PACKET && i < c->nlan_devices + c->nwan_devices; i++) {
+		const char *key, *other_key, *device = link_device(c, i, &key);
+
+		check_queues(ck, key, device);
+		for (uint32_t j = 0; j < i; j++) {
+			const char *other = link_device(c, j, &other_key);
+
+			if (devices_share_frames(device, other, ifname))
+				blame(ck, key,
+				      "%.60s: iface=%.15s is of %s=%.60s too, and the kernel would give each frame to "
+				      "one of the two alone: expected one device for each interface",
+				      device, ifname, other_key, other);
+		}
+	}
 }
 
 /* The driver silently drops packets that are longer than its ring's frames. */
@@ -140,7 +203,9 @@ static void check_wan_device(struct check *ck, uint32_t path)
 	for (uint32_t i = 0; i < ck->c->nlan_devices; i++)
 		if (strcmp(device, ck->c->lan_devices[i]) == 0)
 			blame(ck, "WanDevice",
-			      "%.60s is a device of LanDevice= too: expected another number after " WAN_DRIVER, device);
+			      "%.60s is a device of LanDevice= too: expected one with iface= and the interface that "
+			      "has LocalAddress=",
+			      device);
 	check_ring_frame(ck, device, ck->c->paths[path].mtu);
 }
 
@@ -373,6 +438,7 @@ void config_check(const struct link_config *c, bool bad[CONFIG_KEYS_MAX], config
 	    {check_ports, {"LanPort"}},
 	    {check_prefixes, {"LocalPrefix", "RemotePrefix"}},
 	    {check_engine, {"Engine", "LanDevice", "LanPort", "Workers", "Pfc"}},
+	    {check_devices, {"Engine", "LanDevice", "WanDevice"}},
 	    {check_wan_devices, {"Engine", "WanDevice", "LanDevice", "MTU"}},
 	    {check_pair_modes, {"PairAckMode", "LocalPrefix", "RemotePrefix"}},
 	    {check_host_groups, {"Group", "LocalPrefix", "RemotePrefix"}},
@@ -455,6 +521,30 @@ static int check_pairs(const struct link_config *a, const struct link_config *b,
 	return -EINVAL;
 }
 
+/* Two links may name the same device, and one of them runs. */
+static int check_devices_of(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX])
+{
+	char ifname[LAN_DEVICE_MAX];
+
+	for (uint32_t i = 0; i < b->nlan_devices + b->nwan_devices; i++) {
+		const char *key, *other_key, *device = link_device(b, i, &key);
+
+		for (uint32_t j = 0; j < a->nlan_devices + a->nwan_devices; j++) {
+			const char *other = link_device(a, j, &other_key);
+
+			if (!devices_share_frames(device, other, ifname))
+				continue;
+			snprintf(
+			    err, CONFIG_ERR_MAX,
+			    "%.120s: %s=%.50s: iface=%.15s is of %s=%.50s of %.120s too, and the kernel would "
+			    "give each frame to one of the two alone: expected another interface, or Engine=packet",
+			    b->path, key, device, ifname, other_key, other, a->path);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
 int config_compatible(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX])
 {
 	if (strcmp(a->name, b->name) == 0) {
@@ -472,5 +562,7 @@ int config_compatible(const struct link_config *a, const struct link_config *b, 
 			return -EINVAL;
 		}
 	}
+	if (check_devices_of(a, b, err) < 0)
+		return -EINVAL;
 	return check_pairs(a, b, err);
 }

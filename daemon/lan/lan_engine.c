@@ -274,7 +274,10 @@ int lan_engine_take(const char *key, const char *device, const struct nic_engine
 		return -ENODEV;
 	}
 	if (d->taken) {
-		snprintf(err, errlen, "its device in %s= is in use by another link: expected another device", key);
+		snprintf(err, errlen,
+		         "its device in %s= is in use by another link: expected a device of another interface, or "
+		         "Engine=packet in one of the two links",
+		         key);
 		return -EBUSY;
 	}
 	d->taken = true;

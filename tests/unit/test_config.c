@@ -912,6 +912,81 @@ static void config_check__wan_device(void **state)
 	assert_false(config_device_word("net_af_packet1,iface=", "iface", value, sizeof(value)));
 }
 
+#define RING  ",framesz=4288,blocksz=274432"
+#define LAN_1 "net_af_packet0,iface=eth1" RING
+
+/* The driver's sockets on one interface share its frames. */
+static void config_check__one_packet_device_for_each_interface(void **state)
+{
+	static const char two_paths[] = LINK_PART
+	    "Engine=dpdk\nLanDevice=net_null0\nWanDevice=net_af_packet1,iface=eth3 %s\n"
+	    "[Path a]\nLocalAddress=192.0.2.1\nRemoteAddress=198.51.100.1\nRate=1G\n"
+	    "[Path b]\nLocalAddress=192.0.2.2\nRemoteAddress=198.51.100.2\nRate=1G\n" SECURITY;
+	struct link_config c;
+	char text[2048], err[CONFIG_ERR_MAX];
+
+	(void)state;
+	refuses_because(
+	    "Engine=dpdk\nLanDevice=" LAN_1 "\nWanDevice=net_af_packet1,iface=eth1",
+	    ":14: WanDevice= net_af_packet1,iface=eth1: iface=eth1 is of LanDevice=" LAN_1
+	    " too, and the kernel would give each frame to one of the two alone: expected one device for each "
+	    "interface");
+	refuses_because("LanPort=eth2\nEngine=dpdk\nLanDevice=" LAN_1 " eth_af_packet,iface=eth1",
+	                "is of LanDevice=" LAN_1 " too");
+	accepts_line("Link", "Engine=dpdk\nLanDevice=" LAN_1 "\nWanDevice=net_af_packet1,iface=eth3", &c);
+	snprintf(text, sizeof(text), two_paths, "net_af_packet1,iface=eth3"); /* of both */
+	accepts(text, &c);
+	snprintf(text, sizeof(text), two_paths, "net_af_packet2,iface=eth3");
+	assert_int_equal(parse(text, &c, err), -EINVAL);
+	assert_non_null(
+	    strstr(err, "net_af_packet2,iface=eth3: iface=eth3 is of WanDevice=net_af_packet1,iface=eth3 too"));
+}
+
+static void config_check__one_queue(void **state)
+{
+	struct link_config c;
+
+	(void)state;
+	accepts_line(
+	    "Link", "Engine=dpdk\nLanDevice=net_vhost0,iface=/s,queues=1\nWanDevice=net_af_packet1,iface=eth3,qpairs=1",
+	    &c);
+	refuses_because(
+	    "Engine=dpdk\nLanDevice=net_vhost0,iface=/s,queues=2",
+	    ":13: LanDevice= net_vhost0,iface=/s,queues=2: queues=2: Engine=dpdk reads one queue of a device: expected "
+	    "queues=1, or nothing");
+	refuses_because("Engine=dpdk\nLanDevice=net_null0\nWanDevice=net_af_packet1,iface=eth3,qpairs=4",
+	                "expected qpairs=1");
+}
+
+static void config_compatible__devices_of_one_interface(void **state)
+{
+	struct link_config a, b;
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	accepts_line("Link", "Engine=dpdk\nLanDevice=" LAN_1, &a);
+	b = a;
+	snprintf(b.name, sizeof(b.name), "other");
+	snprintf(b.path, sizeof(b.path), "/etc/longreach/other.conf");
+	b.paths[0].port = 4789;
+	b.remote[0].addr.b[13] = 7;
+	assert_int_equal(config_compatible(&a, &b, err), 0); /* one device: the link that starts second says so */
+	b.lan_devices[0][strlen("net_af_packet")] = '7';
+	assert_int_equal(config_compatible(&a, &b, err), -EINVAL);
+	assert_string_equal(
+	    err, "/etc/longreach/other.conf: LanDevice=net_af_packet7,iface=eth1,framesz=4288,blocksz=274: "
+	         "iface=eth1 is of LanDevice=net_af_packet0,iface=eth1,framesz=4288,blocksz=274 of " FILE_NAME
+	         " too, and the kernel would give each frame to one of the two alone: expected another "
+	         "interface, or Engine=packet");
+	b.nwan_devices = 1;
+	snprintf(b.wan_devices[0], sizeof(b.wan_devices[0]), "net_af_packet8,iface=eth1");
+	snprintf(b.lan_devices[0], sizeof(b.lan_devices[0]), "net_null0");
+	assert_int_equal(config_compatible(&a, &b, err), -EINVAL);
+	assert_non_null(strstr(err, "WanDevice=net_af_packet8,iface=eth1: iface=eth1 is of LanDevice="));
+	snprintf(b.wan_devices[0], sizeof(b.wan_devices[0]), "net_af_packet8,iface=eth2");
+	assert_int_equal(config_compatible(&a, &b, err), 0);
+}
+
 static void example_file__names_every_key_with_its_default(void **state)
 {
 	char *text = slurp("etc/longreach/example.conf.sample");
@@ -963,6 +1038,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(config_check__engine),
 	    cmocka_unit_test(config_check__wan_device),
+	    cmocka_unit_test(config_check__one_packet_device_for_each_interface),
+	    cmocka_unit_test(config_check__one_queue),
+	    cmocka_unit_test(config_compatible__devices_of_one_interface),
 	    cmocka_unit_test(config_parse__minimal_file_and_its_defaults),
 	    cmocka_unit_test(config_parse__every_key_takes_a_good_value),
 	    cmocka_unit_test(config_parse__every_key_refuses_a_bad_value),

@@ -627,7 +627,9 @@ static void engine__devices_of_paths(void **state)
 	assert_ptr_equal(d, &nic);
 	assert_int_equal(nic.waiting, 0);
 	assert_int_equal(lan_engine_take("WanDevice", "net_af_packet1,iface=lo", &e, &d, err, sizeof(err)), -EBUSY);
-	assert_string_equal(err, "its device in WanDevice= is in use by another link: expected another device");
+	assert_string_equal(
+	    err, "its device in WanDevice= is in use by another link: expected a device of another interface, "
+	         "or Engine=packet in one of the two links");
 	lan_engine_give_back("net_af_packet1,iface=lo");
 	assert_int_equal(lan_engine_take("WanDevice", "net_af_packet1,iface=lo", &e, &d, err, sizeof(err)), 0);
 	assert_int_equal(lan_engine_take("WanDevice", "net_af_packet2,iface=lo", &e, &d, err, sizeof(err)), -ENODEV);

@@ -2,11 +2,13 @@
 /* config_check.c - the rules between the keys of a link file, and between link files. */
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/util/addr.h"
 #include "config_keys.h"
@@ -99,10 +101,12 @@ static void check_engine(struct check *ck)
 /* --- devices --- */
 
 #define WAN_DRIVER        "net_af_packet"
-#define RING_FRAME        2048 /* bytes, if framesz= is not given */
+#define RING_FRAME        2048 /* bytes, if framesz= is not given; blocksz= is a page then */
+#define RING_FRAMES       512  /* if framecnt= is not given */
 #define RING_FRAME_OFFSET 66   /* of the Ethernet frame in a frame of a TPACKET_V2 ring, bytes */
 #define RING_FRAME_ALIGN  16   /* TPACKET_ALIGNMENT */
 #define ETH_HDR           14
+#define ROCE_MOST         4180 /* PMTU 4096, IPv6, UDP, BTH, RETH, ImmDt, ICRC */
 
 static bool is_driver(const char *device, const char *driver)
 {
@@ -172,18 +176,118 @@ static void check_devices(struct check *ck)
 	}
 }
 
-/* The driver silently drops packets that are longer than its ring's frames. */
-static void check_ring_frame(struct check *ck, const char *device, uint32_t mtu)
-{
-	uint32_t least = (mtu + ETH_HDR + RING_FRAME_OFFSET + RING_FRAME_ALIGN - 1) / RING_FRAME_ALIGN * RING_FRAME_ALIGN;
-	unsigned long bytes = RING_FRAME;
-	char value[16];
+struct ring {
+	unsigned long frame_bytes, block_bytes, frames;
+};
 
-	if (config_device_word(device, "framesz", value, sizeof(value)))
-		bytes = strtoul(value, NULL, 10);
-	if (bytes < least)
-		blame(ck, "WanDevice", "%.60s: frames of %lu bytes do not hold packets of MTU=%u: expected framesz=%u or more",
-		      device, bytes, mtu, least);
+/* Reads a number of the driver's arguments. Keeps *value if the device has no such argument. False: an error was
+ * reported. */
+static bool read_argument(struct check *ck, const char *key, const char *device, const char *word, unsigned long *value)
+{
+	char text[LAN_DEVICE_MAX], *end;
+
+	if (!config_device_word(device, word, text, sizeof(text)))
+		return true;
+	*value = strtoul(text, &end, 10);
+	if (isdigit((unsigned char)text[0]) && *end == '\0' && *value > 0 && *value <= INT_MAX)
+		return true;
+	blame(ck, key, "%.60s: %s=%.20s: expected a number above 0", device, word, text);
+	return false;
+}
+
+static bool read_ring(struct check *ck, const char *key, const char *device, struct ring *r)
+{
+	*r = (struct ring){RING_FRAME, (unsigned long)sysconf(_SC_PAGESIZE), RING_FRAMES};
+	return read_argument(ck, key, device, "framesz", &r->frame_bytes) &&
+	       read_argument(ck, key, device, "blocksz", &r->block_bytes) &&
+	       read_argument(ck, key, device, "framecnt", &r->frames);
+}
+
+/* The least block of whole pages and whole frames. */
+static unsigned long least_block(unsigned long frame_bytes)
+{
+	unsigned long page = (unsigned long)sysconf(_SC_PAGESIZE), a = frame_bytes, b = page;
+
+	while (b != 0) {
+		unsigned long rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return frame_bytes / a * page;
+}
+
+/* The driver takes a ring for frames that lie one behind the other: with room left at the end of a block it would read
+ * and write frames at wrong places. The kernel refuses blocks that are not whole pages, and a ring that is not whole
+ * blocks. */
+static void check_ring(struct check *ck, const char *key, const char *device, const struct ring *r)
+{
+	unsigned long block = least_block(r->frame_bytes);
+
+	if (r->frame_bytes % RING_FRAME_ALIGN != 0)
+		blame(ck, key, "%.60s: framesz=%lu: expected a multiple of %d", device, r->frame_bytes,
+		      RING_FRAME_ALIGN);
+	else if (r->block_bytes % block != 0)
+		blame(ck, key,
+		      "%.60s: blocks of %lu bytes are not whole pages with whole frames of framesz=%lu: expected "
+		      "blocksz=%lu, or a multiple of that",
+		      device, r->block_bytes, r->frame_bytes, block);
+	else if (r->frames % (r->block_bytes / r->frame_bytes) != 0)
+		blame(ck, key,
+		      "%.60s: %lu frames are not whole blocks: expected framecnt= a multiple of %lu, which blocksz= "
+		      "holds",
+		      device, r->frames, r->block_bytes / r->frame_bytes);
+}
+
+/* The least framesz= for IP packets of so many bytes: the driver silently drops longer ones. */
+static unsigned long least_frame(unsigned long mtu)
+{
+	return (mtu + ETH_HDR + RING_FRAME_OFFSET + RING_FRAME_ALIGN - 1) / RING_FRAME_ALIGN * RING_FRAME_ALIGN;
+}
+
+static void check_lan_device(struct check *ck, const char *device, const char *port)
+{
+	unsigned long least = least_frame(ROCE_MOST);
+	char ifname[LAN_DEVICE_MAX];
+	struct ring r;
+
+	if (!is_packet_device(device))
+		return;
+	if (!config_device_word(device, "iface", ifname, sizeof(ifname)) || strcmp(ifname, port) != 0)
+		blame(ck, "LanDevice", "%.60s: expected iface=%s, as LanPort= names that interface at the same place",
+		      device, port);
+	if (!read_ring(ck, "LanDevice", device, &r))
+		return;
+	if (r.frame_bytes >= least)
+		check_ring(ck, "LanDevice", device, &r);
+	else
+		blame(ck, "LanDevice",
+		      "%.60s: frames of %lu bytes do not hold packets of PMTU 4096: expected framesz=%lu or more, such "
+		      "as framesz=4288,blocksz=%lu",
+		      device, r.frame_bytes, least, least_block(4288));
+}
+
+static void check_lan_devices(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+
+	for (uint32_t i = 0; c->engine != ENGINE_PACKET && i < c->nlan_devices && i < c->nlan_ports; i++)
+		check_lan_device(ck, c->lan_devices[i], c->lan_ports[i]);
+}
+
+static void check_wan_ring(struct check *ck, const char *device, uint32_t mtu)
+{
+	unsigned long least = least_frame(mtu);
+	struct ring r;
+
+	if (!read_ring(ck, "WanDevice", device, &r))
+		return;
+	if (r.frame_bytes >= least)
+		check_ring(ck, "WanDevice", device, &r);
+	else
+		blame(ck, "WanDevice",
+		      "%.60s: frames of %lu bytes do not hold packets of MTU=%u: expected framesz=%lu or more", device,
+		      r.frame_bytes, mtu, least);
 }
 
 static void check_wan_device(struct check *ck, uint32_t path)
@@ -206,7 +310,7 @@ static void check_wan_device(struct check *ck, uint32_t path)
 			      "%.60s is a device of LanDevice= too: expected one with iface= and the interface that "
 			      "has LocalAddress=",
 			      device);
-	check_ring_frame(ck, device, ck->c->paths[path].mtu);
+	check_wan_ring(ck, device, ck->c->paths[path].mtu);
 }
 
 static void check_wan_devices(struct check *ck)
@@ -438,6 +542,7 @@ void config_check(const struct link_config *c, bool bad[CONFIG_KEYS_MAX], config
 	    {check_ports, {"LanPort"}},
 	    {check_prefixes, {"LocalPrefix", "RemotePrefix"}},
 	    {check_engine, {"Engine", "LanDevice", "LanPort", "Workers", "Pfc"}},
+	    {check_lan_devices, {"Engine", "LanDevice", "LanPort"}},
 	    {check_devices, {"Engine", "LanDevice", "WanDevice"}},
 	    {check_wan_devices, {"Engine", "WanDevice", "LanDevice", "MTU"}},
 	    {check_pair_modes, {"PairAckMode", "LocalPrefix", "RemotePrefix"}},

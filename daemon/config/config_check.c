@@ -2,11 +2,13 @@
 /* config_check.c - the rules between the keys of a link file, and between link files. */
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/util/addr.h"
 #include "config_keys.h"
@@ -96,11 +98,15 @@ static void check_engine(struct check *ck)
 		blame(ck, "Pfc", "is for the receive ring of Engine=packet: expected off with Engine=dpdk");
 }
 
+/* --- devices --- */
+
 #define WAN_DRIVER        "net_af_packet"
-#define RING_FRAME        2048 /* bytes, if framesz= is not given */
+#define RING_FRAME        2048 /* bytes, if framesz= is not given; blocksz= is a page then */
+#define RING_FRAMES       512  /* if framecnt= is not given */
 #define RING_FRAME_OFFSET 66   /* of the Ethernet frame in a frame of a TPACKET_V2 ring, bytes */
 #define RING_FRAME_ALIGN  16   /* TPACKET_ALIGNMENT */
 #define ETH_HDR           14
+#define ROCE_MOST         4180 /* PMTU 4096, IPv6, UDP, BTH, RETH, ImmDt, ICRC */
 
 static bool is_driver(const char *device, const char *driver)
 {
@@ -109,18 +115,179 @@ static bool is_driver(const char *device, const char *driver)
 	return strncmp(device, driver, len) == 0 && isdigit((unsigned char)device[len]);
 }
 
-/* The driver silently drops packets that are longer than its ring's frames. */
-static void check_ring_frame(struct check *ck, const char *device, uint32_t mtu)
+/* True for a device that is a packet socket of the kernel's. DPDK needs no number in a name, and has an older one. */
+static bool is_packet_device(const char *device)
 {
-	uint32_t least = (mtu + ETH_HDR + RING_FRAME_OFFSET + RING_FRAME_ALIGN - 1) / RING_FRAME_ALIGN * RING_FRAME_ALIGN;
-	unsigned long bytes = RING_FRAME;
-	char value[16];
+	return strncmp(device, WAN_DRIVER, strlen(WAN_DRIVER)) == 0 ||
+	       strncmp(device, "eth_af_packet", strlen(WAN_DRIVER)) == 0;
+}
 
-	if (config_device_word(device, "framesz", value, sizeof(value)))
-		bytes = strtoul(value, NULL, 10);
-	if (bytes < least)
-		blame(ck, "WanDevice", "%.60s: frames of %lu bytes do not hold packets of MTU=%u: expected framesz=%u or more",
-		      device, bytes, mtu, least);
+/* True for two net_af_packet devices of one interface. The driver puts all its sockets on an interface into one group
+ * (PACKET_FANOUT), and the kernel gives each frame to one socket of the group: each device would lack the frames that
+ * the other one got. `ifname` is the interface. */
+static bool devices_share_frames(const char *a, const char *b, char ifname[LAN_DEVICE_MAX])
+{
+	char other[LAN_DEVICE_MAX];
+
+	return strcmp(a, b) != 0 && is_packet_device(a) && is_packet_device(b) &&
+	       config_device_word(a, "iface", ifname, LAN_DEVICE_MAX) &&
+	       config_device_word(b, "iface", other, sizeof(other)) && strcmp(ifname, other) == 0;
+}
+
+/* Those of LanDevice=, then those of WanDevice=. */
+static const char *link_device(const struct link_config *c, uint32_t i, const char **key)
+{
+	bool lan = i < c->nlan_devices;
+
+	*key = lan ? "LanDevice" : "WanDevice";
+	return lan ? c->lan_devices[i] : c->wan_devices[i - c->nlan_devices];
+}
+
+static void check_queues(struct check *ck, const char *key, const char *device)
+{
+	static const char *const words[] = {"qpairs", "queues"};
+	char n[LAN_DEVICE_MAX];
+
+	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (config_device_word(device, words[i], n, sizeof(n)) && strcmp(n, "1") != 0)
+			blame(ck, key,
+			      "%.60s: %s=%.8s: Engine=dpdk reads one queue of a device: expected %s=1, or nothing",
+			      device, words[i], n, words[i]);
+}
+
+static void check_devices(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+	char ifname[LAN_DEVICE_MAX];
+
+	for (uint32_t i = 0; c->engine != ENGINE_PACKET && i < c->nlan_devices + c->nwan_devices; i++) {
+		const char *key, *other_key, *device = link_device(c, i, &key);
+
+		check_queues(ck, key, device);
+		for (uint32_t j = 0; j < i; j++) {
+			const char *other = link_device(c, j, &other_key);
+
+			if (devices_share_frames(device, other, ifname))
+				blame(ck, key,
+				      "%.60s: iface=%.15s is of %s=%.60s too, and the kernel would give each frame to "
+				      "one of the two alone: expected one device for each interface",
+				      device, ifname, other_key, other);
+		}
+	}
+}
+
+struct ring {
+	unsigned long frame_bytes, block_bytes, frames;
+};
+
+/* Reads a number of the driver's arguments. Keeps *value if the device has no such argument. False: an error was
+ * reported. */
+static bool read_argument(struct check *ck, const char *key, const char *device, const char *word, unsigned long *value)
+{
+	char text[LAN_DEVICE_MAX], *end;
+
+	if (!config_device_word(device, word, text, sizeof(text)))
+		return true;
+	*value = strtoul(text, &end, 10);
+	if (isdigit((unsigned char)text[0]) && *end == '\0' && *value > 0 && *value <= INT_MAX)
+		return true;
+	blame(ck, key, "%.60s: %s=%.20s: expected a number above 0", device, word, text);
+	return false;
+}
+
+static bool read_ring(struct check *ck, const char *key, const char *device, struct ring *r)
+{
+	*r = (struct ring){RING_FRAME, (unsigned long)sysconf(_SC_PAGESIZE), RING_FRAMES};
+	return read_argument(ck, key, device, "framesz", &r->frame_bytes) &&
+	       read_argument(ck, key, device, "blocksz", &r->block_bytes) &&
+	       read_argument(ck, key, device, "framecnt", &r->frames);
+}
+
+/* The least block of whole pages and whole frames. */
+static unsigned long least_block(unsigned long frame_bytes)
+{
+	unsigned long page = (unsigned long)sysconf(_SC_PAGESIZE), a = frame_bytes, b = page;
+
+	while (b != 0) {
+		unsigned long rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return frame_bytes / a * page;
+}
+
+/* The driver takes a ring for frames that lie one behind the other: with room left at the end of a block it would read
+ * and write frames at wrong places. The kernel refuses blocks that are not whole pages, and a ring that is not whole
+ * blocks. */
+static void check_ring(struct check *ck, const char *key, const char *device, const struct ring *r)
+{
+	unsigned long block = least_block(r->frame_bytes);
+
+	if (r->frame_bytes % RING_FRAME_ALIGN != 0)
+		blame(ck, key, "%.60s: framesz=%lu: expected a multiple of %d", device, r->frame_bytes,
+		      RING_FRAME_ALIGN);
+	else if (r->block_bytes % block != 0)
+		blame(ck, key,
+		      "%.60s: blocks of %lu bytes are not whole pages with whole frames of framesz=%lu: expected "
+		      "blocksz=%lu, or a multiple of that",
+		      device, r->block_bytes, r->frame_bytes, block);
+	else if (r->frames % (r->block_bytes / r->frame_bytes) != 0)
+		blame(ck, key,
+		      "%.60s: %lu frames are not whole blocks: expected framecnt= a multiple of %lu, which blocksz= "
+		      "holds",
+		      device, r->frames, r->block_bytes / r->frame_bytes);
+}
+
+/* The least framesz= for IP packets of so many bytes: the driver silently drops longer ones. */
+static unsigned long least_frame(unsigned long mtu)
+{
+	return (mtu + ETH_HDR + RING_FRAME_OFFSET + RING_FRAME_ALIGN - 1) / RING_FRAME_ALIGN * RING_FRAME_ALIGN;
+}
+
+static void check_lan_device(struct check *ck, const char *device, const char *port)
+{
+	unsigned long least = least_frame(ROCE_MOST);
+	char ifname[LAN_DEVICE_MAX];
+	struct ring r;
+
+	if (!is_packet_device(device))
+		return;
+	if (!config_device_word(device, "iface", ifname, sizeof(ifname)) || strcmp(ifname, port) != 0)
+		blame(ck, "LanDevice", "%.60s: expected iface=%s, as LanPort= names that interface at the same place",
+		      device, port);
+	if (!read_ring(ck, "LanDevice", device, &r))
+		return;
+	if (r.frame_bytes >= least)
+		check_ring(ck, "LanDevice", device, &r);
+	else
+		blame(ck, "LanDevice",
+		      "%.60s: frames of %lu bytes do not hold packets of PMTU 4096: expected framesz=%lu or more, such "
+		      "as framesz=4288,blocksz=%lu",
+		      device, r.frame_bytes, least, least_block(4288));
+}
+
+static void check_lan_devices(struct check *ck)
+{
+	const struct link_config *c = ck->c;
+
+	for (uint32_t i = 0; c->engine != ENGINE_PACKET && i < c->nlan_devices && i < c->nlan_ports; i++)
+		check_lan_device(ck, c->lan_devices[i], c->lan_ports[i]);
+}
+
+static void check_wan_ring(struct check *ck, const char *device, uint32_t mtu)
+{
+	unsigned long least = least_frame(mtu);
+	struct ring r;
+
+	if (!read_ring(ck, "WanDevice", device, &r))
+		return;
+	if (r.frame_bytes >= least)
+		check_ring(ck, "WanDevice", device, &r);
+	else
+		blame(ck, "WanDevice",
+		      "%.60s: frames of %lu bytes do not hold packets of MTU=%u: expected framesz=%lu or more", device,
+		      r.frame_bytes, mtu, least);
 }
 
 static void check_wan_device(struct check *ck, uint32_t path)
@@ -140,8 +307,10 @@ static void check_wan_device(struct check *ck, uint32_t path)
 	for (uint32_t i = 0; i < ck->c->nlan_devices; i++)
 		if (strcmp(device, ck->c->lan_devices[i]) == 0)
 			blame(ck, "WanDevice",
-			      "%.60s is a device of LanDevice= too: expected another number after " WAN_DRIVER, device);
-	check_ring_frame(ck, device, ck->c->paths[path].mtu);
+			      "%.60s is a device of LanDevice= too: expected one with iface= and the interface that "
+			      "has LocalAddress=",
+			      device);
+	check_wan_ring(ck, device, ck->c->paths[path].mtu);
 }
 
 static void check_wan_devices(struct check *ck)
@@ -373,6 +542,8 @@ void config_check(const struct link_config *c, bool bad[CONFIG_KEYS_MAX], config
 	    {check_ports, {"LanPort"}},
 	    {check_prefixes, {"LocalPrefix", "RemotePrefix"}},
 	    {check_engine, {"Engine", "LanDevice", "LanPort", "Workers", "Pfc"}},
+	    {check_lan_devices, {"Engine", "LanDevice", "LanPort"}},
+	    {check_devices, {"Engine", "LanDevice", "WanDevice"}},
 	    {check_wan_devices, {"Engine", "WanDevice", "LanDevice", "MTU"}},
 	    {check_pair_modes, {"PairAckMode", "LocalPrefix", "RemotePrefix"}},
 	    {check_host_groups, {"Group", "LocalPrefix", "RemotePrefix"}},
@@ -455,6 +626,30 @@ static int check_pairs(const struct link_config *a, const struct link_config *b,
 	return -EINVAL;
 }
 
+/* Two links may name the same device, and one of them runs. */
+static int check_devices_of(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX])
+{
+	char ifname[LAN_DEVICE_MAX];
+
+	for (uint32_t i = 0; i < b->nlan_devices + b->nwan_devices; i++) {
+		const char *key, *other_key, *device = link_device(b, i, &key);
+
+		for (uint32_t j = 0; j < a->nlan_devices + a->nwan_devices; j++) {
+			const char *other = link_device(a, j, &other_key);
+
+			if (!devices_share_frames(device, other, ifname))
+				continue;
+			snprintf(
+			    err, CONFIG_ERR_MAX,
+			    "%.120s: %s=%.50s: iface=%.15s is of %s=%.50s of %.120s too, and the kernel would "
+			    "give each frame to one of the two alone: expected another interface, or Engine=packet",
+			    b->path, key, device, ifname, other_key, other, a->path);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
 int config_compatible(const struct link_config *a, const struct link_config *b, char err[CONFIG_ERR_MAX])
 {
 	if (strcmp(a->name, b->name) == 0) {
@@ -472,5 +667,7 @@ int config_compatible(const struct link_config *a, const struct link_config *b, 
 			return -EINVAL;
 		}
 	}
+	if (check_devices_of(a, b, err) < 0)
+		return -EINVAL;
 	return check_pairs(a, b, err);
 }

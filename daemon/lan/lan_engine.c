@@ -50,6 +50,7 @@ struct device {
 	unsigned mtu;
 	bool lends; /* it is a device of LanDevice=: lend() may be called */
 	bool taken;
+	struct nic_stats before; /* counts when it was taken */
 };
 
 static struct {
@@ -274,7 +275,10 @@ int lan_engine_take(const char *key, const char *device, const struct nic_engine
 		return -ENODEV;
 	}
 	if (d->taken) {
-		snprintf(err, errlen, "its device in %s= is in use by another link: expected another device", key);
+		snprintf(err, errlen,
+		         "its device in %s= is in use by another link: expected a device of another interface, or "
+		         "Engine=packet in one of the two links",
+		         key);
 		return -EBUSY;
 	}
 	d->taken = true;
@@ -282,7 +286,26 @@ int lan_engine_take(const char *key, const char *device, const struct nic_engine
 	*nic = d->nic;
 	for (unsigned n = 0, got = 1; got && n < STALE_MAX; n += got)
 		got = engine.nic->rx(d->nic, LAN_TX_BATCH, forget_frame, NULL);
+	engine.nic->stats(d->nic, &d->before);
 	return 0;
+}
+
+/* A driver may begin its counts anew. */
+static uint64_t since(uint64_t before, uint64_t now)
+{
+	return now >= before ? now - before : now;
+}
+
+void lan_engine_stats(const char *device, struct nic_stats *s)
+{
+	const struct device *d = find_device(device);
+	struct nic_stats now;
+
+	engine.nic->stats(d->nic, &now);
+	*s = (struct nic_stats){.rx_missed = since(d->before.rx_missed, now.rx_missed),
+	                        .rx_split = since(d->before.rx_split, now.rx_split),
+	                        .tx_errors = since(d->before.tx_errors, now.tx_errors),
+	                        .tx_lost = since(d->before.tx_lost, now.tx_lost)};
 }
 
 void lan_engine_give_back(const char *device)
@@ -587,11 +610,11 @@ static void engine_stats(struct lan_port *p, struct lan_port_stats *s)
 {
 	struct nic_stats nic;
 
-	engine.nic->stats(p->nic, &nic);
+	lan_engine_stats(p->device->name, &nic);
 	*s = (struct lan_port_stats){.rx_ring_drops = nic.rx_missed,
 	                             .rx_truncated = p->truncated + nic.rx_split,
 	                             .rx_not_ours = p->not_ours,
-	                             .tx_errors = nic.tx_errors};
+	                             .tx_errors = nic.tx_errors + nic.tx_lost};
 	burst_ring_flush(&p->bursts);
 }
 

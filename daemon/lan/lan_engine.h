@@ -33,11 +33,14 @@ void lan_engine_stop(void);
 
 struct nic_engine;
 struct nic_device;
+struct nic_stats;
 
 /* Takes a device that no port has, by the text of LanDevice= or WanDevice= (`key` says which). Drops frames that wait
  * in it. 0; or -ENODEV or -EBUSY with err (of errlen bytes) a sentence. */
 int lan_engine_take(const char *key, const char *device, const struct nic_engine **engine, struct nic_device **nic,
                     char *err, size_t errlen);
+/* What a device that was taken has counted since then. */
+void lan_engine_stats(const char *device, struct nic_stats *s);
 /* Gives the device back: another port may take it. */
 void lan_engine_give_back(const char *device);
 

@@ -545,7 +545,7 @@ static void engine_stats(struct wan_port *p, struct wan_port_stats *s)
 	for (uint32_t i = 0; i < p->ndevices; i++) {
 		struct nic_stats nic;
 
-		p->nic->stats(p->device[i].nic, &nic);
+		lan_engine_stats(p->device[i].name, &nic);
 		s->tx_errors += nic.tx_errors + nic.tx_lost;
 		s->rx_kernel_drops += nic.rx_missed;
 		s->rx_bad_length += nic.rx_split;

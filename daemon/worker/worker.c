@@ -55,6 +55,14 @@ static uint64_t lan_came_ns(const struct worker *w)
 	return worker_clock_ns(CLOCK_MONOTONIC) - (waited_ns < LATENCY_MOST_NS ? waited_ns : 0);
 }
 
+/* The core has answered d for a packet that has come. */
+static void follow_latency(struct worker *w, const uint8_t *l3, size_t len, uint16_t vlan_tci, enum proxy_drop d)
+{
+	if (latency_wants(&w->latency, FLOW_NEAR, w->now_ns) && d == DROP_NONE &&
+	    latency_request(&w->latency, w->core, w->now_ns, l3, len, vlan_tci))
+		w->latency.side[FLOW_NEAR].began_ns = lan_came_ns(w);
+}
+
 static void on_lan_packet(void *arg, const uint8_t *l3, size_t len, uint16_t vlan_tci)
 {
 	struct worker *w = arg;
@@ -64,9 +72,7 @@ static void on_lan_packet(void *arg, const uint8_t *l3, size_t len, uint16_t vla
 		d = tapped_lan_packet(w, l3, len, vlan_tci);
 	else
 		d = proxy_lan_rx(w->core, w->now_ns, l3, len, vlan_tci);
-	if (latency_wants(&w->latency, FLOW_NEAR, w->now_ns) && d == DROP_NONE &&
-	    latency_request(&w->latency, w->core, w->now_ns, l3, len, vlan_tci))
-		w->latency.side[FLOW_NEAR].began_ns = lan_came_ns(w);
+	follow_latency(w, l3, len, vlan_tci, d);
 }
 
 void worker_lan_landed(void *arg, uint32_t *slot, uint16_t off, size_t len, uint16_t vlan_tci)
@@ -83,6 +89,7 @@ void worker_lan_landed(void *arg, uint32_t *slot, uint16_t off, size_t len, uint
 	/* the bytes are still valid, whether core or port owns the slot now */
 	if (w->watch)
 		flow_watch_in(w->watch, w->core, w->now_ns, whole.iov_base, len, d);
+	follow_latency(w, whole.iov_base, len, vlan_tci, d);
 }
 
 static bool on_wan_datagram(void *arg, uint8_t path, uint16_t sport, uint8_t *dgram, size_t len, uint8_t ecn)

@@ -863,10 +863,10 @@ static void config_check__engine(void **state)
 	(void)state;
 	accepts_line("Link", "Engine=packet", &c);
 	assert_int_equal(c.engine, ENGINE_PACKET);
-	accepts_line("Link", "Engine=dpdk\nLanDevice=net_af_packet0,iface=eth1,framesz=8192", &c);
+	accepts_line("Link", "Engine=dpdk\nLanDevice=net_af_packet0,iface=eth1,framesz=8192,blocksz=8192", &c);
 	assert_int_equal(c.engine, ENGINE_DPDK);
 	assert_int_equal(c.nlan_devices, 1);
-	assert_string_equal(c.lan_devices[0], "net_af_packet0,iface=eth1,framesz=8192");
+	assert_string_equal(c.lan_devices[0], "net_af_packet0,iface=eth1,framesz=8192,blocksz=8192");
 	accepts_line("Link", "LanPort=eth2\nEngine=dpdk\nLanDevice=0000:3b:00.0  0000:3b:00.1,representor=0", &c);
 	assert_int_equal(c.nlan_devices, 2);
 	assert_string_equal(c.lan_devices[1], "0000:3b:00.1,representor=0");
@@ -901,7 +901,8 @@ static void config_check__wan_device(void **state)
 	refuses_because("Engine=dpdk\nLanDevice=net_null0\nWanDevice=0000:3b:00.0", "would hear neither ARP");
 	refuses_because("Engine=dpdk\nLanDevice=net_null0\nWanDevice=net_af_packet1,iface=eth3,framesz=1568",
 	                "expected framesz=1584 or more");
-	refuses_because("Engine=dpdk\nLanDevice=net_af_packet1,iface=eth3\nWanDevice=net_af_packet1,iface=eth3",
+	refuses_because("Engine=dpdk\nLanDevice=net_af_packet1,iface=eth1,framesz=4288,blocksz=274432\n"
+	                "WanDevice=net_af_packet1,iface=eth1,framesz=4288,blocksz=274432",
 	                "is a device of LanDevice= too");
 	assert_true(config_device_word(device, "iface", value, sizeof(value)));
 	assert_string_equal(value, "eth3");
@@ -910,6 +911,140 @@ static void config_check__wan_device(void **state)
 	assert_false(config_device_word(device, "face", value, sizeof(value)));
 	assert_false(config_device_word(device, "iface", value, 4));
 	assert_false(config_device_word("net_af_packet1,iface=", "iface", value, sizeof(value)));
+}
+
+#define RING  ",framesz=4288,blocksz=274432"
+#define LAN_1 "net_af_packet0,iface=eth1" RING
+
+/* The driver's sockets on one interface share its frames. */
+static void config_check__one_packet_device_for_each_interface(void **state)
+{
+	static const char two_paths[] = LINK_PART
+	    "Engine=dpdk\nLanDevice=net_null0\nWanDevice=net_af_packet1,iface=eth3 %s\n"
+	    "[Path a]\nLocalAddress=192.0.2.1\nRemoteAddress=198.51.100.1\nRate=1G\n"
+	    "[Path b]\nLocalAddress=192.0.2.2\nRemoteAddress=198.51.100.2\nRate=1G\n" SECURITY;
+	struct link_config c;
+	char text[2048], err[CONFIG_ERR_MAX];
+
+	(void)state;
+	refuses_because(
+	    "Engine=dpdk\nLanDevice=" LAN_1 "\nWanDevice=net_af_packet1,iface=eth1",
+	    ":14: WanDevice= net_af_packet1,iface=eth1: iface=eth1 is of LanDevice=" LAN_1
+	    " too, and the kernel would give each frame to one of the two alone: expected one device for each "
+	    "interface");
+	refuses_because("Engine=dpdk\nLanDevice=eth_af_packet,iface=eth1" RING "\nWanDevice=net_af_packet1,iface=eth1",
+	                "is of LanDevice=eth_af_packet,iface=eth1" RING " too");
+	accepts_line("Link", "Engine=dpdk\nLanDevice=" LAN_1 "\nWanDevice=net_af_packet1,iface=eth3", &c);
+	snprintf(text, sizeof(text), two_paths, "net_af_packet1,iface=eth3"); /* of both */
+	accepts(text, &c);
+	snprintf(text, sizeof(text), two_paths, "net_af_packet2,iface=eth3");
+	assert_int_equal(parse(text, &c, err), -EINVAL);
+	assert_non_null(
+	    strstr(err, "net_af_packet2,iface=eth3: iface=eth3 is of WanDevice=net_af_packet1,iface=eth3 too"));
+}
+
+static void config_check__one_queue(void **state)
+{
+	struct link_config c;
+
+	(void)state;
+	accepts_line(
+	    "Link", "Engine=dpdk\nLanDevice=net_vhost0,iface=/s,queues=1\nWanDevice=net_af_packet1,iface=eth3,qpairs=1",
+	    &c);
+	refuses_because(
+	    "Engine=dpdk\nLanDevice=net_vhost0,iface=/s,queues=2",
+	    ":13: LanDevice= net_vhost0,iface=/s,queues=2: queues=2: Engine=dpdk reads one queue of a device: expected "
+	    "queues=1, or nothing");
+	refuses_because("Engine=dpdk\nLanDevice=net_null0\nWanDevice=net_af_packet1,iface=eth3,qpairs=4",
+	                "expected qpairs=1");
+}
+
+/* Frames of a ring lie one behind the other, in whole blocks, and hold the packets of the LAN or of the path. */
+static void config_check__rings_of_packet_devices(void **state)
+{
+	static const char *const lan = "Engine=dpdk\nLanDevice=net_af_packet0,iface=eth1",
+	                         *const wan = "Engine=dpdk\nLanDevice=net_null0\nWanDevice=net_af_packet1,iface=eth3";
+	static const struct {
+		bool is_lan;
+		const char *arguments, *why; /* NULL: sound */
+	} cases[] = {
+	    {true, RING, NULL},
+	    {true, RING ",framecnt=256", NULL},
+	    {true, ",framesz=4272,blocksz=1093632", NULL},
+	    {true, ",framesz=8192,blocksz=65536,framecnt=64", NULL},
+	    {true, "",
+	     ":13: LanDevice= net_af_packet0,iface=eth1: frames of 2048 bytes do not hold packets of PMTU 4096: "
+	     "expected framesz=4272 or more, such as framesz=4288,blocksz=274432"},
+	    {true, ",framesz=4256,blocksz=544768", "expected framesz=4272 or more"},
+	    {true, ",framesz=4288",
+	     "blocks of 4096 bytes are not whole pages with whole frames of framesz=4288: expected "
+	     "blocksz=274432, or a multiple of that"},
+	    {true, ",framesz=4288,blocksz=65536", "expected blocksz=274432"},
+	    {true, ",framesz=8192,blocksz=8200", "expected blocksz=8192"},
+	    {true, ",framesz=4290,blocksz=274432", "framesz=4290: expected a multiple of 16"},
+	    {true, RING ",framecnt=100", "100 frames are not whole blocks: expected framecnt= a multiple of 64"},
+	    {true, RING ",framecnt=32", "a multiple of 64"},
+	    {true, ",framesz=4k", "framesz=4k: expected a number above 0"},
+	    {true, RING ",framecnt=0", "framecnt=0: expected a number above 0"},
+	    {true, ",framesz=-4096", "framesz=-4096: expected a number above 0"},
+	    {false, "", NULL},
+	    {false, ",framesz=2048,blocksz=8192,framecnt=512", NULL},
+	    {false, ",framesz=9216,blocksz=36864,framecnt=1024", NULL},
+	    {false, ",framesz=9216,blocksz=32768", "expected blocksz=36864"},
+	    {false, ",framesz=9216", "expected blocksz=36864"},
+	    {false, ",framecnt=7", "expected framecnt= a multiple of 2"},
+	};
+	struct link_config c;
+	char line[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(line, sizeof(line), "%s%s", cases[i].is_lan ? lan : wan, cases[i].arguments);
+		if (cases[i].why)
+			refuses_because(line, cases[i].why);
+		else
+			accepts_line("Link", line, &c);
+	}
+}
+
+static void config_check__a_packet_device_is_of_its_port(void **state)
+{
+	(void)state;
+	refuses_because("Engine=dpdk\nLanDevice=net_af_packet0,iface=eth2" RING,
+	                "expected iface=eth1, as LanPort= names that interface at the same place");
+	refuses_because("Engine=dpdk\nLanDevice=net_af_packet0" RING, "expected iface=eth1");
+	refuses_because("LanPort=eth2\nEngine=dpdk\nLanDevice=net_af_packet0,iface=eth2" RING
+	                " net_af_packet1,iface=eth1" RING,
+	                "expected iface=eth1");
+}
+
+static void config_compatible__devices_of_one_interface(void **state)
+{
+	struct link_config a, b;
+	char err[CONFIG_ERR_MAX];
+
+	(void)state;
+	accepts_line("Link", "Engine=dpdk\nLanDevice=" LAN_1, &a);
+	b = a;
+	snprintf(b.name, sizeof(b.name), "other");
+	snprintf(b.path, sizeof(b.path), "/etc/longreach/other.conf");
+	b.paths[0].port = 4789;
+	b.remote[0].addr.b[13] = 7;
+	assert_int_equal(config_compatible(&a, &b, err), 0); /* one device: the link that starts second says so */
+	b.lan_devices[0][strlen("net_af_packet")] = '7';
+	assert_int_equal(config_compatible(&a, &b, err), -EINVAL);
+	assert_string_equal(
+	    err, "/etc/longreach/other.conf: LanDevice=net_af_packet7,iface=eth1,framesz=4288,blocksz=274: "
+	         "iface=eth1 is of LanDevice=net_af_packet0,iface=eth1,framesz=4288,blocksz=274 of " FILE_NAME
+	         " too, and the kernel would give each frame to one of the two alone: expected another "
+	         "interface, or Engine=packet");
+	b.nwan_devices = 1;
+	snprintf(b.wan_devices[0], sizeof(b.wan_devices[0]), "net_af_packet8,iface=eth1");
+	snprintf(b.lan_devices[0], sizeof(b.lan_devices[0]), "net_null0");
+	assert_int_equal(config_compatible(&a, &b, err), -EINVAL);
+	assert_non_null(strstr(err, "WanDevice=net_af_packet8,iface=eth1: iface=eth1 is of LanDevice="));
+	snprintf(b.wan_devices[0], sizeof(b.wan_devices[0]), "net_af_packet8,iface=eth2");
+	assert_int_equal(config_compatible(&a, &b, err), 0);
 }
 
 static void example_file__names_every_key_with_its_default(void **state)
@@ -963,6 +1098,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(config_check__engine),
 	    cmocka_unit_test(config_check__wan_device),
+	    cmocka_unit_test(config_check__one_packet_device_for_each_interface),
+	    cmocka_unit_test(config_check__one_queue),
+	    cmocka_unit_test(config_check__rings_of_packet_devices),
+	    cmocka_unit_test(config_check__a_packet_device_is_of_its_port),
+	    cmocka_unit_test(config_compatible__devices_of_one_interface),
 	    cmocka_unit_test(config_parse__minimal_file_and_its_defaults),
 	    cmocka_unit_test(config_parse__every_key_takes_a_good_value),
 	    cmocka_unit_test(config_parse__every_key_refuses_a_bad_value),

@@ -78,6 +78,7 @@ struct nic_device {
 	bool keeps;             /* what was lent */
 	unsigned nparts;        /* lent parts that it reads */
 	uint32_t part[16];
+	struct nic_stats stats;
 };
 
 static struct nic_device nic;
@@ -154,8 +155,7 @@ static void fake_tx_drop(struct nic_device *d)
 
 static void fake_stats(struct nic_device *d, struct nic_stats *s)
 {
-	(void)d;
-	*s = (struct nic_stats){.rx_missed = 1, .rx_split = 2, .tx_errors = 4};
+	*s = d->stats;
 }
 
 static int fake_lend(struct nic_device *d, const struct nic_lender *l, char *e, size_t elen)
@@ -432,11 +432,43 @@ static void engine__takes_ours_and_counts_the_rest(void **state)
 	frame_waits(false, 7);
 	assert_int_equal(lan_engine_ops.rx_batch(p, 64, on_packet, &heard), 7);
 	assert_int_equal(heard, 5);
+	nic.stats = (struct nic_stats){.rx_missed = 1, .rx_split = 2, .tx_errors = 4, .tx_lost = 8};
 	lan_engine_ops.stats(p, &s);
 	assert_int_equal(s.rx_not_ours, 7);
 	assert_int_equal(s.rx_ring_drops, 1);
 	assert_int_equal(s.rx_truncated, 2);
-	assert_int_equal(s.tx_errors, 4);
+	assert_int_equal(s.tx_errors, 4 + 8);
+	lan_engine_ops.close(p);
+}
+
+/* A device counts as long as longreachd runs; a link shows what happened since it took the device. */
+static void engine__counts_of_a_former_link(void **state)
+{
+	static const struct nic_stats some = {.rx_missed = 1, .rx_split = 2, .tx_errors = 4, .tx_lost = 8};
+	struct lan_port_stats s;
+	struct nic_stats of_wan;
+	struct lan_port *p;
+
+	(void)state;
+	nic.stats = some;
+	start_with(ENGINE_DPDK, "net_null0");
+	assert_int_equal(open_port(&p, "eth1", "net_null0"), 0);
+	nic.stats = (struct nic_stats){.rx_missed = 11, .rx_split = 22, .tx_errors = 44, .tx_lost = 88};
+	lan_engine_ops.stats(p, &s);
+	assert_int_equal(s.rx_ring_drops, 10);
+	assert_int_equal(s.rx_truncated, 20);
+	assert_int_equal(s.tx_errors, 40 + 80);
+	lan_engine_ops.close(p);
+	assert_int_equal(open_port(&p, "eth1", "net_null0"), 0);
+	lan_engine_ops.stats(p, &s);
+	assert_int_equal(s.rx_ring_drops + s.rx_truncated + s.tx_errors, 0);
+	nic.stats.tx_lost++;
+	lan_engine_stats("net_null0", &of_wan);
+	assert_int_equal(of_wan.tx_lost, 1);
+	assert_int_equal(of_wan.rx_missed + of_wan.rx_split + of_wan.tx_errors, 0);
+	nic.stats.tx_lost = 3; /* the driver began anew */
+	lan_engine_stats("net_null0", &of_wan);
+	assert_int_equal(of_wan.tx_lost, 3);
 	lan_engine_ops.close(p);
 }
 
@@ -627,7 +659,9 @@ static void engine__devices_of_paths(void **state)
 	assert_ptr_equal(d, &nic);
 	assert_int_equal(nic.waiting, 0);
 	assert_int_equal(lan_engine_take("WanDevice", "net_af_packet1,iface=lo", &e, &d, err, sizeof(err)), -EBUSY);
-	assert_string_equal(err, "its device in WanDevice= is in use by another link: expected another device");
+	assert_string_equal(
+	    err, "its device in WanDevice= is in use by another link: expected a device of another interface, "
+	         "or Engine=packet in one of the two links");
 	lan_engine_give_back("net_af_packet1,iface=lo");
 	assert_int_equal(lan_engine_take("WanDevice", "net_af_packet1,iface=lo", &e, &d, err, sizeof(err)), 0);
 	assert_int_equal(lan_engine_take("WanDevice", "net_af_packet2,iface=lo", &e, &d, err, sizeof(err)), -ENODEV);
@@ -763,6 +797,7 @@ int main(void)
 	    cmocka_unit_test_setup(engine__a_device_has_one_link, begin),
 	    cmocka_unit_test_setup(engine__a_device_that_does_not_open, begin),
 	    cmocka_unit_test_setup(engine__takes_ours_and_counts_the_rest, begin),
+	    cmocka_unit_test_setup(engine__counts_of_a_former_link, begin),
 	    cmocka_unit_test_setup(engine__counts_bursts_by_priority, begin),
 	    cmocka_unit_test_setup(engine__sends_whole_frames, begin),
 	    cmocka_unit_test_setup(engine__lands_in_blanks, begin),

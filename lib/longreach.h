@@ -148,7 +148,8 @@ int lr_reopen(struct lr *h);
 /* Closes the handle: its exports are removed, operations whose bytes are not all in the buffer are given up. */
 void lr_close(struct lr *h);
 /* For poll(2): readable when events come. Events that came during another call do not make it readable: take events
- * with timeout 0 until there are none, then poll. */
+ * with timeout 0 until there are none, then poll. By RDMA it also becomes readable every 10 s without an event:
+ * lr_wait() checks then whether the edge still answers. */
 int lr_fd(const struct lr *h);
 
 /* Exports size bytes of fd, from offset on. The daemon reads and writes it by pread(2) and pwrite(2) on its own
@@ -204,7 +205,8 @@ int lr_call(struct lr *h, const char *service, const void *request, size_t len, 
 int lr_reply(struct lr *h, uint64_t call, enum lr_status status, const void *reply, size_t len);
 
 /* Takes the next event. 1: *ev is filled in; 0: none came in timeout_ms (-1: waits for ever); -EPIPE: the daemon is
- * gone, and with it all operations of the handle that are not in its buffer. */
+ * gone, and with it all operations of the handle that are not in its buffer. By RDMA an edge that does not answer for
+ * 20 s counts as gone: the operations end with LR_CLIENT_GONE, and then -EPIPE is returned. */
 int lr_wait(struct lr *h, struct lr_event *ev, int timeout_ms);
 
 /* The rates of the link now. */

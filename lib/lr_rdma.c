@@ -3,7 +3,12 @@
  *
  * A transfer's memory is registered from the request to LR_EV_DONE; by then the edge has ended all work that it had
  * posted. A descriptor is mapped for the transfer. When the connection breaks, the library asks the edge for the reason
- * by another REQ with the same number, which the edge rejects with the reason. */
+ * by another REQ with the same number, which the edge rejects with the reason.
+ *
+ * A queue pair that only has receives posted never notices that its peer has gone: an edge whose machine loses power,
+ * or whose DREQ is lost, causes neither a completion nor an event. Hence a WRITE of no bytes after SILENCE_MS without a
+ * completion (check_silence()). The library counts the time until its completion itself, because rxe retries for ever
+ * with the retry count of 7. A timer in the epoll wakes programs that poll lr_fd(), too. */
 #define _GNU_SOURCE
 #include "lr_rdma.h"
 
@@ -19,6 +24,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,9 +35,12 @@
 #define BUFFER     512
 #define CONNECT_MS 5000
 #define ANSWER_MS  30000
+#define SILENCE_MS 10000 /* without a completion, until a probe is posted; and until what is posted must be complete */
 #define WHY_TRIES  10 /* the edge may notice the end a little later than its client */
 #define WHY_MS     100
-#define WR_REQUEST RECEIVES /* wr_id; receives: the buffer's number */
+
+/* wr_id; receives: the buffer's number */
+enum { WR_REQUEST = RECEIVES, WR_PROBE };
 
 /* A transfer under way, or an event that waits for lr_wait(). */
 struct transfer {
@@ -59,7 +68,11 @@ struct lr_rdma {
 	uint8_t *buffers; /* RECEIVES, and one to send from */
 	int epoll_fd;
 	uint32_t number, serial;
-	bool has_qp, over, sending;
+	bool has_qp, over;
+	bool sending, probing; /* WR_REQUEST, WR_PROBE is in the send queue */
+	int timer_fd;          /* expires at check_ms */
+	int64_t heard_ms; /* of the last completion, or of a post to the empty send queue */
+	int64_t check_ms; /* when check_silence() looks again */
 	struct transfer *transfers;
 	struct waiting *first, **last;
 	struct lr_rdma_event answer;
@@ -203,6 +216,26 @@ static int watch(const struct lr_rdma *c, int fd)
 	return epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
 }
 
+/* check_silence() looks when SILENCE_MS have passed since heard_ms. */
+static void check_later(struct lr_rdma *c)
+{
+	struct itimerspec at;
+
+	c->check_ms = c->heard_ms + SILENCE_MS;
+	at = (struct itimerspec){.it_value = {.tv_sec = c->check_ms / 1000, .tv_nsec = c->check_ms % 1000 * 1000000}};
+	timerfd_settime(c->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+static int watch_silence(struct lr_rdma *c)
+{
+	c->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	if (c->timer_fd < 0)
+		return -errno;
+	c->heard_ms = now_ms();
+	check_later(c);
+	return watch(c, c->timer_fd);
+}
+
 static int equip(struct lr_rdma *c)
 {
 	size_t bytes = (size_t)(RECEIVES + 1) * BUFFER;
@@ -243,7 +276,7 @@ int lr_rdma_open(const char *address, const struct lr_verbs *verbs, struct lr_rd
 		free(c);
 		return r;
 	}
-	c->epoll_fd = -1;
+	c->epoll_fd = c->timer_fd = -1;
 	c->last = &c->first;
 	if (verbs)
 		c->v = *verbs;
@@ -268,6 +301,8 @@ int lr_rdma_open(const char *address, const struct lr_verbs *verbs, struct lr_rd
 		r = watch(c, c->events->fd);
 	if (r == 0)
 		r = watch(c, c->completions->fd);
+	if (r == 0)
+		r = watch_silence(c);
 	if (r < 0) {
 		lr_rdma_close(c);
 		return r;
@@ -390,16 +425,57 @@ static void take_completions(struct lr_rdma *c)
 	int n;
 
 	while (!c->over && (n = c->v.poll_cq(c->cq, 1, &wc)) != 0) {
+		c->heard_ms = now_ms();
 		if (n < 0 || wc.status != IBV_WC_SUCCESS) {
 			c->over = true;
 		} else if (wc.wr_id == WR_REQUEST) {
 			c->sending = false;
+		} else if (wc.wr_id == WR_PROBE) {
+			c->probing = false;
 		} else {
 			on_message(c, c->buffers + wc.wr_id * BUFFER, wc.byte_len);
 			if (!c->over && post_receive(c, (uint32_t)wc.wr_id) < 0)
 				c->over = true;
 		}
 	}
+}
+
+/* The time until the completion counts from here, unless an earlier work request has to complete first. */
+static void note_posted(struct lr_rdma *c)
+{
+	if (!c->sending && !c->probing)
+		c->heard_ms = now_ms();
+}
+
+/* A WRITE of no bytes needs no key, and the responder's rdma_cm has enabled remote WRITEs on every queue pair. */
+static void probe(struct lr_rdma *c)
+{
+	struct ibv_send_wr *bad, wr = {.wr_id = WR_PROBE, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+
+	if (c->v.post_send(c->id->qp, &wr, &bad) != 0) {
+		c->over = true;
+		return;
+	}
+	note_posted(c);
+	c->probing = true;
+}
+
+/* Ends the connection of an edge that does not answer. Call this behind take_completions(): the program may have been
+ * away for long. */
+static void check_silence(struct lr_rdma *c)
+{
+	int64_t now = now_ms();
+
+	if (now < c->check_ms)
+		return;
+	if (now >= c->heard_ms + SILENCE_MS) {
+		if (c->sending || c->probing)
+			c->over = true;
+		else
+			probe(c);
+	}
+	if (!c->over)
+		check_later(c);
 }
 
 /* Takes all completions. */
@@ -419,6 +495,8 @@ static void look(struct lr_rdma *c)
 			c->over = true;
 		c->v.ack_cm_event(ev);
 	}
+	if (!c->over)
+		check_silence(c);
 }
 
 /* Waits until completions may have come. 0: not in time, or a signal has come. */
@@ -447,6 +525,7 @@ static int ask(struct lr_rdma *c, struct lr_rdma_request *q, uint64_t *id)
 	sge.length = (uint32_t)lr_rdma_request_put(at, q);
 	if (c->v.post_send(c->id->qp, &wr, &bad) != 0)
 		return -EPIPE;
+	note_posted(c);
 	c->sending = true;
 	/* waits until the request is sent, too: the next request uses the same buffer */
 	while (!c->over && (c->sending || c->answer.type != LRM_ANSWER || c->answer.serial != q->serial)) {
@@ -646,6 +725,8 @@ void lr_rdma_close(struct lr_rdma *c)
 		c->v.destroy_id(c->id);
 	if (c->events)
 		c->v.destroy_event_channel(c->events);
+	if (c->timer_fd >= 0)
+		close(c->timer_fd);
 	if (c->epoll_fd >= 0)
 		close(c->epoll_fd);
 	free(c->buffers);

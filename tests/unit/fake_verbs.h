@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake_verbs.h - librdmacm and libibverbs without a device: both ends of each connection in one process, for unit tests.
  *
- * A REQ comes to the listener at once, a SEND goes into the peer's next receive, READs and WRITEs are copied if the key,
- * the address and the rights fit, and break the queue pair if not, as RC does. fake.fail names a function whose next calls
- * fail, after fake.fail_after good ones; fake.hold keeps READs and WRITEs under way until fake_release(). All that was
- * made and not given back is counted in fake.live. */
+ * A REQ comes to the listener at once, a SEND goes into the peer's next receive, READs and WRITEs are copied if the
+ * key, the address and the rights fit, and break the queue pair if not, as RC does. fake.fail names a function whose
+ * next calls fail, after fake.fail_after good ones; fake.hold keeps READs and WRITEs under way until fake_release();
+ * fake.silent cuts the LAN: nothing arrives, nothing completes, and fake.deaf is the last peer whose DREQ was lost. All
+ * that was made and not given back is counted in fake.live. */
 #ifndef TESTS_UNIT_FAKE_VERBS_H
 #define TESTS_UNIT_FAKE_VERBS_H
 
@@ -78,11 +79,13 @@ static struct {
 	struct fake_id *listener;
 	const char *fail;
 	unsigned fail_after;
-	bool hold;
+	bool hold, silent;
+	uint64_t silent_ns; /* time that passes when silence swallows a SEND */
+	struct fake_id *deaf;
 	struct fake_work held[FAKE_HELD];
 	uint32_t nheld;
 	int live;
-	unsigned nreads, nwrites;
+	unsigned nreads, nwrites, nprobes; /* nprobes: WRITEs of no bytes */
 	bool rtu_is_lost;               /* the accepting end hears of no ESTABLISHED */
 	uint64_t accept_ns;             /* that an accept() takes */
 	void (*passes)(uint64_t ns);    /* time passes */
@@ -225,6 +228,10 @@ static int fake_connect(struct rdma_cm_id *id, struct rdma_conn_param *p)
 	struct rdma_conn_param turned = *p;
 	struct sockaddr_in *from;
 
+	if (fake.silent) {
+		fake_event(i, RDMA_CM_EVENT_UNREACHABLE, NULL); /* rdma_cm says so after some seconds */
+		return 0;
+	}
 	if (!fake.listener) {
 		fake_event(i, RDMA_CM_EVENT_REJECTED, &(struct rdma_conn_param){0});
 		return 0;
@@ -315,7 +322,9 @@ static int fake_disconnect(struct rdma_cm_id *id)
 {
 	struct fake_id *i = (struct fake_id *)id;
 
-	if (i->connected && i->peer && i->peer->connected) {
+	if (i->connected && i->peer && fake.silent) {
+		fake.deaf = i->peer;
+	} else if (i->connected && i->peer && i->peer->connected) {
 		i->peer->connected = false;
 		fake_event(i->peer, RDMA_CM_EVENT_DISCONNECTED, NULL);
 	}
@@ -565,6 +574,7 @@ static void fake_run(struct fake_work *w)
 		return;
 	}
 	if (w->wr.num_sge == 0) { /* of no bytes: no key is looked at */
+		fake.nprobes++;
 		fake_complete(i, w->wr.wr_id, IBV_WC_SUCCESS, 0);
 		return;
 	}
@@ -611,8 +621,10 @@ static void fake_send(struct fake_id *i, const struct ibv_send_wr *wr)
 		fake_break(i);
 		return;
 	}
-	if (to->n == 0)
-		return; /* receiver not ready: for ever */
+	if (fake.silent)
+		fake.passes(fake.silent_ns);
+	if (to->n == 0 || fake.silent)
+		return; /* receiver not ready, or no answer: for ever */
 	at = to->first;
 	if (wr->sg_list->length > to->sge[at].length) {
 		to->n--;
@@ -643,7 +655,7 @@ static int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_
 		fake_complete(i, wr->wr_id, IBV_WC_WR_FLUSH_ERR, 0);
 	else if (wr->opcode == IBV_WR_SEND)
 		fake_send(i, wr);
-	else if (!fake.hold)
+	else if (!fake.hold && !fake.silent)
 		fake_run(&w);
 	else if (fake.nheld < FAKE_HELD)
 		fake.held[fake.nheld++] = w;

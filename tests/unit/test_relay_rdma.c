@@ -4,6 +4,7 @@
  * operation is left. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -46,9 +48,36 @@ int clock_gettime(clockid_t id, struct timespec *t)
 	return r;
 }
 
+static int timer_fd = -1; /* the timer that was set last */
+static struct itimerspec timer_at;
+
+/* To the kernel's clock. */
+static void set_timer(void)
+{
+	uint64_t at = (uint64_t)timer_at.it_value.tv_sec * NS_PER_S + (uint64_t)timer_at.it_value.tv_nsec;
+	struct itimerspec real = {0};
+
+	at = at > passed_ns ? at - passed_ns : 1;
+	real.it_value.tv_sec = (time_t)(at / NS_PER_S);
+	real.it_value.tv_nsec = (long)(at % NS_PER_S);
+	syscall(SYS_timerfd_settime, timer_fd, TFD_TIMER_ABSTIME, &real, NULL);
+}
+
+int timerfd_settime(int fd, int flags, const struct itimerspec *at, struct itimerspec *old)
+{
+	(void)flags;
+	(void)old;
+	timer_fd = fd;
+	timer_at = *at;
+	set_timer();
+	return 0;
+}
+
 static void passes(uint64_t ns)
 {
 	passed_ns += ns;
+	if (timer_fd >= 0)
+		set_timer();
 }
 
 /* --- the worker --- */
@@ -259,6 +288,7 @@ static int setup(void **state)
 	fake.pump = work;
 	fake.passes = passes;
 	passed_ns = 0;
+	timer_fd = -1;
 	relay_rdma_open(r, &fake_verbs);
 	base = fake.live;
 	return 0;
@@ -1101,6 +1131,106 @@ static void wait__goes_on_after_a_signal(void **state)
 	finish(c);
 }
 
+/* --- an edge that goes without a word --- */
+
+/* The edge's machine loses power: no DREQ comes, and the client's queue pair has nothing to send. */
+static void finish_deaf(struct lr_rdma *c)
+{
+	lr_rdma_close(c);
+	/* the edge is there after all, and has noticed by itself that the client has gone */
+	fake.silent = false;
+	assert_non_null(fake.deaf);
+	fake_event(fake.deaf, RDMA_CM_EVENT_DISCONNECTED, NULL);
+	work();
+	assert_int_equal(fake.live, base);
+}
+
+static void wait__ends_when_the_edge_is_silent(void **state)
+{
+	struct lr_rdma *c = client();
+	uint64_t op = begin(c, LRM_GET, LR_LINK);
+	struct lr_event ev;
+
+	(void)state;
+	work();
+	assert_int_equal(lr_rdma_wait(c, &ev, 0), 0);
+	fake.silent = true;
+	passes(9 * NS_PER_S);
+	assert_int_equal(lr_rdma_wait(c, &ev, 0), 0);
+	assert_int_equal(fake.nheld, 0);
+	passes(NS_PER_S);
+	assert_int_equal(lr_rdma_wait(c, &ev, 0), 0);
+	assert_int_equal(fake.nheld, 1);
+	passes(9 * NS_PER_S);
+	assert_int_equal(lr_rdma_wait(c, &ev, 0), 0);
+	passes(NS_PER_S);
+	expect_end(c, op, LR_CLIENT_GONE);
+	expect_over(c);
+	finish_deaf(c);
+}
+
+static bool is_readable(const struct lr_rdma *c, int ms)
+{
+	struct pollfd p = {.fd = lr_rdma_fd(c), .events = POLLIN};
+
+	return poll(&p, 1, ms) == 1;
+}
+
+/* A program that waits in the library, or polls lr_fd(), is woken. */
+static void fd__is_readable_when_the_edge_is_to_be_asked(void **state)
+{
+	struct lr_rdma *c = client();
+	struct lr_event ev;
+
+	(void)state;
+	assert_int_equal(lr_rdma_wait(c, &ev, 0), 0);
+	fake.silent = true;
+	assert_false(is_readable(c, 0));
+	passes(10 * NS_PER_S - 50000000);
+	assert_int_equal(lr_rdma_wait(c, &ev, 200), 0);
+	assert_int_equal(fake.nheld, 1);
+	assert_false(is_readable(c, 0));
+	passes(10 * NS_PER_S);
+	assert_true(is_readable(c, 1000));
+	expect_over(c);
+	finish_deaf(c);
+}
+
+static void transfer__ends_when_the_edge_is_silent(void **state)
+{
+	struct lr_transfer t = {.fd = -1, .memory = memory, .length = 10, .region = "target"};
+	struct lr_rdma *c = client();
+	uint64_t op, since = clock_now_ns();
+
+	(void)state;
+	fake.silent = true;
+	fake.silent_ns = 10 * NS_PER_S - 50000000;
+	assert_int_equal(lr_rdma_transfer(c, LRM_GET, &t, &op), -EPIPE);
+	assert_in_range(clock_now_ns() - since, 10 * NS_PER_S - 50000000, 20 * NS_PER_S);
+	expect_over(c);
+	finish_deaf(c);
+}
+
+/* An edge that has nothing to say for long, but answers; and a program that does not call the library for long. */
+static void wait__goes_on_while_the_edge_answers(void **state)
+{
+	struct lr_rdma *c = client();
+	uint64_t op = begin(c, LRM_GET, LR_LINK);
+	struct lr_event ev;
+
+	(void)state;
+	work();
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(lr_rdma_wait(c, &ev, 0), 0); /* posts a probe, and the next time takes its completion */
+		assert_int_equal(fake.nprobes, (i + 1) / 2);
+		passes(30 * NS_PER_S);
+	}
+	come(1, &(struct relay_head){.fence = true, .type = RW_GET_END, .op = op, .length = BYTES}, NULL, 0);
+	work();
+	expect_end(c, op, LR_OK);
+	finish(c);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -1139,6 +1269,10 @@ int main(void)
 	    TEST(post__that_fails_ends_the_connection),
 	    TEST(device__that_goes_takes_its_clients),
 	    TEST(wait__goes_on_after_a_signal),
+	    TEST(wait__ends_when_the_edge_is_silent),
+	    TEST(fd__is_readable_when_the_edge_is_to_be_asked),
+	    TEST(transfer__ends_when_the_edge_is_silent),
+	    TEST(wait__goes_on_while_the_edge_answers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

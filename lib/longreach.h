@@ -135,7 +135,8 @@ struct lr_event {
  *
  * A path of rdma:ADDRESS[:PORT] connects by RDMA to the edge with that RelayListen=, from this host or another: the
  * edge reads and writes this program's memory itself. Such a handle can put, get, cancel and wait; all other calls
- * return -EOPNOTSUPP. The length of a get must be given. -EACCES: RelayAllow= does not name this host (or, of lr_put()
+ * return -EOPNOTSUPP. The length of a get must be given, and its file is enlarged for it at once; if the get fails, the
+ * bytes that it added are cut off again, unless the file's size has changed meanwhile. -EACCES: RelayAllow= does not name this host (or, of lr_put()
  * and lr_get(), not for that region); -ENODEV: no RDMA here, or none there; -ECONNREFUSED: no edge listens there;
  * -EPROTONOSUPPORT: another version; -EMFILE: too many clients. */
 int lr_open(const char *link, const char *path, struct lr **h);

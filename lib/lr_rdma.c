@@ -49,6 +49,9 @@ struct transfer {
 	struct ibv_mr *mr;
 	void *map;
 	size_t map_len;
+	bool ended_well;
+	int file; /* a copy of a get's descriptor, if the get has enlarged its file from size_before to size; else -1 */
+	off_t offset, size_before, size;
 };
 
 struct waiting {
@@ -318,16 +321,46 @@ int lr_rdma_fd(const struct lr_rdma *c)
 
 /* --- memory --- */
 
+/* Enlarges the file of a get, so that it can be mapped. */
+static int enlarge(struct transfer *t, const struct lr_transfer *what, off_t size_before)
+{
+	t->file = fcntl(what->fd, F_DUPFD_CLOEXEC, 0);
+	if (t->file < 0)
+		return -errno;
+	t->offset = (off_t)what->offset;
+	t->size_before = t->size = size_before;
+	if (ftruncate(t->file, (off_t)(what->offset + what->length)) < 0)
+		return -ERANGE;
+	t->size = (off_t)(what->offset + what->length);
+	return 0;
+}
+
+/* Takes back what enlarge() did for a get that has not ended well, unless the file has another size by now. Once the
+ * get was under way (op), the program may have written in front of the get's own bytes: these bytes stay. */
+static void shrink(const struct transfer *t)
+{
+	off_t to = t->op && t->offset > t->size_before ? t->offset : t->size_before;
+	struct stat st;
+
+	if (fstat(t->file, &st) == 0 && st.st_size == t->size && to < t->size)
+		(void)!ftruncate(t->file, to);
+}
+
 static void transfer_free(struct lr_rdma *c, struct transfer *t)
 {
 	if (t->mr)
 		c->v.dereg_mr(t->mr);
 	if (t->map)
 		munmap(t->map, t->map_len);
+	if (t->file >= 0) {
+		if (!t->ended_well)
+			shrink(t);
+		close(t->file);
+	}
 	free(t);
 }
 
-static void transfer_over(struct lr_rdma *c, uint64_t op)
+static void transfer_over(struct lr_rdma *c, uint64_t op, enum lr_status status)
 {
 	for (struct transfer **at = &c->transfers; *at; at = &(*at)->next) {
 		struct transfer *t = *at;
@@ -335,6 +368,7 @@ static void transfer_over(struct lr_rdma *c, uint64_t op)
 		if (t->op != op)
 			continue;
 		*at = t->next;
+		t->ended_well = status == LR_OK;
 		transfer_free(c, t);
 		return;
 	}
@@ -346,6 +380,7 @@ static int find_memory(struct transfer *t, const struct lr_transfer *what, bool 
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), skip = what->offset % page;
 	bool writable = (fcntl(what->fd, F_GETFL) & O_ACCMODE) == O_RDWR;
 	struct stat st;
+	int r = 0;
 
 	*at = what->memory;
 	if (what->memory) {
@@ -356,9 +391,10 @@ static int find_memory(struct transfer *t, const struct lr_transfer *what, bool 
 		return -EBADF;
 	if (what->length > INT64_MAX - what->offset)
 		return -EINVAL;
-	if ((uint64_t)st.st_size < what->offset + what->length &&
-	    (put || ftruncate(what->fd, (off_t)(what->offset + what->length)) < 0))
-		return -ERANGE;
+	if ((uint64_t)st.st_size < what->offset + what->length)
+		r = put ? -ERANGE : enlarge(t, what, st.st_size);
+	if (r < 0)
+		return r;
 	t->map_len = (size_t)(what->length + skip);
 	/* kernels up to 6.1 cannot register a read-only mapping; a private writable mapping is copied on
 	 * registration */
@@ -414,7 +450,7 @@ static void on_message(struct lr_rdma *c, const uint8_t *data, size_t len)
 		c->answer = e;
 	} else {
 		if (e.kind == LR_EV_DONE)
-			transfer_over(c, e.id);
+			transfer_over(c, e.id, (enum lr_status)e.status);
 		keep(c, &e);
 	}
 }
@@ -565,6 +601,7 @@ int lr_rdma_transfer(struct lr_rdma *c, uint32_t type, const struct lr_transfer 
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return -ENOMEM;
+	t->file = -1;
 	if (what->length > 0)
 		r = register_memory(c, t, what, put, &q);
 	if (r == 0)
@@ -579,7 +616,7 @@ int lr_rdma_transfer(struct lr_rdma *c, uint32_t type, const struct lr_transfer 
 	/* the transfer may have ended before its answer was taken */
 	for (const struct waiting *w = c->first; w; w = w->next)
 		if (w->event.kind == LR_EV_DONE && w->event.id == id) {
-			transfer_over(c, id);
+			transfer_over(c, id, (enum lr_status)w->event.status);
 			break;
 		}
 	*op = id;

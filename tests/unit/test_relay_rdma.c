@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
@@ -486,6 +487,82 @@ static void put__of_a_file(void **state)
 	status_comes(sent(RW_PUT_END)->op, LR_OK);
 	close(fd);
 	finish(c);
+}
+
+static off_t size_of(int fd)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	return st.st_size;
+}
+
+static uint64_t get_into(struct lr_rdma *c, int fd, uint64_t offset)
+{
+	struct lr_transfer t = {.fd = fd, .offset = offset, .length = 5000, .region = "target"};
+	uint64_t op;
+
+	assert_int_equal(lr_rdma_transfer(c, LRM_GET, &t, &op), 0);
+	work();
+	return op;
+}
+
+static void get_ends(struct lr_rdma *c, uint64_t op, enum lr_status status)
+{
+	come(1,
+	     &(struct relay_head){
+	         .fence = true, .type = RW_GET_END, .op = op, .status = (uint8_t)status, .length = 5000},
+	     NULL, 0);
+	work();
+	expect_end(c, op, status);
+}
+
+/* A get that fails leaves its file as it was. */
+static void get__into_a_file_that_is_shorter(void **state)
+{
+	struct lr_rdma *c = client();
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	struct lr_transfer refused = {.fd = fd, .offset = 2000, .length = 5000, .region = "other"};
+	uint64_t op;
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, 1000), 0);
+	assert_int_equal(lr_rdma_transfer(c, LRM_GET, &refused, &op), -EACCES);
+	assert_int_equal(size_of(fd), 1000);
+	op = get_into(c, fd, 500);
+	assert_int_equal(size_of(fd), 5500);
+	get_ends(c, op, LR_NO_REGION);
+	assert_int_equal(size_of(fd), 1000);
+	get_ends(c, get_into(c, fd, 500), LR_OK);
+	assert_int_equal(size_of(fd), 5500);
+	get_ends(c, get_into(c, fd, 0), LR_NO_REGION); /* it has not enlarged the file */
+	assert_int_equal(size_of(fd), 5500);
+	close(fd);
+	finish(c);
+}
+
+/* What others have written in the meantime stays. */
+static void get__that_fails_cuts_off_its_own_bytes_only(void **state)
+{
+	struct lr_rdma *c = client();
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	uint64_t op, first, second;
+
+	(void)state;
+	op = get_into(c, fd, 6000);
+	get_ends(c, get_into(c, fd, 0), LR_OK);
+	get_ends(c, op, LR_NO_REGION);
+	assert_int_equal(size_of(fd), 6000);
+	first = get_into(c, fd, 6000);
+	second = get_into(c, fd, 11000);
+	get_ends(c, first, LR_NO_REGION);
+	assert_int_equal(size_of(fd), 16000);
+	get_ends(c, second, LR_NO_REGION);
+	assert_int_equal(size_of(fd), 11000);
+	get_into(c, fd, 11000); /* is given up with its handle */
+	finish(c);
+	assert_int_equal(size_of(fd), 11000);
+	close(fd);
 }
 
 static void put__fails_at_the_other_site(void **state)
@@ -1241,6 +1318,8 @@ int main(void)
 	    TEST(put__end_waits_for_reads),
 	    TEST(get__is_written_and_each_slot_finished),
 	    TEST(put__of_a_file),
+	    TEST(get__into_a_file_that_is_shorter),
+	    TEST(get__that_fails_cuts_off_its_own_bytes_only),
 	    TEST(put__fails_at_the_other_site),
 	    TEST(put__with_a_wrong_key),
 	    TEST(get__with_a_wrong_key),

@@ -184,7 +184,8 @@ int lr_export_gpu(struct lr *h, const char *name, const struct lr_gpu *memory, u
  * memory->handle is ignored; memory->offset counts in the allocation. */
 int lr_export_gpu_fd(struct lr *h, const char *name, int fd, uint64_t allocation, const struct lr_gpu *memory, unsigned access);
 
-/* Begin an operation; *op names it in events. -EAGAIN: too many are under way; -EINVAL. */
+/* Begin an operation; *op names it in events. -EAGAIN: too many are under way; by RDMA also, of lr_put(), that
+ * too many puts of clients that have gone wait for the other edge. -EINVAL. */
 int lr_put(struct lr *h, const struct lr_transfer *t, uint64_t *op);
 int lr_get(struct lr *h, const struct lr_transfer *t, uint64_t *op);
 /* The same with n pieces, 1 to LR_PIECES_MAX, as one operation: its end, promise and notice are of all of them. offset,

@@ -35,7 +35,7 @@
 #define BUFFER     512
 #define CONNECT_MS 5000
 #define ANSWER_MS  30000
-#define SILENCE_MS 10000 /* without a completion, until a probe is posted; and until what is posted must be complete */
+#define SILENCE_MS 10000 /* without a completion, until a probe is posted; for what is posted to complete */
 #define WHY_TRIES  10 /* the edge may notice the end a little later than its client */
 #define WHY_MS     100
 
@@ -74,8 +74,8 @@ struct lr_rdma {
 	bool has_qp, over;
 	bool sending, probing; /* WR_REQUEST, WR_PROBE is in the send queue */
 	int timer_fd;          /* expires at check_ms */
-	int64_t heard_ms; /* of the last completion, or of a post to the empty send queue */
-	int64_t check_ms; /* when check_silence() looks again */
+	int64_t heard_ms;      /* of the last completion, or of a post to the empty send queue */
+	int64_t check_ms;      /* when check_silence() looks again */
 	struct transfer *transfers;
 	struct waiting *first, **last;
 	struct lr_rdma_event answer;

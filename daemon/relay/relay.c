@@ -191,6 +191,7 @@ int relay_open(struct relay_thread **out, const struct link_config *c, struct wo
 	dlist_init(&r->copies);
 	dlist_init(&r->written);
 	relay_files_init(r);
+	relay_ops_init(r);
 	for (uint32_t i = 0; i < r->nchannels; i++)
 		relay_channel_init(r, i);
 	*out = r;

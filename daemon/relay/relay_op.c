@@ -8,14 +8,17 @@
  * A put whose promise is near ends when its last chunk is committed here, far when all of it has arrived in the other
  * edge's buffer, done when RW_STATUS says so. The operation is kept until RW_STATUS has come in any case: if that names
  * an error, the program gets LR_EV_LATE. When a client disconnects, its operations end, except puts whose bytes are all
- * in the buffer. A get or call that ends before its answer is cancelled at the other edge (RW_CANCEL). */
+ * in the buffer; those of RDMA clients are bounded by RELAY_OPS_GONE, as a client may connect again and again while the
+ * line is down. A get or call that ends before its answer is cancelled at the other edge (RW_CANCEL). */
 #include "relay_priv.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/util/clock.h"
 #include "daemon/util/file_io.h"
 #include "daemon/util/log.h"
 #include "proxy/util/bytes.h"
@@ -24,6 +27,11 @@
 _Static_assert(RELAY_OPS == 1 << INDEX_BITS, "an index fits its bits");
 
 /* --- the table --- */
+
+void relay_ops_init(struct relay_thread *r)
+{
+	r->late = (struct log_limit){.window_ns = 10000000000ull, .burst = 10};
+}
 
 struct relay_op *relay_op_find(struct relay_thread *r, uint64_t id)
 {
@@ -58,6 +66,7 @@ static void op_free(struct relay_thread *r, struct relay_op *op)
 		relay_forget(op->ch, op->id);
 	r->nwaiting -= op->waits;
 	r->nfar -= op->kind == RELAY_OP_PUT && op->promise == LR_FAR;
+	r->ngone -= op->is_gone;
 	if (op->client) {
 		dlist_remove(&op->client_node);
 		op->client->nops--;
@@ -80,6 +89,20 @@ static void op_free(struct relay_thread *r, struct relay_op *op)
 
 /* --- what the program hears --- */
 
+/* One host may cause many of these: it may put, and go. */
+static void log_late(struct relay_thread *r, const struct relay_op *op, enum lr_status status)
+{
+	uint32_t missed = 0;
+	char more[48] = "";
+
+	if (!log_limit_pass(&r->late, clock_now_ns(), &missed))
+		return;
+	if (missed)
+		snprintf(more, sizeof(more), " (%u such lines were left out)", missed);
+	log_warn("link %s: a put of %llu bytes into %s has failed after its promise: %s%s", r->config.name,
+	         (unsigned long long)op->length, op->name, lr_strerror(status), more);
+}
+
 static void tell(struct relay_thread *r, struct relay_op *op, enum lr_event_type type, enum lr_status status)
 {
 	struct lr_msg m = {.type = LRM_EVENT,
@@ -92,8 +115,7 @@ static void tell(struct relay_thread *r, struct relay_op *op, enum lr_event_type
 	if (op->client && !(op->told && type == LR_EV_DONE))
 		relay_client_event(r, op->client, &m, op->reply, status == LR_OK ? op->reply_len : 0);
 	else if (type == LR_EV_LATE)
-		log_warn("link %s: a put of %llu bytes into %s has failed after its promise: %s", r->config.name,
-		         (unsigned long long)op->length, op->name, lr_strerror(status));
+		log_late(r, op, status);
 	op->told = true;
 }
 
@@ -433,6 +455,8 @@ int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct
 int relay_op_begin_remote(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
                           size_t len, const struct relay_remote *remote, uint64_t *id)
 {
+	if (m->type == LRM_PUT && r->ngone >= RELAY_OPS_GONE)
+		return -EAGAIN;
 	return op_begin(r, cl, m, data, len, -1, remote, NULL, id);
 }
 
@@ -554,8 +578,12 @@ void relay_op_client_gone(struct relay_thread *r, struct relay_client *cl)
 		dlist_remove(n);
 		cl->nops--;
 		op->client = NULL;
-		if (op->kind != RELAY_OP_PUT || !op->end_known)
+		if (op->kind != RELAY_OP_PUT || !op->end_known) {
 			op_give_up(r, op, LR_CANCELLED);
+			continue;
+		}
+		op->is_gone = op->remote.conn != NULL;
+		r->ngone += op->is_gone;
 	}
 }
 

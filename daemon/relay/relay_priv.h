@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "daemon/util/log.h"
 #include "lib/lr_wire.h"
 #include "proxy/util/dlist.h"
 #include "relay.h"
@@ -22,6 +23,7 @@ enum relay_limits {
 	RELAY_SERVICES = 64,
 	RELAY_OPS = 4096,          /* under way, of all clients */
 	RELAY_OPS_OF_CLIENT = 1024,
+	RELAY_OPS_GONE = RELAY_OPS / 4, /* puts of RDMA clients that have gone; with more, no RDMA client may begin one */
 	RELAY_CALLS = 256,         /* of the other site, not replied to */
 	RELAY_GETS = 256,          /* of the other site, under way */
 	RELAY_MESSAGES = 1024,     /* messages that wait on an answering channel before requests of the other site have
@@ -122,6 +124,7 @@ struct relay_op {
 	uint64_t after;
 	bool waits;        /* for `after` */
 	bool told;         /* the client has heard of its end */
+	bool is_gone;      /* PUT of an RDMA client that has gone: one of relay_thread.ngone */
 	bool sent;         /* a chunk of it has a slot */
 	uint32_t unsaid;   /* GET, CALL: messages without a slot yet */
 	uint32_t life;     /* life of the channel at that time */
@@ -237,6 +240,8 @@ struct relay_thread {
 	struct relay_op *op[RELAY_OPS];
 	uint32_t nops, op_gen, nwaiting;
 	uint32_t nfar; /* puts that wait until the other edge has them */
+	uint32_t ngone; /* puts of RDMA clients that have gone, in the buffer and not answered yet */
+	struct log_limit late; /* lines about puts that failed after their promise */
 	struct relay_call call[RELAY_CALLS];
 	struct relay_get get[RELAY_GETS];
 	uint64_t unwell[RELAY_OPS]; /* operations of this site that have failed, by their low bits */
@@ -292,11 +297,12 @@ void relay_tell_worker(struct relay_thread *r, uint32_t worker, const struct rel
 uint64_t relay_channel_queued(const struct relay_channel_out *ch);
 
 /* relay_op.c: operations of this site's clients. */
+void relay_ops_init(struct relay_thread *r);
 /* Whether such an operation has a descriptor: relay_op_begin() takes it over if it returns 0. Others stay the caller's. */
 bool relay_op_takes_fd(const struct lr_msg *m);
 int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
                    size_t len, int fd, uint64_t *id);
-/* The same with an RDMA client's memory in place of a descriptor. */
+/* The same with an RDMA client's memory in place of a descriptor. -EAGAIN also: RELAY_OPS_GONE. */
 int relay_op_begin_remote(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,
                           size_t len, const struct relay_remote *remote, uint64_t *id);
 void relay_op_cancel(struct relay_thread *r, struct relay_op *op);

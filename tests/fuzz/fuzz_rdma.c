@@ -135,6 +135,7 @@ static void start(void)
 	dlist_init(&r->copies);
 	dlist_init(&r->written);
 	relay_files_init(r);
+	relay_ops_init(r);
 	r->notify_fd = -1;
 	for (uint32_t i = 0; i < r->nchannels; i++)
 		relay_channel_init(r, i);

@@ -13,6 +13,7 @@
 #include "fuzz.h"
 #include "tests/unit/toy_gpu.h"
 #include "tests/unit/no_log.h"
+#include "tests/unit/no_log_limit.h"
 #include "tests/unit/no_rdma.h"
 
 #include "daemon/relay/relay_channel.c"
@@ -147,6 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	dlist_init(&r->copies);
 	dlist_init(&r->written);
 	relay_files_init(r);
+	relay_ops_init(r);
 	r->notify_fd = -1;
 	for (uint32_t i = 0; i < r->nchannels; i++)
 		relay_channel_init(r, i);

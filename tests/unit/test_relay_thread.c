@@ -16,6 +16,7 @@
 
 #include "toy_gpu.h"
 #include "no_log.h"
+#include "no_log_limit.h"
 #include "no_rdma.h"
 
 #include "daemon/relay/relay_channel.c"
@@ -174,6 +175,7 @@ static int setup(void **state)
 	dlist_init(&r->copies);
 	dlist_init(&r->written);
 	relay_files_init(r);
+	relay_ops_init(r);
 	r->notify_fd = -1;
 	for (uint32_t i = 0; i < r->nchannels; i++)
 		relay_channel_init(r, i);

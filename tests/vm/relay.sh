@@ -341,6 +341,25 @@ relay_wait_listening() {
 	done
 }
 
+# A client's queue pair has nothing to send while its put waits for the other edge: with the line cut for longer than two probes
+# need, it goes on; with the edge cut off from the LAN, it ends. rxe itself would retry for ever.
+relay_silence() {
+	local put="timeout 90 $relay_put /tmp/src link:target --promise done"
+	line_ctl cut
+	(sleep 30 && line_ctl uncut) &
+	relay_check put-over-a-silence 'Gbit/s' c "$put"
+	wait $!
+	line_ctl cut
+	(sleep 3 && ip -n "$P-w" link set la down) &
+	relay_check silent-edge-ends-the-put 'RDMA connection has ended' c "$put 2>&1"
+	wait $!
+	ip -n "$P-w" link set la up
+	line_ctl uncut
+	relay_link_up || bad link-is-back "$(on ea 'tail -n 3 /run/log')"
+	relay_wait_listening
+	relay_none_left after-silence
+}
+
 # rxe's device is removed when its last user has closed it, and librdmacm keeps it open: here the device does not come back.
 relay_device() {
 	(sleep 1 && timeout 20 "$vm_build/vmrun" -n "$P-ea" -t 5 "rdma link delete rxe0") >/dev/null 2>&1 & # it may hang

@@ -29,7 +29,7 @@ usage() {
 	  --explain       queue pairs broken in a dozen ways: longreach explain must name each cause (jq)
 	  --packets       mixed traffic sends no more packets than without early ACKs
 	  --relay         clients put and get by RDMA, edges inside guests: a topology of its own (relay.sh)
-	                  --sets "basic errors kill device": these sets of checks alone; gib, some minutes, only if named
+	                  --sets "basic errors kill silence device": these sets of checks alone; gib, some minutes, only if named
 	  --one CMD       client CMD in guest a; --server CMD in guest b before it (PEER stands for guest b's address)
 	                  --repeat N: again and again with fresh edges, until it fails or an edge's log matches --until REGEX
 	  --shell         bring it all up and start a shell (vmrun -n \$P-a ...)
@@ -51,7 +51,7 @@ usage() {
 
 what=quick modes="" km="" loss="" reorder="" dup="" rate=2G workers=1,1
 build=$top/build/gcc pcap="" logs="" only=. stop="" tuning=""
-relay_sets="basic errors kill device"
+relay_sets="basic errors kill silence device"
 one="" server="" repeat=1 until_said='^$.'
 while [ $# -gt 0 ]; do
 	case $1 in

@@ -50,7 +50,7 @@ struct transfer {
 	void *map;
 	size_t map_len;
 	bool ended_well;
-	int file; /* a copy of a get's descriptor, if the get has enlarged its file from size_before to size; else -1 */
+	int file; /* a copy of the descriptor of a get that has enlarged its file from size_before to size; else -1 */
 	off_t offset, size_before, size;
 };
 
@@ -336,7 +336,7 @@ static int enlarge(struct transfer *t, const struct lr_transfer *what, off_t siz
 }
 
 /* Takes back what enlarge() did for a get that has not ended well, unless the file has another size by now. Once the
- * get was under way (op), the program may have written in front of the get's own bytes: these bytes stay. */
+ * get was under way (op), the program may have written in front of its bytes: what lies there stays. */
 static void shrink(const struct transfer *t)
 {
 	off_t to = t->op && t->offset > t->size_before ? t->offset : t->size_before;

@@ -387,7 +387,7 @@ static bool may_pass(int error)
 	       error == EEXIST;
 }
 
-/* The server is still reading back or syncing the file: the same once more. */
+/* The same request once more: the server is still reading back or syncing the file, or is asked what is wrong. */
 static void ask_once_more(struct sender *s, struct item *it)
 {
 	if (it->stage == STAGE_OPEN)
@@ -542,9 +542,8 @@ static bool piece_failed(struct sender *s, struct item *it, enum lr_status statu
 static void ask_why(struct sender *s, struct item *it)
 {
 	dlist_remove(&it->node);
-	large_free(s, it);
 	it->stage = STAGE_OPEN;
-	item_wait(s, it);
+	ask_once_more(s, it);
 }
 
 static void on_put(struct sender *s, struct put *put, enum lr_status status)

@@ -84,13 +84,12 @@ static void keep_file(struct closing *c, const char *path)
 static void log_put_back(const char *link, const char *what)
 {
 	static struct log_limit said = {.window_ns = SAY_AGAIN_NS, .burst = SITES_MAX};
-	char more[80] = "";
+	char more[LOG_MORE_MAX];
 	uint32_t missed = 0;
 
 	if (!log_limit_pass(&said, clock_now_ns(), &missed))
 		return;
-	if (missed > 0)
-		snprintf(more, sizeof(more), " (%u more of these before)", missed);
+	log_limit_more(missed, more);
 	log_warn("link %s: another program removed or changed %s: longreachd has put the rules back [rules_changed]%s", link,
 	         what, more);
 }

@@ -245,26 +245,33 @@ static unsigned long least_frame(unsigned long mtu)
 	return (mtu + ETH_HDR + RING_FRAME_OFFSET + RING_FRAME_ALIGN - 1) / RING_FRAME_ALIGN * RING_FRAME_ALIGN;
 }
 
+/* Checks the ring of a device for IP packets of so many bytes: `packets` names them, `such_as` ends the sentence. */
+static void check_ring_for(struct check *ck, const char *key, const char *device, unsigned long bytes,
+                           const char *packets, const char *such_as)
+{
+	unsigned long least = least_frame(bytes);
+	struct ring r;
+
+	if (!read_ring(ck, key, device, &r))
+		return;
+	if (r.frame_bytes >= least)
+		check_ring(ck, key, device, &r);
+	else
+		blame(ck, key, "%.60s: frames of %lu bytes do not hold packets of %s: expected framesz=%lu or more%s",
+		      device, r.frame_bytes, packets, least, such_as);
+}
+
 static void check_lan_device(struct check *ck, const char *device, const char *port)
 {
-	unsigned long least = least_frame(ROCE_MOST);
-	char ifname[LAN_DEVICE_MAX];
-	struct ring r;
+	char ifname[LAN_DEVICE_MAX], such_as[64];
 
 	if (!is_packet_device(device))
 		return;
 	if (!config_device_word(device, "iface", ifname, sizeof(ifname)) || strcmp(ifname, port) != 0)
 		blame(ck, "LanDevice", "%.60s: expected iface=%s, as LanPort= names that interface at the same place",
 		      device, port);
-	if (!read_ring(ck, "LanDevice", device, &r))
-		return;
-	if (r.frame_bytes >= least)
-		check_ring(ck, "LanDevice", device, &r);
-	else
-		blame(ck, "LanDevice",
-		      "%.60s: frames of %lu bytes do not hold packets of PMTU 4096: expected framesz=%lu or more, such "
-		      "as framesz=4288,blocksz=%lu",
-		      device, r.frame_bytes, least, least_block(4288));
+	snprintf(such_as, sizeof(such_as), ", such as framesz=4288,blocksz=%lu", least_block(4288));
+	check_ring_for(ck, "LanDevice", device, ROCE_MOST, "PMTU 4096", such_as);
 }
 
 static void check_lan_devices(struct check *ck)
@@ -277,17 +284,10 @@ static void check_lan_devices(struct check *ck)
 
 static void check_wan_ring(struct check *ck, const char *device, uint32_t mtu)
 {
-	unsigned long least = least_frame(mtu);
-	struct ring r;
+	char packets[16];
 
-	if (!read_ring(ck, "WanDevice", device, &r))
-		return;
-	if (r.frame_bytes >= least)
-		check_ring(ck, "WanDevice", device, &r);
-	else
-		blame(ck, "WanDevice",
-		      "%.60s: frames of %lu bytes do not hold packets of MTU=%u: expected framesz=%lu or more", device,
-		      r.frame_bytes, mtu, least);
+	snprintf(packets, sizeof(packets), "MTU=%u", mtu);
+	check_ring_for(ck, "WanDevice", device, mtu, packets, "");
 }
 
 static void check_wan_device(struct check *ck, uint32_t path)

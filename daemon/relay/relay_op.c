@@ -13,7 +13,6 @@
 #include "relay_priv.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -93,12 +92,11 @@ static void op_free(struct relay_thread *r, struct relay_op *op)
 static void log_late(struct relay_thread *r, const struct relay_op *op, enum lr_status status)
 {
 	uint32_t missed = 0;
-	char more[48] = "";
+	char more[LOG_MORE_MAX];
 
 	if (!log_limit_pass(&r->late, clock_now_ns(), &missed))
 		return;
-	if (missed)
-		snprintf(more, sizeof(more), " (%u such lines were left out)", missed);
+	log_limit_more(missed, more);
 	log_warn("link %s: a put of %llu bytes into %s has failed after its promise: %s%s", r->config.name,
 	         (unsigned long long)op->length, op->name, lr_strerror(status), more);
 }

@@ -135,7 +135,7 @@ static uint64_t wr_id(enum wr_kind kind, uint32_t index)
 static void break_off(struct rdma_conn *c, enum lr_status why, uint64_t op, const char *what)
 {
 	uint32_t missed = 0;
-	char more[48] = "";
+	char more[LOG_MORE_MAX];
 
 	if (c->broken)
 		return;
@@ -146,8 +146,7 @@ static void break_off(struct rdma_conn *c, enum lr_status why, uint64_t op, cons
 		relay_count(&c->r->count.relay_rdma_broken, 1);
 	if (!what || !log_limit_pass(&c->r->rdma->ends, clock_now_ns(), &missed))
 		return;
-	if (missed)
-		snprintf(more, sizeof(more), " (%u such lines were left out)", missed);
+	log_limit_more(missed, more);
 	log_warn("link %s: the relay ends the connection of RDMA client %s: %s%s", c->r->config.name, c->from_text, what,
 	         more);
 }
@@ -577,7 +576,7 @@ static void on_work(struct rdma_conn *c, uint32_t i, const struct ibv_wc *wc)
 }
 
 /* Once: by the event, or by what only a connection brings, as the client's RTU may be lost. */
-static void is_established(struct rdma_conn *c)
+static void note_established(struct rdma_conn *c)
 {
 	if (c->established)
 		return;
@@ -593,7 +592,7 @@ static void on_receive(struct rdma_conn *c, uint32_t i, const struct ibv_wc *wc)
 		break_off_for(c, wc, "a message", 0);
 		return;
 	}
-	is_established(c);
+	note_established(c);
 	request(c, c->buffers + (size_t)i * BUFFER_BYTES, wc->byte_len <= BUFFER_BYTES ? wc->byte_len : 0);
 	if (!c->broken && !post_receive(c, i))
 		break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no receives");
@@ -691,7 +690,7 @@ static bool equip(struct relay_rdma *d, struct rdma_conn *c)
 {
 	size_t bytes = (size_t)(RDMA_REQUESTS + RDMA_SENDS) * BUFFER_BYTES;
 	struct ibv_qp_init_attr qp = {.qp_type = IBV_QPT_RC,
-	                              .cap = {.max_send_wr = RDMA_WORKS + RDMA_SENDS + 1,
+	                              .cap = {.max_send_wr = POSTED_MAX,
 	                                      .max_recv_wr = RDMA_REQUESTS,
 	                                      .max_send_sge = 1,
 	                                      .max_recv_sge = 1}};
@@ -700,7 +699,7 @@ static bool equip(struct relay_rdma *d, struct rdma_conn *c)
 	if (!c->buffers)
 		return false;
 	c->mr = d->v.reg_mr(d->pd, c->buffers, bytes, IBV_ACCESS_LOCAL_WRITE);
-	c->cq = c->mr ? d->v.create_cq(d->device, RDMA_WORKS + RDMA_SENDS + RDMA_REQUESTS + 1, c, d->completions, 0) : NULL;
+	c->cq = c->mr ? d->v.create_cq(d->device, POSTED_MAX + RDMA_REQUESTS, c, d->completions, 0) : NULL;
 	if (!c->cq || d->v.req_notify_cq(c->cq, 0) != 0)
 		return false;
 	qp.send_cq = qp.recv_cq = c->cq;
@@ -837,7 +836,7 @@ static void on_cm_event(struct relay_thread *r, const struct rdma_cm_event *ev)
 	switch (ev->event) {
 	case RDMA_CM_EVENT_ESTABLISHED:
 		if (c)
-			is_established(c);
+			note_established(c);
 		return;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		if (!d->gone)

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Priorities as in syslog(3) and sd-daemon(3). */
 enum log_level { LOG_LEVEL_ERR = 3, LOG_LEVEL_WARN = 4, LOG_LEVEL_NOTICE = 5, LOG_LEVEL_INFO = 6, LOG_LEVEL_DEBUG = 7 };
@@ -35,5 +36,15 @@ struct log_limit {
 
 /* True if the line may go out. *missed (may be NULL): how many lines were suppressed before this one, for its text. */
 bool log_limit_pass(struct log_limit *l, uint64_t now_ns, uint32_t *missed);
+
+#define LOG_MORE_MAX 48
+
+/* The end of that line: how many were suppressed before it; empty if none was. */
+static inline void log_limit_more(uint32_t missed, char more[LOG_MORE_MAX])
+{
+	more[0] = '\0';
+	if (missed > 0)
+		snprintf(more, LOG_MORE_MAX, " (%u more of these before)", missed);
+}
 
 #endif

@@ -57,7 +57,7 @@ uint64_t arena_capacity(const struct arena *a, enum arena_pool pool)
 uint64_t arena_room(const struct arena *a, enum arena_pool pool, uint16_t len)
 {
 	uint8_t class = arena_class_of(len);
-	uint64_t slots = (uint64_t)arena_chunks_takeable(a, pool) * a->lay.class[class].nslots;
+	uint64_t slots = arena_slots_takeable(a, pool, class);
 
 	for (uint8_t c = class; c < ARENA_CLASSES; c++)
 		slots += a->room[pool][c].slots;

@@ -15,7 +15,8 @@
  * - free lists, the position index, struct slot_meta - is volatile and rebuilt by arena_attach().
  *
  * Two pools, each with its own reserve, so that two edges full in opposite directions cannot deadlock:
- * a pool may take free chunks only while the other one can still reach its reserve.
+ * a pool may take free chunks only while the other one can still reach its reserve. Each pool also has, or can take, a
+ * chunk whose slots hold packets of any size.
  *
  * Call order: arena_heap_size(), then arena_format() or arena_attach(); then for each packet arena_alloc(), fill
  * header fields and data, arena_commit(), ..., arena_free(). Not thread-safe: one shard owns one arena.

@@ -36,7 +36,7 @@ enum audit_failure {
 
 struct audit {
 	uint32_t index_n;
-	uint32_t owned[POOL_COUNT], with_room[POOL_COUNT][ARENA_CLASSES];
+	uint32_t owned[POOL_COUNT], large[POOL_COUNT], with_room[POOL_COUNT][ARENA_CLASSES];
 	uint32_t slots[POOL_COUNT][ARENA_CLASSES];
 	uint32_t free, spare;
 	uint64_t used_bytes[POOL_COUNT], lent_bytes[POOL_COUNT];
@@ -109,6 +109,7 @@ static int audit_slots(const struct arena *a, uint32_t chunk, struct audit *sum)
 	if (!used)
 		return AUDIT_CHUNK_EMPTY;
 	sum->owned[c->pool]++;
+	sum->large[c->pool] += c->class == ARENA_LARGEST;
 	sum->with_room[c->pool][c->class] += used < a->lay.class[c->class].nslots;
 	sum->slots[c->pool][c->class] += a->lay.class[c->class].nslots - used;
 	return audit_free_chain(a, chunk, c->fresh - used);
@@ -203,7 +204,7 @@ static int audit_sums(const struct arena *a, const struct audit *sum)
 			return AUDIT_USED_BYTES;
 		if (a->lent_bytes[pool] != sum->lent_bytes[pool] || a->blanks[pool] != sum->blanks[pool])
 			return AUDIT_LENT;
-		if (a->owned[pool] != sum->owned[pool])
+		if (a->owned[pool] != sum->owned[pool] || a->large[pool] != sum->large[pool])
 			return AUDIT_OWNED;
 		if (a->capacity_bytes[pool] != arena_chunks_capacity(a, (enum arena_pool)pool))
 			return AUDIT_CAPACITY;

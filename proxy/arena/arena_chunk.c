@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arena_chunk.c - assignment of chunks to pools and size classes: lists and reserves. */
+/* arena_chunk.c - assignment of chunks to pools and size classes: lists and reserves.
+ *
+ * Each pool can always reach `reserve` chunks, and has a chunk of ARENA_LARGEST or can take one: chunks_needed() of the
+ * other pool stay free. Without the second rule packets of smaller classes could hold all chunks of a pool in a small
+ * arena, and a packet of 4 KiB for which they wait would never find a slot. */
 #include "arena_priv.h"
 #include "proxy/util/fault.h"
 
@@ -49,12 +53,33 @@ void arena_chunk_unlink(struct arena *a, uint32_t chunk)
 		a->chunks[c->next].prev = c->prev;
 }
 
+static bool lacks_largest(const struct arena *a, enum arena_pool pool)
+{
+	return !a->large[pool] && !FAULT(FAULT_LARGEST_UNKEPT);
+}
+
+/* Free chunks that the other pool may not take. */
+static uint32_t chunks_needed(const struct arena *a, enum arena_pool pool)
+{
+	uint32_t owned = a->owned[pool];
+
+	if (FAULT(FAULT_ONE_POOL))
+		return 0;
+	return owned < a->reserve ? a->reserve - owned : lacks_largest(a, pool);
+}
+
 uint32_t arena_chunks_takeable(const struct arena *a, enum arena_pool pool)
 {
-	uint32_t owned = a->owned[pool == POOL_LAN ? POOL_WAN : POOL_LAN];
-	uint32_t kept = owned < a->reserve && !FAULT(FAULT_ONE_POOL) ? a->reserve - owned : 0;
+	uint32_t kept = chunks_needed(a, pool == POOL_LAN ? POOL_WAN : POOL_LAN);
 
 	return a->nfree > kept ? a->nfree - kept : 0;
+}
+
+uint64_t arena_slots_takeable(const struct arena *a, enum arena_pool pool, uint8_t class)
+{
+	uint64_t chunks = arena_chunks_takeable(a, pool), largest = chunks && lacks_largest(a, pool);
+
+	return (chunks - largest) * a->lay.class[class].nslots + largest * a->lay.class[ARENA_LARGEST].nslots;
 }
 
 uint64_t arena_chunks_capacity(const struct arena *a, enum arena_pool pool)
@@ -119,11 +144,14 @@ static uint32_t take_free(struct arena *a, uint8_t pool, uint8_t class)
 
 uint32_t arena_chunk_take(struct arena *a, enum arena_pool pool, uint8_t class)
 {
-	uint32_t chunk = a->room[pool][class].spare;
+	uint32_t takeable = arena_chunks_takeable(a, pool), chunk;
 	struct arena_chunk *c;
 
-	if (!arena_chunks_takeable(a, pool))
+	if (!takeable)
 		return CHUNK_NONE;
+	if (takeable == 1 && lacks_largest(a, pool))
+		class = ARENA_LARGEST;
+	chunk = a->room[pool][class].spare;
 	if (chunk != CHUNK_NONE)
 		a->room[pool][class].spare = CHUNK_NONE;
 	else
@@ -136,6 +164,7 @@ uint32_t arena_chunk_take(struct arena *a, enum arena_pool pool, uint8_t class)
 	c->free_head = SLOT_NONE;
 	a->nfree--;
 	a->owned[pool]++;
+	a->large[pool] += class == ARENA_LARGEST;
 	a->room[pool][class].slots += a->lay.class[class].nslots;
 	arena_chunks_counted(a);
 	arena_chunk_link(a, chunk);
@@ -150,6 +179,7 @@ void arena_chunk_empty(struct arena *a, uint32_t chunk)
 	arena_chunk_unlink(a, chunk);
 	a->nfree++;
 	a->owned[c->pool]--;
+	a->large[c->pool] -= c->class == ARENA_LARGEST;
 	a->room[c->pool][c->class].slots -= a->lay.class[c->class].nslots;
 	arena_chunks_counted(a);
 	if (*spare == CHUNK_NONE) {

@@ -48,6 +48,7 @@
 
 enum {
 	ARENA_CLASSES = 4,
+	ARENA_LARGEST = ARENA_CLASSES - 1,             /* the class whose slots hold every packet */
 	ARENA_SUPERBLOCK = 4096,                       /* bytes set aside: a page of its own */
 	ARENA_CHUNKS_MIN = POOL_COUNT * ARENA_CLASSES, /* below that a pool could not hold every size at once */
 	ARENA_CHUNK_LOG2_MIN = 16,
@@ -131,6 +132,7 @@ struct arena {
 	uint32_t free_head;         /* free chunks that are not spares */
 	uint32_t nfree;             /* free chunks, spares included */
 	uint32_t owned[POOL_COUNT]; /* used chunks */
+	uint32_t large[POOL_COUNT]; /* of these, chunks of ARENA_LARGEST */
 	uint32_t reserve;           /* chunks that each pool can always reach */
 	uint64_t used_bytes[POOL_COUNT];
 	uint64_t lent_bytes[POOL_COUNT];     /* bytes of blanks and of pinned slots that were freed: no packet counts
@@ -183,6 +185,9 @@ uint64_t arena_chunks_capacity(const struct arena *a, enum arena_pool pool);
 void arena_chunks_counted(struct arena *a);
 /* Free chunks that the pool may take now. */
 uint32_t arena_chunks_takeable(const struct arena *a, enum arena_pool pool);
+/* Slots for packets of `class` that the pool can have from these chunks: the last chunk is of ARENA_LARGEST if the pool
+ * has none yet. */
+uint64_t arena_slots_takeable(const struct arena *a, enum arena_pool pool, uint8_t class);
 /* Gives the pool and class a chunk with room, linked into its list. CHUNK_NONE: the pool is full. */
 uint32_t arena_chunk_take(struct arena *a, enum arena_pool pool, uint8_t class);
 /* The chunk's last used slot was freed. */

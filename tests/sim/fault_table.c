@@ -104,6 +104,8 @@ static const struct untold {
      "no seed loses each report of a flow for the second that it takes to be forgotten"},
     {FAULT_FIRST_ANSWER_CONFIRMS, "pair__second_answer_confirms",
      "no host gives a wrong first answer, and a forged one RC itself believes"},
+    {FAULT_LARGEST_UNKEPT, "pools__packets_of_each_size_find_a_slot_in_the_least_arena",
+     "a relay and full pools of the least size have met in seed 121373 alone"},
     {FAULT_LOST_UNTOLD, "ack_mode__near_arena_lost_fails_by_name",
      "model hosts meet silence without it as well, and what is said of a failure no check reads"},
     {FAULT_WRONG_OPCODE_UNANSWERED, "near_reset__host_that_lost_count_is_refused",

@@ -79,6 +79,7 @@ static const char *const shown_by[FAULT_COUNT] = {
     [FAULT_ARENA_EPOCH] = "word-overtakes, flag-overtakes, dreq-overtakes, ack-promise, far-promise",
     [FAULT_LANE_ASYMMETRIC] = "qp-error, progress, late",
     [FAULT_ONE_POOL] = "progress, late",
+    [FAULT_LARGEST_UNKEPT] = "progress, late, qp-error",
     [FAULT_QUEUE_STALE] = "progress, late, endless",
     [FAULT_REFUSED_FORGOTTEN] = "progress, late, endless",
     [FAULT_DEAD_PATH_KEEPS] = "progress, late, endless",

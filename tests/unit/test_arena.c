@@ -18,6 +18,12 @@ static uint32_t fill_pool(struct arena *a, enum slot_kind kind, uint16_t len, ui
 	return n;
 }
 
+/* Slots for packets of a class in so many chunks of a pool that had none: one chunk is of the largest class. */
+static uint32_t slots_in(const struct arena *a, uint32_t chunks, unsigned class)
+{
+	return (chunks - 1) * a->lay.class[class].nslots + a->lay.class[ARENA_LARGEST].nslots;
+}
+
 static void free_range(struct arena *a, enum slot_kind kind, uint64_t from, uint64_t to)
 {
 	for (; from < to; from++)
@@ -224,7 +230,7 @@ static void data__slots_do_not_overlap(void **state)
 			n++;
 		}
 		assert_int_equal(n, lan + wan);
-		assert_int_equal(n, 9 * (FIX_CHUNK / (strides[class] + 64u)));
+		assert_int_equal(n, slots_in(f.a, 6, class) + slots_in(f.a, 3, class));
 		assert_int_equal(arena_audit(f.a), 0);
 		fix_close(&f);
 	}
@@ -243,8 +249,7 @@ static void capacity__is_never_less_than_used(void **state)
 			n = fill_pool(f.a, SLOT_REQ_NEAR, class_lens[class], &pos);
 			assert_int_equal(arena_used(f.a, POOL_LAN), (uint64_t)n * strides[class]);
 			assert_true(arena_used(f.a, POOL_LAN) <= arena_capacity(f.a, POOL_LAN));
-			if (f.a->lay.class[class].nslots * f.a->lay.class[class].stride == f.a->lay.chunk_bytes)
-				assert_int_equal(arena_used(f.a, POOL_LAN), arena_capacity(f.a, POOL_LAN));
+			assert_int_equal(n, slots_in(f.a, 6, class));
 			fix_close(&f);
 		}
 	}
@@ -257,11 +262,12 @@ static void room__is_what_packets_of_that_size_find_a_place_in(void **state)
 	for (unsigned left = 0; left < ARENA_CLASSES; left++) {
 		for (unsigned class = 0; class < ARENA_CLASSES; class ++) {
 			uint32_t per_chunk = FIX_CHUNK / (strides[left] + 64u);
-			uint64_t pos = 0, room;
+			uint64_t pos = 0, room, kept;
 			struct fixture f;
 
 			fix_open(&f, FIX_CHUNK, 12, 25);
-			assert_int_equal(fill_pool(f.a, SLOT_REQ_FAR, class_lens[left], &pos), 9 * per_chunk);
+			kept = slots_in(f.a, 9, left);
+			assert_int_equal(fill_pool(f.a, SLOT_REQ_FAR, class_lens[left], &pos), kept);
 			assert_int_equal(arena_room(f.a, POOL_WAN, class_lens[class]), 0);
 			for (uint64_t i = 0; i < 6 * per_chunk; i++)
 				if (i % per_chunk)
@@ -304,6 +310,51 @@ static void pools__one_full_leaves_the_other_its_reserve(void **state)
 	}
 }
 
+/* Smaller packets hold a chunk of each of their classes, and the other pool has taken all that it may. */
+static void pools__packets_of_each_size_find_a_slot_in_the_least_arena(void **state)
+{
+	(void)state;
+	static const enum slot_kind kinds[] = {SLOT_REQ_NEAR, SLOT_REQ_FAR};
+
+	for (uint32_t chunks = ARENA_CHUNKS_MIN; chunks < 20; chunks++) {
+		for (size_t i = 0; i < 2; i++) {
+			enum arena_pool pool = arena_pool_of(kinds[i]);
+			struct fixture f;
+			uint64_t pos = 100;
+
+			fix_open(&f, FIX_CHUNK, chunks, 25);
+			for (unsigned class = 0; class < ARENA_LARGEST; class ++)
+				assert_int_not_equal(fix_put(f.a, kinds[i], 1, 1, class, class_lens[class]), SLOT_NONE);
+			fill_pool(f.a, kinds[1 - i], 4224, &pos);
+			fix_reattach(&f);
+			assert_true(arena_room(f.a, pool, 4224) > 0);
+			assert_int_not_equal(fix_put(f.a, kinds[i], 1, 1, ARENA_LARGEST, 4224), SLOT_NONE);
+			assert_int_equal(arena_audit(f.a), 0);
+			fix_close(&f);
+		}
+	}
+}
+
+/* The chunk of the largest class has gone back, and the other pool wants every chunk. */
+static void pools__a_chunk_for_the_largest_packets_stays_when_it_was_given_back(void **state)
+{
+	(void)state;
+	struct fixture f;
+	uint64_t pos = 100, from;
+
+	fix_open(&f, FIX_CHUNK, 12, 25);
+	for (unsigned class = 0; class < ARENA_CLASSES; class ++)
+		assert_int_not_equal(fix_put(f.a, SLOT_REQ_FAR, 1, 1, class, class_lens[class]), SLOT_NONE);
+	fill_pool(f.a, SLOT_REQ_NEAR, 4224, &pos);
+	free_range(f.a, SLOT_REQ_FAR, ARENA_LARGEST, ARENA_LARGEST + 1);
+	assert_int_equal(fill_pool(f.a, SLOT_REQ_NEAR, 4224, &pos), 0);
+	from = pos;
+	assert_int_equal(fill_pool(f.a, SLOT_REQ_FAR, 4224, &pos), f.a->lay.class[ARENA_LARGEST].nslots);
+	free_range(f.a, SLOT_REQ_FAR, from, pos);
+	assert_int_equal(arena_audit(f.a), 0);
+	fix_close(&f);
+}
+
 static void free__chunks_move_between_classes(void **state)
 {
 	(void)state;
@@ -315,7 +366,7 @@ static void free__chunks_move_between_classes(void **state)
 		for (unsigned class = 0; class < ARENA_CLASSES; class ++) {
 			from = pos;
 			assert_int_equal(fill_pool(f.a, SLOT_REQ_NEAR, class_lens[class], &pos),
-			                 15 * (FIX_CHUNK / (strides[class] + 64u)));
+			                 slots_in(f.a, 15, class));
 			free_range(f.a, SLOT_REQ_NEAR, from, pos);
 			assert_int_equal(arena_used(f.a, POOL_LAN), 0);
 			assert_int_equal(arena_audit(f.a), 0);
@@ -684,6 +735,8 @@ int main(void)
 	    cmocka_unit_test(capacity__is_never_less_than_used),
 	    cmocka_unit_test(room__is_what_packets_of_that_size_find_a_place_in),
 	    cmocka_unit_test(pools__one_full_leaves_the_other_its_reserve),
+	    cmocka_unit_test(pools__packets_of_each_size_find_a_slot_in_the_least_arena),
+	    cmocka_unit_test(pools__a_chunk_for_the_largest_packets_stays_when_it_was_given_back),
 	    cmocka_unit_test(free__chunks_move_between_classes),
 	    cmocka_unit_test(free__spare_chunks_are_no_ones),
 	    cmocka_unit_test(free__twice_is_ignored_and_seen),

@@ -59,7 +59,7 @@ void proxy_session_start(struct proxy *p, const struct proxy_session *s, uint64_
 	p->session_on = true;
 	p->sessions++;
 	p->mismatch = s->mismatch;
-	p->wan_up = p->unanswered = false;
+	p->wan_up = p->unanswered = p->wan->keys_used_up = false;
 	p->last_rx_ns = now_ns;
 	p->keepalive_due_ns = 0;
 	if (s->arena_lost)

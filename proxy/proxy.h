@@ -95,11 +95,16 @@ struct wan_seal_part {
 	uint16_t off, len; /* where in the datagram, from the end of its header on */
 };
 
+enum {
+	WAN_SEAL_NO_KEY = -1,  /* there is none for this session */
+	WAN_SEAL_USED_UP = -2, /* it has sealed all that it may, and the peer has taken nothing of it */
+};
+
 /* The cipher that seals datagrams. The core has none of its own. The core seals each wan_pn once per session, lane and
  * path, and changes no state for a datagram that open() refuses. */
 struct wan_seal_ops {
-	/* The phase in which id (without its phase) is to be sealed, -1: there is no key that may be used, nothing can
-	 * be sent now. acked_end: the peer has taken a datagram of this lane and session below it, and none at or above
+	/* The phase in which id (without its phase) is to be sealed. WAN_SEAL_NO_KEY, WAN_SEAL_USED_UP: nothing can be
+	 * sent on this lane and path in this session. acked_end: the peer has taken a datagram of this lane and session below it, and none at or above
 	 * it as far as is known. */
 	int (*phase)(void *ctx, const struct wan_seal_id *id, uint64_t acked_end);
 	/* Encrypts the bytes behind the header (WAN_HDR_LEN bytes, authenticated, too) in buf, and writes WAN_TAG_LEN
@@ -422,7 +427,8 @@ struct proxy_link_status {
 	uint32_t npaths;
 	bool wan_up; /* heard from the peer within dead_peer_ns in this session */
 	bool mismatch;
-	uint64_t rtt_min_ns, rtt_smoothed_ns; /* 0: not measured */
+	bool keys_used_up; /* a lane sends nothing more on some path before the next session (WAN_SEAL_USED_UP) */
+	uint64_t rtt_min_ns, rtt_smoothed_ns; /* of the fastest usable path; 0: not measured */
 	uint64_t wan_in_flight_bytes;
 	uint64_t pool_used[POOL_COUNT], pool_capacity[POOL_COUNT];
 	bool pool_stuck[POOL_COUNT]; /* full, and nothing of it has been freed for POOL_STUCK_NS */
@@ -437,7 +443,7 @@ struct proxy_link_status {
 	uint64_t ip_used_bytes, ip_capacity_bytes; /* of the memory for IP packets */
 };
 
-/* The link as this shard sees it. Walks the flow table: not for every packet. */
+/* The link as this shard sees it. Walks the flow tables as far as flows are in them: not for every packet. */
 void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link_status *s);
 
 /* Counters of a path since the shard began. */

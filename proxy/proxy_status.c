@@ -14,18 +14,40 @@ const struct proxy_counters *proxy_counters(const struct proxy *p)
 	return &p->counters;
 }
 
+/* Ends at the last flow: a shard without flows walks nothing. */
 static void count_flows(const struct proxy *p, struct proxy_link_status *s)
 {
-	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
+	uint32_t near_left = p->near_used, far_left = p->far_used;
+
+	for (uint32_t i = 0; i < p->cfg.max_flows && (near_left || far_left); i++) {
 		const struct near_flow *n = &p->near[i];
 		const struct far_flow *f = &p->far[i];
 
+		near_left -= n->used;
+		far_left -= f->used;
 		s->flows_learning += f->used && f->pairing == PAIR_LEARNING;
 		s->flows_rnr_back_pressure += n->used && n->rnr_back_pressure;
 		s->flows_stalled += n->used && n->stalled;
 		s->flows_stalled += f->used && f->stalled;
 		s->flows_rnr += f->used && f->rnr;
 	}
+}
+
+/* The usable path with the least round trip. Before the first session no path is usable: the first path. */
+static const struct wan_rtt *fastest(const struct proxy *p)
+{
+	const struct wan_rtt *best = &p->wan->path[0].rtt;
+	bool found = false;
+
+	for (uint32_t i = 0; i < p->wan->npaths; i++) {
+		const struct wan_rtt *r = &p->wan->path[i].rtt;
+
+		if (!(p->wan->paths_usable & 1u << i) || !r->samples || (found && r->smoothed_ns >= best->smoothed_ns))
+			continue;
+		best = r;
+		found = true;
+	}
+	return best;
 }
 
 bool proxy_holds(const struct proxy *p)
@@ -35,6 +57,8 @@ bool proxy_holds(const struct proxy *p)
 
 void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link_status *s)
 {
+	const struct wan_rtt *rtt = fastest(p);
+
 	memset(s, 0, sizeof(*s));
 	s->wan_up = p->wan_up && now_ns < p->last_rx_ns + p->cfg.dead_peer_ns && !wan_paths_unheard(p, now_ns);
 	s->mismatch = p->mismatch;
@@ -47,8 +71,9 @@ void proxy_link_status(const struct proxy *p, uint64_t now_ns, struct proxy_link
 		                                        .burst_known = p->wan->path[i].fec.measure.bursts > 0,
 		                                        .load = p->wan->path[i].fec.load,
 		                                        .full = p->wan->path[i].fec.full};
-	s->rtt_min_ns = p->wan->path[0].rtt.min_ns;
-	s->rtt_smoothed_ns = p->wan->path[0].rtt.smoothed_ns;
+	s->keys_used_up = p->wan->keys_used_up;
+	s->rtt_min_ns = rtt->min_ns;
+	s->rtt_smoothed_ns = rtt->smoothed_ns;
 	for (uint32_t i = 0; i < p->cfg.nlanes; i++)
 		for (uint32_t k = 0; k < p->wan->npaths && proxy_owns_lane(p, i); k++)
 			s->wan_in_flight_bytes += p->wan->lanes[i].space[k].sent.bytes_in_flight;

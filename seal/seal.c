@@ -247,11 +247,11 @@ static int seal_phase(void *ctx, const struct wan_seal_id *id, uint64_t acked_en
 	struct lane_keys *l = lane_of(k, id);
 
 	if (l == NULL)
-		return -1;
+		return WAN_SEAL_NO_KEY;
 	if (used_up(k, l, id->wan_pn, 1) && acked_end > l->first_pn && !sender_update(k, l, id->wan_pn))
-		return -1;
+		return WAN_SEAL_NO_KEY;
 	if (used_up(k, l, id->wan_pn, SEAL_HARD))
-		return -1;
+		return WAN_SEAL_USED_UP;
 	return (int)(l->generation % PHASES);
 }
 

@@ -73,6 +73,7 @@ void link_sum_status(struct proxy_link_status *sum, const struct proxy_link_stat
 {
 	sum->wan_up = first ? s->wan_up : sum->wan_up && s->wan_up;
 	sum->mismatch |= s->mismatch;
+	sum->keys_used_up |= s->keys_used_up;
 	link_sum_fec(sum, s, first);
 	if (s->rtt_min_ns && (!sum->rtt_min_ns || s->rtt_min_ns < sum->rtt_min_ns))
 		sum->rtt_min_ns = s->rtt_min_ns;

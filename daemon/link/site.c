@@ -87,7 +87,7 @@ struct site {
 	uint64_t event_counts[EV_COUNT];
 	struct log_limit rules_said;
 	uint64_t truncated; /* frames larger than a place in a LAN port's ring, so far */
-	struct log_limit truncated_said, ports_said;
+	struct log_limit truncated_said, ports_said, keys_said;
 	bool buffer_said; /* the log has said how many queue pairs the buffer serves */
 	bool halted;      /* stopped by an operator */
 	char waits[CONFIG_ERR_MAX]; /* why its file is not in force; empty: it is */
@@ -209,6 +209,7 @@ static void init_event_limits(struct site *s)
 	s->events[EV_WAN_UP] = (struct log_limit){.window_ns = NS_PER_S / 10, .burst = 1};
 	s->ports_said = s->rules_said = s->start_said = s->events[0];
 	s->truncated_said = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
+	s->keys_said = s->truncated_said;
 	s->events[EV_WAN_DEAD] = s->events[EV_REBUILT] = s->events[EV_BUFFER_LOST] = s->events[EV_WAN_UP];
 }
 
@@ -279,11 +280,24 @@ static void say_buffer(struct site *s, const struct link_snapshot *snap)
 	         link_took_up_buffer(s->link) ? snap->status.max_flows : s->config.max_flows);
 }
 
+/* The least round trip of the longest path in use, for which the buffer must be large enough. 0: none is fresh. */
+static uint64_t longest_rtt_ns(const struct link_snapshot *snap)
+{
+	uint64_t longest = 0;
+
+	for (uint32_t i = 0; i < snap->status.npaths && snap->status.wan_up; i++) {
+		const struct proxy_path_status *p = &snap->paths[i];
+
+		if (p->usable && p->rtt_age_ns < DISTANCE_FRESH_NS && p->rtt_min_ns > longest)
+			longest = p->rtt_min_ns;
+	}
+	return longest;
+}
+
 static void measure_distance(struct site *s, const struct link_snapshot *snap)
 {
 	uint64_t before_ns = s->distance.said_ns;
-	bool fresh = snap->status.wan_up && snap->paths[0].rtt_age_ns < DISTANCE_FRESH_NS;
-	enum distance_news what = distance_sample(&s->distance, fresh ? snap->status.rtt_min_ns : 0);
+	enum distance_news what = distance_sample(&s->distance, longest_rtt_ns(snap));
 
 	if (what != DISTANCE_SAME)
 		say_distance(s, snap, what, before_ns);
@@ -302,6 +316,19 @@ static void watch_truncated(struct site *s, const struct link_snapshot *snap)
 		         "machine joins its packets, and an edge cannot split them; on the host's interface run "
 		         "`ethtool -K NAME tso off gso off tx-udp-segmentation off` [lan_ring_truncated]",
 		         s->config.name, s->truncated - before);
+}
+
+/* A lane whose key is used up sends nothing more on that path, and no answer can renew the key: after a path was dead
+ * for weeks, or the line for a day. A session brings new keys; without a control connection it comes with the next. */
+static void renew_used_up_keys(struct site *s, const struct link_snapshot *snap)
+{
+	if (!snap->status.keys_used_up || s->peer == NULL)
+		return;
+	if (log_limit_pass(&s->keys_said, clock_now_ns(), NULL))
+		log_notice("link %s: a key has sealed all that it may without an answer of the other edge: the edges begin a "
+		           "new session as soon as their control connection stands [keys_used_up]",
+		           s->config.name);
+	peer_renew(s->peer);
 }
 
 static void take_sample(void *arg, struct link *l, struct link_snapshot *snap)
@@ -327,6 +354,7 @@ static void take_sample(void *arg, struct link *l, struct link_snapshot *snap)
 	say_buffer(s, snap);
 	measure_distance(s, snap);
 	watch_truncated(s, snap);
+	renew_used_up_keys(s, snap);
 	free(snap->flows);
 }
 

@@ -48,6 +48,7 @@ struct wan {
 	uint8_t path_last;     /* the path that died last */
 	struct dnode lane_list; /* lanes with something to send, by their turn */
 	uint64_t lane_turn;     /* turn that the lane that sent last had before it sent */
+	bool keys_used_up;      /* since the session began, WAN_SEAL_USED_UP has kept a datagram back */
 	bool pacer_blocked;     /* the lanes on lane_list wait for the pacer */
 	bool rate_waits_told;   /* rate_waits() has told the paths' controllers that lanes wait */
 	uint64_t refused_next_ns;  /* when the next refused slot goes */

@@ -282,10 +282,14 @@ static void put_soon_due(struct wan_build *b, bool of_sources, bool waited)
 
 static bool begin(struct wan_build *b)
 {
+	int no_key;
+
 	b->h = (struct wan_hdr){
 	    .lane = b->l->id, .path = b->path->id, .epoch = b->p->session.epoch_tx, .wan_pn = b->s->sent.pn_next};
-	if (!wan_seal_ready(&b->p->cfg, &b->h, b->s->acked_end))
-		return false; /* the new key comes with a new session */
+	no_key = wan_seal_ready(&b->p->cfg, &b->h, b->s->acked_end);
+	b->p->wan->keys_used_up |= no_key == WAN_SEAL_USED_UP;
+	if (no_key)
+		return false; /* a new key comes with a new session, which proxy_link_status.keys_used_up asks for */
 	if (!wan_sent_has_room(&b->s->sent))
 		wan_sent_advance(&b->s->sent, b->p->now_ns, 0); /* gives up noticing late arrivals: room is worth
 		                                                 * more */

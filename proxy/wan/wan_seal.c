@@ -29,16 +29,16 @@ static struct wan_seal_id id_of(const struct wan_hdr *h)
 	                            .phase = h->flags & WAN_FLAG_PHASE};
 }
 
-bool wan_seal_ready(const struct proxy_config *c, struct wan_hdr *h, uint64_t acked_end)
+int wan_seal_ready(const struct proxy_config *c, struct wan_hdr *h, uint64_t acked_end)
 {
 	struct wan_seal_id id = id_of(h);
 	int phase;
 
 	if (!c->seal)
-		return true;
+		return 0;
 	phase = c->seal->phase(c->seal_ctx, &id, acked_end);
 	h->flags = (uint8_t)(WAN_FLAG_SEALED | (phase & WAN_FLAG_PHASE));
-	return phase >= 0;
+	return phase < 0 ? phase : 0;
 }
 
 void wan_seal_gather(uint8_t *buf, const struct wan_seal_part *part, unsigned n)

@@ -13,9 +13,9 @@
 #include "proxy/proxy.h"
 #include "proxy/wan/dgram/wan_frame.h"
 
-/* True if a datagram with this header may be sealed now. Sets the header's flags. acked_end: see struct
- * wan_seal_ops. */
-bool wan_seal_ready(const struct proxy_config *c, struct wan_hdr *h, uint64_t acked_end);
+/* 0 if a datagram with this header may be sealed now, else WAN_SEAL_NO_KEY or WAN_SEAL_USED_UP. Sets the header's
+ * flags. acked_end: see struct wan_seal_ops. */
+int wan_seal_ready(const struct proxy_config *c, struct wan_hdr *h, uint64_t acked_end);
 /* Copies the parts to their places in buf. */
 void wan_seal_gather(uint8_t *buf, const struct wan_seal_part *part, unsigned n);
 /* Seals `len` bytes, whose header is h; buf has room for WAN_TAG_LEN more. n parts of the bytes are not in buf yet.

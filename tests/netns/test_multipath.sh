@@ -70,6 +70,25 @@ of_path() { # a|b index field
 	lab_status "$1" ".links[0].paths[$2].$3"
 }
 
+# A path is dead for as long as its keys last: 1,600 probes, 20 of them a second, for each lane.
+keys_used_up() {
+	local i
+	LAB_EXTRA=Tuning.RekeyAfter=100
+	lab_edges_stop
+	comes_up || return
+	lab_wait 5 both_states_are "up up" || why "states: $(states a), $(states b)" || return
+	second cut
+	for i in $(seq 150); do
+		sleep 1
+		! grep -q '\[keys_used_up\]' "$LAB_DIR"/[ab]/log || break
+	done
+	second uncut
+	LAB_EXTRA=
+	[ "$i" != 150 ] || why "no key was used up" || return
+	lab_wait 5 both_states_are "up up" || why "states: $(states a), $(states b)" || return
+	NOTE="after $i s"
+}
+
 comes_up() {
 	lab_edges
 	lab_link_up || return
@@ -172,6 +191,7 @@ check "two paths are both used" use_both
 check "the second one cut under load and restored" dies_under_load 1 second "up dead"
 [ -z "${FULL:-}" ] || check "the first one cut under load and restored" dies_under_load 0 lab_line_ctl "dead up"
 check "both cut, the second comes back" both_die
+[ -z "${FULL:-}" ] || check "a path that was dead longer than its keys last" keys_used_up
 check "the second one becomes narrower" narrow
 check "a session while the first path is cut" control_goes_around
 check "edges with other paths refuse each other" disagree

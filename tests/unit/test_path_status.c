@@ -72,6 +72,30 @@ static void path_status__grows_old_on_a_line_that_is_cut(void **state)
 	assert_false(path_loss_stale(&s)); /* a round trip that takes no time is not measured */
 }
 
+/* The first path by name may be dead, and its last figures stand for ever. */
+static void link_status__has_the_round_trip_of_the_fastest_path_in_use(void **state)
+{
+	bool cut = false;
+	struct core *c = given_a_line(state, &cut);
+	struct wan *w = c->a.p->wan;
+	struct proxy_link_status s;
+	static const uint64_t ms_by_usable[] = {3, 3, 30, 3};
+
+	core_session(c);
+	w->npaths = 2;
+	for (uint32_t i = 0; i < 2; i++)
+		w->path[i].rtt = (struct wan_rtt){.samples = 9,
+		                                  .smoothed_ns = (i ? 30 : 3) * CORE_MS,
+		                                  .min_ns = (i ? 29 : 2) * CORE_MS};
+	for (uint32_t usable = 1; usable < 4; usable++) {
+		w->paths_usable = usable;
+		proxy_link_status(c->a.p, c->now_ns, &s);
+		assert_int_equal(s.rtt_smoothed_ns, ms_by_usable[usable] * CORE_MS);
+		assert_int_equal(s.rtt_min_ns, (ms_by_usable[usable] - 1) * CORE_MS);
+	}
+	w->paths_usable = w->npaths = 1;
+}
+
 /* Shards see the same path: the latest that any of them knows. */
 static void path_status__of_several_shards_is_as_old_as_the_youngest(void **state)
 {
@@ -95,6 +119,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(path_status__has_no_age_before_anything_was_measured),
 	    CORE_TEST(path_status__grows_old_on_a_line_that_is_cut),
+	    CORE_TEST(link_status__has_the_round_trip_of_the_fastest_path_in_use),
 	    cmocka_unit_test(path_status__of_several_shards_is_as_old_as_the_youngest),
 	};
 

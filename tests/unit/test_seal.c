@@ -512,6 +512,40 @@ static void get_one(struct sealed *s, bool (*wan)(struct core *, struct core_edg
 	assert_true(last_len >= WAN_HDR_LEN + WAN_FRAME_HDR_LEN + WAN_TAG_LEN);
 }
 
+static bool lose(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	(void)dgram;
+	(void)len;
+	return from != &c->a;
+}
+
+/* The line was cut for so long that A has no key left to say so. */
+static void sealed__used_up_keys_ask_for_a_session(void **state)
+{
+	struct proxy_link_status st;
+	struct sealed s;
+
+	(void)state;
+	sealed_open(&s, 10);
+	s.c.wan = lose;
+	proxy_link_status(s.c.a.p, s.c.now_ns, &st);
+	assert_false(st.keys_used_up);
+	for (unsigned i = 0; i <= 10 * SEAL_HARD; i++) {
+		s.c.a.p->wan->lanes[0].space[0].ping_due = true;
+		wan_lane_schedule(s.c.a.p, &s.c.a.p->wan->lanes[0]);
+		core_pump(&s.c);
+	}
+	s.c.wan = NULL;
+	core_wait(&s.c, 100 * CORE_MS);
+	proxy_link_status(s.c.a.p, s.c.now_ns, &st);
+	assert_true(st.keys_used_up);
+	new_session(&s);
+	get_one(&s, keep_last);
+	proxy_link_status(s.c.a.p, s.c.now_ns, &st);
+	assert_false(st.keys_used_up);
+	sealed_close(&s);
+}
+
 static void sealed__replayed_reflected_truncated_unsealed(void **state)
 {
 	struct sealed s;
@@ -620,6 +654,7 @@ int main(void)
 	    cmocka_unit_test(seal__forged_phase_moves_nothing),
 	    cmocka_unit_test(seal__bytes_count_too),
 	    cmocka_unit_test(seal_take_rx__keeps_what_is_in_use),
+	    cmocka_unit_test(sealed__used_up_keys_ask_for_a_session),
 	    cmocka_unit_test(sealed__replayed_reflected_truncated_unsealed),
 	    cmocka_unit_test(sealed__every_flipped_bit_is_dropped_by_name),
 	    cmocka_unit_test(sealed__datagrams_of_an_earlier_session),

@@ -86,8 +86,8 @@ static void want_delay(const struct report *rep, struct dcb_settings *want, FILE
 	if (bits <= DELAY_MAX)
 		want->delay = (uint16_t)bits;
 	else
-		options_complain(err, "note: the delay stays %u: %" PRIu64 " bits exceed its 16-bit field",
-		                 want->delay, bits);
+		options_complain(err, "note: the delay stays %u: %" PRIu64 " bits exceed its 16-bit field", want->delay,
+		                 bits);
 }
 
 /* Shrinks buffer 0 if all buffers together would exceed the port's memory. A driver that does not tell this size checks

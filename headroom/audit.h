@@ -11,8 +11,8 @@ struct audit_port {
 	const char *dev;
 	uint64_t rate_bps; /* of the link; 0: not known, nothing is said of buffers */
 	uint32_t mtu;
-	int pfc_wanted;     /* priority that Pfc= pauses hosts on; -1: none */
-	bool pauses;        /* 802.3x pause is on, in either direction */
+	int pfc_wanted;       /* priority that Pfc= pauses hosts on; -1: none */
+	bool pauses;          /* 802.3x pause is on, in either direction */
 	bool delay_is_length; /* is.delay is in metres, as mlx5 has it; else it is in bit times and says nothing here */
 	struct dcb_settings is;
 };

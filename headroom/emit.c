@@ -109,14 +109,14 @@ int emit_check_room(const struct report *rep, uint64_t needed, uint64_t room, co
 		return 0;
 	units_write_rate(rate, sizeof(rate), rep->o->in.rate_bps);
 	units_write_distance(length, sizeof(length), emit_length_m(rep));
-	options_complain(err,
-	                 "--emit %s: %s at %s with %u lossless priorit%s takes %" PRIu64 " bytes, and %s has %" PRIu64 ". %s",
-	                 rep->o->emit, length, rate, rep->o->in.n_priorities,
-	                 rep->o->in.n_priorities == 1 ? "y" : "ies", needed, whose, room,
-	                 needed / rep->o->in.n_priorities <= room
-	                     ? "One lossless priority would fit, like --priorities 3"
-	                     : "End PFC at the edge: run longreachd at both ends of the line, and set this port up for the "
-	                       "cable to it, like --length 40m");
+	options_complain(
+	    err, "--emit %s: %s at %s with %u lossless priorit%s takes %" PRIu64 " bytes, and %s has %" PRIu64 ". %s",
+	    rep->o->emit, length, rate, rep->o->in.n_priorities, rep->o->in.n_priorities == 1 ? "y" : "ies", needed,
+	    whose, room,
+	    needed / rep->o->in.n_priorities <= room
+	        ? "One lossless priority would fit, like --priorities 3"
+	        : "End PFC at the edge: run longreachd at both ends of the line, and set this port up for the "
+	          "cable to it, like --length 40m");
 	return -1;
 }
 

@@ -169,8 +169,7 @@ static int refuse(FILE *err, enum id id, const char *text, int why)
 	const char *expected = kinds[table[id].kind].expected;
 
 	if (why == -ERANGE)
-		options_complain(err, "--%s %s: too large or too precise; expected %s", table[id].name,
-		                 text, expected);
+		options_complain(err, "--%s %s: too large or too precise; expected %s", table[id].name, text, expected);
 	else
 		options_complain(err, "--%s %s: expected %s", table[id].name, text, expected);
 	return -1;

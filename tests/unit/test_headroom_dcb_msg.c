@@ -134,8 +134,8 @@ static void dcb_msg_read__what_is_no_answer(void **state)
 {
 	_Alignas(4) uint8_t buf[DCB_MSG_MAX];
 	_Alignas(4) uint8_t ack[] = {0x14, 0, 0, 0, NLMSG_ERROR, 0, 0, 0, 0x34, 0xeb, 0, 0x6b, 0, 0, 0, 0, 0, 0, 0, 0};
-	_Alignas(4) uint8_t empty[] = {0x18, 0, 0, 0, 0x4f, 0, 0,    0, 0x34, 0xeb, 0, 0x6b,
-	                               0,    0, 0, 0, 0,    0, 0x14, 0, 4,    0,    DCB_ATTR_IEEE, 0};
+	_Alignas(4) uint8_t empty[] = {0x18, 0, 0, 0, 0x4f, 0,    0, 0, 0x34, 0xeb,          0, 0x6b, 0,
+	                               0,    0, 0, 0, 0,    0x14, 0, 4, 0,    DCB_ATTR_IEEE, 0};
 	struct dcb_settings s;
 	size_t len = answer(buf, &pfc_wanted);
 

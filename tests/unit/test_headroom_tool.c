@@ -228,7 +228,8 @@ static void tool_run__emit_refuses_the_impossible(void **state)
 	}
 	refuses("--km 100 --rate 400G --emit nvue", 1, "the headroom of a port of spectrum-4");
 	refuses("--length 300m --rate 100G --emit dcb", 1, "takes 497040 bytes, and a port of ConnectX has 262016");
-	refuses("--length 300m --rate 100G --emit dcb --model physics", 1, "One lossless priority would fit, like --priorities 3");
+	refuses("--length 300m --rate 100G --emit dcb --model physics", 1,
+	        "One lossless priority would fit, like --priorities 3");
 	refuses("--length 900m --rate 100G --emit dcb --model physics --priorities 3", 1, "End PFC");
 	refuses("--length 300m --rate 100G --emit mlnx_qos --buffer 239304", 1, "262016");
 	runs("--length 300m --rate 100G --emit dcb --port-buffer 1MB");

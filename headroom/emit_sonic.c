@@ -4,7 +4,11 @@
  *
  * Tables as in the SONiC configuration manual (sonic-buildimage src/sonic-yang-models/doc/Configuration.md, "Cable
  * length", "Buffer pool", "Buffer profile", "Buffer PG"). xon, xoff and size are bytes; xoff is the room above the
- * threshold; a pool's xoff is the shared headroom, which turns it on. */
+ * threshold; a pool's xoff is the shared headroom, which turns it on.
+ *
+ * A pool is of the whole switch and exists already. --write-to-db replaces only the fields of a row that the file has,
+ * so the row has only what the operator asked for: no type or mode, which are create-only for orchagent
+ * (bufferorch.cpp) and differ between boards. */
 #include <inttypes.h>
 
 #include "headroom/emit.h"
@@ -35,10 +39,10 @@ static void cable_length(struct json *j, const struct report *rep, const char *d
 
 static void pool(struct json *j, const struct report *rep)
 {
+	if (rep->o->pool_size_bytes == 0 && !rep->o->in.pool)
+		return;
 	json_object(j, "BUFFER_POOL");
 	json_object(j, "ingress_lossless_pool");
-	json_string(j, "type", "ingress");
-	json_string(j, "mode", "dynamic");
 	if (rep->o->pool_size_bytes != 0)
 		number(j, "size", rep->o->pool_size_bytes);
 	if (rep->o->in.pool)
@@ -98,18 +102,56 @@ static bool is_sonic(const struct report *rep)
 	       rep->model == HEADROOM_SONIC_BROADCOM;
 }
 
-int emit_sonic(const struct report *rep, FILE *out, FILE *err)
+/* The shared headroom is of all ports: a number that was not counted would take it from those left out. */
+static int check_pool(const struct report *rep, const struct headroom_asic *asic, FILE *err)
 {
-	const char *dev = rep->o->dev != NULL ? rep->o->dev : "Ethernet0";
-	struct json j = {.stream = out};
-	char name[PROFILE_MAX];
+	uint64_t room = asic->max_of_chip ? asic->port_max_bytes : asic->memory_bytes;
 
-	if (!is_sonic(rep) && rep->o->in.pool) {
+	if (!rep->o->in.pool)
+		return 0;
+	if (!is_sonic(rep)) {
 		options_complain(
 		    err, "--pool on: only the SONiC models compute the pool: expected one of them, or --pool off");
 		return -1;
 	}
-	if (emit_check_asic(rep, emit_asic(rep, "spectrum-4"), err) < 0)
+	if (!rep->o->ports_given) {
+		options_complain(err, "--pool on: the pool's headroom is shared by all lossless ports of the switch: "
+		                      "--ports is missing, their number, like --ports 32");
+		return -1;
+	}
+	if (room != 0 && rep->plan.pool_bytes > room) {
+		options_complain(err,
+		                 "--pool on: the headroom of %u ports is %" PRIu64
+		                 " bytes, and all ports of %s have %" PRIu64
+		                 ": expected fewer --ports, or --oversubscribe",
+		                 rep->o->in.ports, rep->plan.pool_bytes, asic->name, room);
+		return -1;
+	}
+	options_complain(
+	    err,
+	    "note: xoff of ingress_lossless_pool is the headroom of the whole switch: it counts %u ports of "
+	    "this link and none of another kind",
+	    rep->o->in.ports);
+	return 0;
+}
+
+static void say_of_size(const struct report *rep, FILE *err)
+{
+	if (rep->model == HEADROOM_SONIC_BROADCOM || rep->o->pool_size_bytes != 0)
+		return;
+	options_complain(err,
+	                 "note: the pool's size stays as it is: SONiC's dynamic buffer model works it out; for the "
+	                 "traditional one give --pool-size");
+}
+
+int emit_sonic(const struct report *rep, FILE *out, FILE *err)
+{
+	const char *dev = rep->o->dev != NULL ? rep->o->dev : "Ethernet0";
+	const struct headroom_asic *asic = emit_asic(rep, "spectrum-4");
+	struct json j = {.stream = out};
+	char name[PROFILE_MAX];
+
+	if (emit_check_asic(rep, asic, err) < 0 || check_pool(rep, asic, err) < 0)
 		return -1;
 	snprintf(name, sizeof(name), "pg_lossless_%" PRIu64 "_%" PRIu64 "m_profile", rep->o->in.rate_bps / 1000000,
 	         emit_length_m(rep));
@@ -119,10 +161,7 @@ int emit_sonic(const struct report *rep, FILE *out, FILE *err)
 	profile(&j, rep, name);
 	priority_groups(&j, rep, dev, name);
 	json_object_end(&j);
-	if (rep->o->pool_size_bytes == 0)
-		options_complain(
-		    err, "note: the pool has no size, which SONiC's dynamic buffer model works out; the traditional "
-		         "one needs --pool-size");
+	say_of_size(rep, err);
 	return 0;
 }
 

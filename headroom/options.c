@@ -120,9 +120,10 @@ static const struct {
     [ID_CELL] = {"cell", KIND_BYTES, "allocation unit of the buffer, if not the ASIC's"},
     [ID_LANES] = {"lanes", KIND_COUNT, "lanes of the port (4)"},
     [ID_POOL] = {"pool", KIND_ON_OFF, "the ports share a headroom pool (off)"},
-    [ID_PORTS] = {"ports", KIND_COUNT, "number of ports that share the pool (1)"},
+    [ID_PORTS] = {"ports", KIND_COUNT, "number of ports that share the pool, or the chip's headroom (1)"},
     [ID_OVERSUBSCRIBE] = {"oversubscribe", KIND_COUNT, "divisor: the pool is the sum of headrooms divided by N (1)"},
-    [ID_POOL_SIZE] = {"pool-size", KIND_BYTES, "size of SONiC's ingress_lossless_pool, if it is not dynamic"},
+    [ID_POOL_SIZE] = {"pool-size", KIND_BYTES,
+                      "sonic: size of the switch's ingress_lossless_pool, if it is not dynamic"},
     [ID_COMPENSATION] = {"compensation", KIND_ON_OFF,
                          "sonic-mellanox: 2 KiB more without a pool, since July 2026 (on)"},
     [ID_BUFFER] = {"buffer", KIND_BYTES, "mlx5: size of the lossless buffer (twice the headroom)"},
@@ -386,6 +387,7 @@ static int take_device(struct options *o, enum id id, const char *text, FILE *er
 	case ID_POOL:
 		return read_bool(id, text, &o->in.pool, err);
 	case ID_PORTS:
+		o->ports_given = true;
 		return read_unsigned(id, text, &o->in.ports, err);
 	case ID_OVERSUBSCRIBE:
 		return read_unsigned(id, text, &o->in.oversubscribe, err);

@@ -29,6 +29,7 @@ struct options {
 	bool what_if;
 	bool apply; /* `headroom apply` */
 	bool dry_run;
+	bool ports_given; /* --ports: in.ports was counted, not assumed */
 	bool help;
 	const char *emit;           /* NULL: no */
 	const char *dev;            /* NULL: the emitter's own */

@@ -344,6 +344,32 @@ static void tool_run__emit_sonic(void **state)
 	refuses("--emit sonic --model physics --rate 400G --length 40m --pool on", 1, "--pool");
 }
 
+/* The pool is of the whole switch: nothing of it is written that was not asked for, and not for one port of many. */
+static void tool_run__emit_sonic_pool(void **state)
+{
+	(void)state;
+	runs("--emit sonic --rate 400G --length 40m");
+	assert_null(strstr(out_text, "BUFFER_POOL"));
+	assert_non_null(strstr(err_text, "the traditional one give --pool-size"));
+	runs("--emit sonic --km 4 --rate 100G --model sonic-broadcom");
+	assert_null(strstr(out_text, "BUFFER_POOL"));
+	assert_null(strstr(err_text, "dynamic buffer model")); /* Broadcom's boards have the traditional one */
+	runs("--emit sonic --rate 400G --length 40m --pool-size 13945824");
+	prints("\"size\": \"13945824\"");
+	assert_null(strstr(out_text, "\"type\""));
+	assert_null(strstr(out_text, "\"mode\""));
+	refuses("--km 4 --rate 100G --model sonic-broadcom --pool on --emit sonic", 1, "--ports is missing");
+	refuses("--length 40m --rate 400G --pool on --emit sonic", 1, "--ports is missing");
+	runs("--km 4 --rate 100G --model sonic-broadcom --pool on --ports 36 --emit sonic");
+	prints("\"xoff\": \"51019776\""); /* 36 x 2 x 708608 */
+	assert_null(strstr(out_text, "\"type\""));
+	assert_non_null(strstr(err_text, "counts 36 ports"));
+	refuses("--length 300m --rate 800G --asic tomahawk-5 --model sonic-broadcom --pool on --ports 64 --emit sonic",
+	        1, "33690560");
+	refuses("--km 80 --rate 400G --model sonic-broadcom --pool on --ports 36 --emit sonic", 1, "793368576");
+	runs("--km 80 --rate 400G --model sonic-broadcom --pool on --ports 36 --oversubscribe 6 --emit sonic");
+}
+
 static void tool_run__emit_linux(void **state)
 {
 	(void)state;
@@ -412,6 +438,7 @@ int main(void)
 	    cmocka_unit_test(tool_run__nonsense_is_refused),
 	    cmocka_unit_test(tool_run__help_names_every_option),
 	    cmocka_unit_test(tool_run__emit_sonic),
+	    cmocka_unit_test(tool_run__emit_sonic_pool),
 	    cmocka_unit_test(tool_run__emit_linux),
 	    cmocka_unit_test(tool_run__emit_switches),
 	};

@@ -97,27 +97,35 @@ const struct headroom_asic *emit_asic(const struct report *rep, const char *othe
 	return a;
 }
 
-int emit_check_room(const struct report *rep, uint64_t needed, uint64_t room, const char *whose, FILE *err)
+int emit_check_ports(const struct report *rep, unsigned ports, uint64_t needed, uint64_t room, const char *whose,
+                     FILE *err)
 {
-	char rate[UNITS_TEXT_MAX], length[UNITS_TEXT_MAX];
+	char rate[UNITS_TEXT_MAX], length[UNITS_TEXT_MAX], on[32] = "";
 
-	if (rep->o->port_buffer_bytes != 0) {
-		room = rep->o->port_buffer_bytes;
-		whose = "--port-buffer";
-	}
 	if (needed <= room)
 		return 0;
+	if (ports > 1)
+		snprintf(on, sizeof(on), " on %u ports", ports);
 	units_write_rate(rate, sizeof(rate), rep->o->in.rate_bps);
 	units_write_distance(length, sizeof(length), emit_length_m(rep));
 	options_complain(
-	    err, "--emit %s: %s at %s with %u lossless priorit%s takes %" PRIu64 " bytes, and %s has %" PRIu64 ". %s",
-	    rep->o->emit, length, rate, rep->o->in.n_priorities, rep->o->in.n_priorities == 1 ? "y" : "ies", needed,
+	    err, "--emit %s: %s at %s with %u lossless priorit%s%s takes %" PRIu64 " bytes, and %s has %" PRIu64 ". %s",
+	    rep->o->emit, length, rate, rep->o->in.n_priorities, rep->o->in.n_priorities == 1 ? "y" : "ies", on, needed,
 	    whose, room,
 	    needed / rep->o->in.n_priorities <= room
 	        ? "One lossless priority would fit, like --priorities 3"
 	        : "End PFC at the edge: run longreachd at both ends of the line, and set this port up for the "
 	          "cable to it, like --length 40m");
 	return -1;
+}
+
+int emit_check_room(const struct report *rep, uint64_t needed, uint64_t room, const char *whose, FILE *err)
+{
+	if (rep->o->port_buffer_bytes != 0) {
+		room = rep->o->port_buffer_bytes;
+		whose = "--port-buffer";
+	}
+	return emit_check_ports(rep, 1, needed, room, whose, err);
 }
 
 int emit_check_asic(const struct report *rep, const struct headroom_asic *asic, FILE *err)
@@ -130,6 +138,10 @@ int emit_check_asic(const struct report *rep, const struct headroom_asic *asic, 
 	         : asic->max_of_chip       ? "the headroom of all ports"
 	                                   : "the headroom of a port",
 	         asic->name);
+	if (asic->max_of_chip &&
+	    emit_check_ports(rep, rep->o->in.ports, headroom_of_asic(asic, &rep->o->in, rep->plan.port_bytes), room,
+	                     whose, err) < 0)
+		return -1;
 	return emit_check_room(rep, rep->plan.port_bytes, room, whose, err);
 }
 

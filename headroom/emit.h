@@ -25,11 +25,16 @@ void emit_priority_list(const struct report *rep, FILE *out);
 /* The switch that the numbers are for; `otherwise` where none is named or its limits are not known. */
 const struct headroom_asic *emit_asic(const struct report *rep, const char *otherwise);
 
-/* 0, or -1 after a message on `err` that `whose` has no room for `needed` bytes, and what to do instead. The operator's
- * --port-buffer counts more than `room`. */
+/* 0, or -1 after a message on `err` that `whose` has no room for the `needed` bytes of `ports` ports, and what to do
+ * instead. --port-buffer is not asked. */
+int emit_check_ports(const struct report *rep, unsigned ports, uint64_t needed, uint64_t room, const char *whose,
+                     FILE *err);
+
+/* The same for one port. The operator's --port-buffer counts more than `room`. */
 int emit_check_room(const struct report *rep, uint64_t needed, uint64_t room, const char *whose, FILE *err);
 
-/* The same for the headroom of all lossless priorities on a port of a switch. */
+/* The same for the headroom of all lossless priorities on a port of a switch, or on all --ports where they share the
+ * chip's. */
 int emit_check_asic(const struct report *rep, const struct headroom_asic *asic, FILE *err);
 
 /* First line of a snippet: the link that it is for. */

@@ -3,9 +3,12 @@
  *
  * NVUE: NVIDIA's NVUE reference, "nv set qos pfc <profile-id>": cable-length 1 to 100000, xoff-threshold a fill of the
  * port buffer, xon-threshold a distance below it (xon_delta of qos_features.conf).
+ *
  * EOS: "platform trident mmu queue profile", as in Arista's AVD (eos_cli_config_gen, platform_trident) and in Habana's
- * configurations for the 7060 series; ingress headroom is in bytes or in cells, as it says. RoCEv2 is routed: without
- * "qos trust dscp" a packet without a VLAN tag has the port's default priority, which does not pause.
+ * configurations for the 7060 series; ingress headroom is in bytes or in cells, as it says. The profile that is applied
+ * is the chip's (AVD: platform.trident.mmu.active_profile): each port gets the headroom. RoCEv2 is routed: without "qos
+ * trust dscp" a packet without a VLAN tag has the port's default priority, which does not pause.
+ *
  * NX-OS: Nexus 9000 Quality of Service Configuration Guide, "Configuring Priority Flow Control": the thresholds are
  * mandatory beyond 100 m. The largest packet memory of a 9300 is that of the 9364D-GX2A, 120 MB in four slices; a port
  * uses its own slice's. */
@@ -67,9 +70,18 @@ int emit_eos(const struct report *rep, FILE *out, FILE *err)
 		                 rep->o->in.asic->name);
 		return -1;
 	}
+	if (!rep->o->ports_given) {
+		options_complain(err,
+		                 "EOS applies the profile to all ports of the chip: --ports is missing, their number, "
+		                 "like --ports 64");
+		return -1;
+	}
 	if (emit_check_asic(rep, asic, err) < 0)
 		return -1;
 	emit_head(rep, "!", out);
+	fprintf(out,
+	        "! The profile is of the chip: all %u ports get this headroom, also those that are no long lines.\n",
+	        rep->o->in.ports);
 	fprintf(out, "platform trident mmu queue profile LONGREACH\n");
 	fprintf(out, "   ingress threshold 1\n");
 	eos_headroom(rep, out);

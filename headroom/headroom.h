@@ -103,7 +103,7 @@ struct headroom_in {
 	uint64_t buffer_bytes;            /* mlx5: of the lossless buffer; 0: twice the headroom */
 	struct headroom_priority priorities[HEADROOM_PRIORITIES];
 	unsigned n_priorities;
-	unsigned ports;         /* that share the pool */
+	unsigned ports;         /* that share the pool, or the headroom of a chip */
 	unsigned oversubscribe; /* the pool is the sum over this; 1: none */
 };
 
@@ -197,9 +197,9 @@ struct headroom_plan {
 /* Whether a device can hold it. */
 struct headroom_verdict {
 	const struct headroom_asic *asic;
-	uint64_t limit_bytes; /* per port */
-	uint64_t needed_bytes;
-	uint64_t longest_m; /* at which it just fits; 0: not even 1 m */
+	uint64_t limit_bytes;  /* of a port, or of the chip if asic->max_of_chip */
+	uint64_t needed_bytes; /* of a port, or of in.ports over in.oversubscribe if asic->max_of_chip */
+	uint64_t longest_m;    /* at which it just fits; 0: not even 1 m */
 	bool fits;
 	bool no_row; /* the ASIC's table has none for this link: needed_bytes is 0 */
 };
@@ -224,6 +224,10 @@ int headroom_compute(enum headroom_model model, const struct headroom_in *in, st
 /* Headrooms of the priorities are of `model`. As headroom_compute(). */
 int headroom_plan_link(enum headroom_model model, const struct headroom_in *in, struct headroom_plan *plan,
                        char why[HEADROOM_ERROR_MAX]);
+
+/* What the lossless priorities of the link take of port_max_bytes, if a port of it takes `port_bytes`: all in.ports
+ * share the headroom of a chip that has one for all. */
+uint64_t headroom_of_asic(const struct headroom_asic *asic, const struct headroom_in *in, uint64_t port_bytes);
 
 /* With asic->model, whose port_max_bytes must not be 0. As headroom_compute(). */
 int headroom_judge(const struct headroom_asic *asic, const struct headroom_in *in, struct headroom_verdict *v,

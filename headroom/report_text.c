@@ -144,7 +144,7 @@ static void show_plan(const struct report *rep, FILE *out)
 static void show_verdict(const struct report *rep, const struct headroom_verdict *v, FILE *out)
 {
 	const struct headroom_in *in = &rep->o->in;
-	char rate[UNITS_TEXT_MAX], reach[UNITS_TEXT_MAX], need[UNITS_TEXT_MAX], limit[UNITS_TEXT_MAX];
+	char rate[UNITS_TEXT_MAX], reach[UNITS_TEXT_MAX], need[UNITS_TEXT_MAX], limit[UNITS_TEXT_MAX], on[32] = "";
 
 	units_write_rate(rate, sizeof(rate), in->rate_bps);
 	units_show_distance(reach, (double)v->longest_m);
@@ -155,9 +155,12 @@ static void show_verdict(const struct report *rep, const struct headroom_verdict
 		fprintf(out, "not known: SONiC's table for this ASIC ends at %s at %s\n", reach, rate);
 		return;
 	}
-	fprintf(out, "%s: %u lossless priorit%s at %s need%s %s, and %s has %s, enough for %s%s\n",
+	if (v->asic->max_of_chip)
+		snprintf(on, sizeof(on), " on %u port%s", in->ports, in->ports == 1 ? "" : "s");
+	fprintf(out, "%s: %u lossless priorit%s at %s need%s %s%s, and %s %s, enough for %s%s\n",
 	        v->fits ? "yes" : "no", in->n_priorities, in->n_priorities == 1 ? "y" : "ies", rate,
-	        in->n_priorities == 1 ? "s" : "", need, v->asic->max_of_chip ? "the chip" : "a port", limit, reach,
+	        in->n_priorities == 1 ? "s" : "", need, on,
+	        v->asic->max_of_chip ? "all ports of the chip together have" : "a port has", limit, reach,
 	        v->fits ? "" : ": end PFC at the edge and let the daemon's memory hold the line");
 }
 

@@ -4,10 +4,16 @@
 #include <stdio.h>
 
 #include "headroom/headroom.h"
+#include "headroom/model.h"
 
 #define RESERVED_CELLS 20u /* port_reserved_shp; twice with 8 lanes */
 
-/* Sum of the priorities' shared headrooms at a length; UINT64_MAX if the model does not take it. */
+uint64_t headroom_of_asic(const struct headroom_asic *asic, const struct headroom_in *in, uint64_t port_bytes)
+{
+	return asic->max_of_chip ? mul_div_up(port_bytes, in->ports, in->oversubscribe) : port_bytes;
+}
+
+/* Sum of the priorities' shared headrooms at a length, of all ports that share the ASIC's limit. */
 static int needed(const struct headroom_in *in, uint64_t length_m, uint64_t *bytes, char *why)
 {
 	struct headroom_in at = *in;
@@ -17,7 +23,7 @@ static int needed(const struct headroom_in *in, uint64_t length_m, uint64_t *byt
 	at.length_m = length_m;
 	at.rtt_ns = 0;
 	err = headroom_plan_link(in->asic->model, &at, &plan, why);
-	*bytes = plan.port_bytes;
+	*bytes = headroom_of_asic(in->asic, in, plan.port_bytes);
 	return err;
 }
 
@@ -75,6 +81,7 @@ int headroom_judge(const struct headroom_asic *asic, const struct headroom_in *i
 			return err;
 		v->needed_bytes += r.headroom_bytes;
 	}
+	v->needed_bytes = headroom_of_asic(asic, in, v->needed_bytes);
 	v->fits = !v->no_row && v->needed_bytes <= v->limit_bytes;
 	return 0;
 }

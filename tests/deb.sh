@@ -78,7 +78,7 @@ is_there() {
 }
 
 runs() {
-	in_root longreach headroom --length 40m --rate 400G --emit eos &&
+	in_root longreach headroom --length 40m --rate 400G --ports 64 --emit eos &&
 		in_root longreach plan --model llama-3-405b --km 300 --rate 400G &&
 		in_root longreachd --print-config /etc/longreach/example.conf.sample | grep -q '^LanPort'
 }

@@ -148,8 +148,35 @@ static void tool_run__verdict(void **state)
 	prints("Spectrum-4: yes: 2 lossless priorities at 400G need ");
 	prints("enough for 1.1");
 	runs("--length 40m --rate 400G --asic jericho-2 --priorities 3");
-	prints(
-	    "Jericho-2: yes: 1 lossless priority at 400G needs 308 KiB, and the chip has 757 MiB, enough for 120 km\n");
+	prints("Jericho-2: yes: 1 lossless priority at 400G needs 308 KiB on 1 port, and all ports of the chip "
+	       "together have "
+	       "757 MiB, enough for 120 km\n");
+}
+
+/* A headroom that all ports of a chip share is held against the need of all of them. */
+static void tool_run__verdict_of_a_whole_chip(void **state)
+{
+	struct json_object *doc;
+
+	(void)state;
+	runs("--length 300m --rate 400G --model sonic-broadcom --asic tomahawk-5 --ports 64");
+	prints("Tomahawk-5: no: 2 lossless priorities at 400G need 102 MiB on 64 ports, and all ports of the chip "
+	       "together "
+	       "have 32.1 MiB");
+	runs("--length 300m --rate 400G --model sonic-broadcom --asic tomahawk-5 --ports 20");
+	prints("Tomahawk-5: yes: ");
+	runs("--length 300m --rate 400G --model sonic-broadcom --asic tomahawk-5 --ports 64 --oversubscribe 4");
+	prints("Tomahawk-5: yes: ");
+	runs("--length 300m --rate 400G --model sonic-broadcom --asic tomahawk-5 --ports 64 --json");
+	assert_int_equal(jdoc_parse(&doc, out_text), 0);
+	assert_true(j_number(j_at(j_get(doc, "verdicts"), 0), "needed_bytes") == 107419648);
+	jdoc_free(&doc);
+	runs("--length 40m --rate 400G --asic spectrum-4 --ports 64"); /* each port has its own */
+	prints("Spectrum-4: yes: ");
+	refuses(
+	    "--length 300m --rate 400G --model sonic-broadcom --asic tomahawk-5 --ports 64 --emit pg_profile_lookup", 1,
+	    "with 2 lossless priorities on 64 ports takes 107419648 bytes, and the headroom of all ports of "
+	    "tomahawk-5");
 }
 
 static uint64_t line_of(const char *name)
@@ -214,7 +241,7 @@ static void tool_run__broadcom_rows(void **state)
 /* No emitter prints what no such device can hold. */
 static void tool_run__emit_refuses_the_impossible(void **state)
 {
-	static const char *const kinds[] = {"eos", "nxos", "sonic", "pg_profile_lookup"};
+	static const char *const kinds[] = {"nxos", "sonic", "pg_profile_lookup"};
 	char words[128];
 
 	(void)state;
@@ -226,6 +253,11 @@ static void tool_run__emit_refuses_the_impossible(void **state)
 		snprintf(words, sizeof(words), "--length 40m --rate 400G --emit %s", kinds[i]);
 		runs(words);
 	}
+	snprintf(words, sizeof(words), "--km 300 --rate 400G --ports 64 --emit eos");
+	refuses(words, 1, "End PFC at the edge");
+	refuses("--km 10 --rate 400G --emit eos", 1, "--ports is missing");
+	runs("--km 10 --rate 400G --ports 3 --emit eos");
+	refuses("--km 10 --rate 400G --ports 64 --emit eos", 1, "on 64 ports takes 651028992 bytes");
 	refuses("--km 100 --rate 400G --emit nvue", 1, "the headroom of a port of spectrum-4");
 	refuses("--length 300m --rate 100G --emit dcb", 1, "takes 497040 bytes, and a port of ConnectX has 262016");
 	refuses("--length 300m --rate 100G --emit dcb --model physics", 1,
@@ -235,7 +267,7 @@ static void tool_run__emit_refuses_the_impossible(void **state)
 	runs("--length 300m --rate 100G --emit dcb --port-buffer 1MB");
 	refuses("--length 40m --rate 100G --emit sonic --port-buffer 10kB", 1, "--port-buffer has 10000");
 	refuses("--km 30 --rate 400G --emit sonic --model sonic-barefoot", 1, "the whole packet memory of tofino-2");
-	refuses("--km 100 --rate 400G --emit eos", 1, "the headroom of all ports of tomahawk-5 has 33690560");
+	refuses("--km 100 --rate 400G --ports 1 --emit eos", 1, "the headroom of all ports of tomahawk-5 has 33690560");
 	refuses("--length 40m --rate 400G --emit eos --asic jericho-2", 1, "platform trident");
 }
 
@@ -399,11 +431,12 @@ static void tool_run__emit_switches(void **state)
 	prints("nv set qos pfc longreach cable-length 4000\n");
 	prints("nv set interface swp7 qos pfc profile longreach\n");
 	refuses("--emit nvue --rate 100G --km 101", 1, "1 to 100000 m");
-	runs("--emit eos --rate 100G --length 40m --priorities 3");
+	runs("--emit eos --rate 100G --length 40m --priorities 3 --ports 32");
+	prints("! The profile is of the chip: all 32 ports get this headroom");
 	prints("platform trident mmu queue profile LONGREACH\n   ingress threshold 1\n   ingress headroom bytes ");
 	prints("interface Ethernet1\n   qos trust dscp\n");
 	prints("   priority-flow-control priority 3 no-drop\n");
-	runs("--emit eos --rate 400G --length 40m --priorities 3 --asic tomahawk-5");
+	runs("--emit eos --rate 400G --length 40m --priorities 3 --asic tomahawk-5 --ports 64");
 	prints("   ingress headroom cells ");
 	runs("--emit nxos --rate 100G --length 300m --mtu 9216 --priorities 3 --dev Ethernet1/7");
 	prints("  class type network-qos c-8q-nq3\n    mtu 9216\n    pause pfc-cos 3\n");
@@ -429,6 +462,7 @@ int main(void)
 	    cmocka_unit_test(tool_run__json_what_if),
 	    cmocka_unit_test(tool_run__explains),
 	    cmocka_unit_test(tool_run__verdict),
+	    cmocka_unit_test(tool_run__verdict_of_a_whole_chip),
 	    cmocka_unit_test(tool_run__xon_is_the_no_underrun_xon),
 	    cmocka_unit_test(tool_run__a_fall_is_warned_about),
 	    cmocka_unit_test(tool_run__broadcom_rows),

@@ -75,11 +75,17 @@ static int write_pfc(struct job *j, const struct dcb_settings *s, unsigned diff)
 
 /* --- what is wanted --- */
 
+/* tool.c takes these models for ports of this driver, and no other. */
+static bool is_mlx5(const struct report *rep)
+{
+	return rep->model == HEADROOM_MLX5 || rep->model == HEADROOM_MLX5_NEXT;
+}
+
 static void want_delay(const struct report *rep, struct dcb_settings *want, FILE *err)
 {
 	uint64_t bits = rep->r->headroom_bytes * 8;
 
-	if (rep->model == HEADROOM_MLX5 || rep->model == HEADROOM_MLX5_NEXT) {
+	if (is_mlx5(rep)) {
 		want->delay = (uint16_t)emit_length_m(rep); /* the model took it: 1 to 1000 */
 		return;
 	}
@@ -225,6 +231,22 @@ static enum apply_result refused(struct job *j, int r, const char *doing)
 	return APPLY_REFUSED;
 }
 
+/* As long as no DSCP is mapped, mlx5 has the priority from the VLAN tag; afterwards it maps the other DSCPs by itself.
+ */
+static void note_priorities(const struct report *rep, const struct job *j, const struct dcb_settings *is, unsigned mask)
+{
+	unsigned p = (unsigned)__builtin_ctz(mask);
+	char text[32];
+
+	if (!is_mlx5(rep) || !is->has_app || is->app_priorities != 0 || j->talk->trusts_dscp || p == 0)
+		return;
+	options_complain(
+	    j->err,
+	    "note: %s: maps no DSCP to a priority: RoCE without a VLAN tag has priority 0, and PFC on %s does nothing "
+	    "for it: map the DSCP that hosts use, like `dcb app add dev %s dscp-prio %u:%u`",
+	    j->dev, mask_text(mask, text), j->dev, emit_dscp(p) + 2, p);
+}
+
 /* --- changing it --- */
 
 static bool is_as_before(const struct dcb_settings *before, const struct dcb_settings *now)
@@ -295,6 +317,7 @@ enum apply_result apply(const struct report *rep, const struct dcb_talk *talk, F
 		return refused(&j, r, "reading");
 	if (apply_want(rep, &is, &want, err) < 0)
 		return APPLY_REFUSED;
+	note_priorities(rep, &j, &is, want.pfc_en);
 	diff = dcb_compare(&want, &is);
 	if (diff == 0) {
 		fprintf(out, "%s: has these settings already (model %s)\n", j.dev, headroom_model_name(rep->model));

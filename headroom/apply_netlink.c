@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apply_netlink.c - the way to the kernel, by libmnl; and what drives an interface. */
 #include <errno.h>
+#include <glob.h>
 #include <libmnl/libmnl.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +52,7 @@ static struct mnl_socket *open_socket(void)
 enum apply_result apply_netlink(const struct report *rep, FILE *out, FILE *err)
 {
 	struct mnl_socket *s = open_socket();
-	struct dcb_talk talk = {ask, s};
+	struct dcb_talk talk = {.ask = ask, .arg = s, .trusts_dscp = apply_trusts_dscp(rep->o->dev)};
 	enum apply_result r;
 
 	if (s == NULL) {
@@ -63,10 +64,47 @@ enum apply_result apply_netlink(const struct report *rep, FILE *out, FILE *err)
 	return r;
 }
 
+bool apply_trusts_dscp(const char *dev)
+{
+	char path[OPTIONS_NAME_MAX + 64], trust[8] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/qos/trust", dev);
+	f = fopen(path, "re");
+	if (f == NULL)
+		return false;
+	if (fgets(trust, sizeof(trust), f) == NULL)
+		trust[0] = '\0';
+	fclose(f);
+	return strncmp(trust, "dscp", 4) == 0;
+}
+
+/* True if an interface above the port is a VLAN: its frames have their priority in the tag. */
+static bool has_vlans(const char *dev)
+{
+	char pattern[OPTIONS_NAME_MAX + 64], line[64];
+	bool vlan = false;
+	glob_t found;
+
+	snprintf(pattern, sizeof(pattern), "/sys/class/net/%s/upper_*/uevent", dev);
+	if (glob(pattern, 0, NULL, &found) != 0)
+		return false;
+	for (size_t i = 0; i < found.gl_pathc && !vlan; i++) {
+		FILE *f = fopen(found.gl_pathv[i], "re");
+
+		while (f != NULL && !vlan && fgets(line, sizeof(line), f) != NULL)
+			vlan = strcmp(line, "DEVTYPE=vlan\n") == 0;
+		if (f != NULL)
+			fclose(f);
+	}
+	globfree(&found);
+	return vlan;
+}
+
 int audit_read(struct audit_port *p)
 {
 	struct mnl_socket *s = open_socket();
-	struct dcb_talk talk = {ask, s};
+	struct dcb_talk talk = {.ask = ask, .arg = s};
 	char driver[OPTIONS_NAME_MAX];
 	int r;
 
@@ -74,6 +112,9 @@ int audit_read(struct audit_port *p)
 		return -errno;
 	r = apply_read(&talk, p->dev, &p->is);
 	mnl_socket_close(s);
+	if (apply_trusts_dscp(p->dev))
+		p->is.app_priorities = UINT8_MAX;
+	p->has_vlans = has_vlans(p->dev);
 	p->delay_is_length = strncmp(apply_driver(p->dev, driver, sizeof(driver)), "mlx5", 4) == 0;
 	return r;
 }

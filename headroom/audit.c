@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "headroom/emit.h"
+
 #define CABLE_LEAST_M 5
 
 static const char *list_of(unsigned mask, char text[32])
@@ -93,6 +95,22 @@ static void look_at_priority(const struct audit_port *p, audit_say say, void *ar
 	say(arg, text);
 }
 
+/* mlx5 has the priority from the VLAN tag until a DSCP is mapped; of other drivers this is not known. */
+static void look_at_dscp(const struct audit_port *p, audit_say say, void *arg)
+{
+	unsigned first = (unsigned)__builtin_ctz(p->is.pfc_en);
+	char text[AUDIT_TEXT_MAX], list[32];
+
+	if (!p->delay_is_length || !p->is.has_app || p->is.app_priorities != 0 || p->has_vlans || first == 0)
+		return;
+	snprintf(
+	    text, sizeof(text),
+	    "%s: priority %s has PFC, and the NIC maps no DSCP to a priority: RoCE without a VLAN tag has priority 0, "
+	    "and no pause is sent for it\nmap the DSCP that hosts use, like `dcb app add dev %s dscp-prio %u:%u`",
+	    p->dev, list_of(p->is.pfc_en, list), p->dev, emit_dscp(first) + 2, first);
+	say(arg, text);
+}
+
 void audit(const struct audit_port *p, audit_say say, void *arg)
 {
 	char text[AUDIT_TEXT_MAX];
@@ -108,6 +126,7 @@ void audit(const struct audit_port *p, audit_say say, void *arg)
 	if (!pfc)
 		return;
 	look_at_priority(p, say, arg);
+	look_at_dscp(p, say, arg);
 	if (!p->is.has_buffer)
 		return;
 	for (unsigned i = 0; i < HEADROOM_PRIORITIES; i++)

@@ -138,6 +138,27 @@ static int error_of(const uint8_t *buf, const struct nlmsghdr *h)
 	return error > 0 ? -EBADMSG : error;
 }
 
+/* Which priorities a packet without a VLAN tag can have. Default priority: selector EtherType, protocol 0. */
+static uint8_t read_app_table(struct reader r)
+{
+	uint8_t priorities = 0;
+	const uint8_t *data;
+	struct dcb_app app;
+	uint16_t type;
+	size_t len;
+
+	while ((data = next(&r, &type, &len)) != NULL) {
+		if (type != DCB_ATTR_IEEE_APP || len < sizeof(app))
+			continue;
+		memcpy(&app, data, sizeof(app));
+		if (app.priority < HEADROOM_PRIORITIES &&
+		    (app.selector == IEEE_8021QAZ_APP_SEL_DSCP ||
+		     (app.selector == IEEE_8021QAZ_APP_SEL_ETHERTYPE && app.protocol == 0)))
+			priorities |= (uint8_t)(1u << app.priority);
+	}
+	return priorities;
+}
+
 static void read_ieee(struct reader r, struct dcb_settings *s)
 {
 	struct dcbnl_buffer b;
@@ -161,6 +182,10 @@ static void read_ieee(struct reader r, struct dcb_settings *s)
 			memcpy(s->prio2buffer, b.prio2buffer, sizeof(s->prio2buffer));
 			memcpy(s->buffer_size, b.buffer_size, sizeof(s->buffer_size));
 			s->total_size = b.total_size;
+		}
+		if (type == DCB_ATTR_IEEE_APP_TABLE) {
+			s->has_app = true;
+			s->app_priorities = read_app_table((struct reader){data, data + len});
 		}
 	}
 }

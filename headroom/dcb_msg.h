@@ -23,6 +23,8 @@ struct dcb_settings {
 	uint8_t prio2buffer[HEADROOM_PRIORITIES];
 	uint32_t buffer_size[HEADROOM_PRIORITIES];
 	uint32_t total_size; /* not written */
+	bool has_app;
+	uint8_t app_priorities; /* bit mask: that APP entries map a DSCP to, or the default; not written */
 };
 
 /* Length of the message, or -EINVAL: the interface's name is empty or too long. `buf` is aligned to 4 and has

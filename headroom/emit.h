@@ -19,6 +19,13 @@ uint64_t emit_length_m(const struct report *rep);
 /* Bit mask of the lossless priorities. */
 unsigned emit_priorities(const struct report *rep);
 
+/* First of the eight DSCPs of a priority, where no map of its own is set: the class selector (RFC 2474), which mlnx_qos
+ * and NVUE map by default. 26, of RoCE as usually configured, is the third of priority 3. */
+static inline unsigned emit_dscp(unsigned priority)
+{
+	return 8 * priority;
+}
+
 /* "3,4" */
 void emit_priority_list(const struct report *rep, FILE *out);
 

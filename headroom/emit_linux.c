@@ -7,7 +7,12 @@
  *
  * mlnx_qos --help: --pfc, --prio2buffer, --buffer_size, each a list for all eight; --cable_len, 16 bits. In mlnx-tools'
  * python/mlnx_qos --pfc without --cable_len sets the length to 0, and --cable_len without --pfc turns PFC off: they
- * stand in one command. mlx5 ports have 262016 bytes for all buffers (`dcb buffer show`), and the driver refuses more;
+ * stand in one command. --trust=dscp maps DSCP 8 n to 8 n + 7 to priority n.
+ *
+ * ConnectX has the priority from the VLAN tag until the first DSCP is mapped (mlx5 en_dcbnl.c,
+ * mlx5e_dcbnl_ieee_setapp): without dcb-app(8) or --trust RoCE without a tag has priority 0.
+ *
+ * mlx5 ports have 262016 bytes for all buffers (`dcb buffer show`), and the driver refuses more;
  * the lossy priorities' buffer, which has all of it at first, must shrink in the same command. The buffers come before
  * it: the driver does not make a priority lossless whose buffer is too small for its threshold (mlx5 en/port_buffer.c,
  * update_xoff_threshold). */
@@ -54,6 +59,17 @@ static int check_room(const struct report *rep, uint64_t each, FILE *err)
 	                       "a port of ConnectX", err);
 }
 
+/* The eight DSCPs of each lossless priority. */
+static void dcb_app(const char *dev, unsigned mask, FILE *out)
+{
+	fprintf(out, "# Packets have these priorities by their DSCP. Change the DSCPs if hosts use others.\n");
+	fprintf(out, "dcb app add dev %s dscp-prio", dev);
+	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++)
+		for (unsigned i = 0; (mask & 1u << p) != 0 && i < 8; i++)
+			fprintf(out, " %u:%u", emit_dscp(p) + i, p);
+	fputc('\n', out);
+}
+
 int emit_dcb(const struct report *rep, FILE *out, FILE *err)
 {
 	const char *dev = rep->o->dev != NULL ? rep->o->dev : "eth0";
@@ -79,6 +95,7 @@ int emit_dcb(const struct report *rep, FILE *out, FILE *err)
 		fprintf(out, " delay %" PRIu64 "\n", delay);
 	else
 		fprintf(out, "\n# no delay: %" PRIu64 " bits exceed its 16-bit field\n", bits);
+	dcb_app(dev, mask, out);
 	fprintf(out, "dcb buffer show dev %s\ndcb pfc show dev %s\n", dev, dev);
 	return 0;
 }
@@ -130,5 +147,8 @@ int emit_mlnx_qos(const struct report *rep, FILE *out, FILE *err)
 	fprintf(out, "mlnx_qos -i %s", dev);
 	list(out, "pfc", mask, false);
 	fprintf(out, " --cable_len=%" PRIu64 "\n", emit_length_m(rep));
+	fprintf(out,
+	        "# DSCP 8 n to 8 n + 7 gets priority n. Map others with --dscp2prio.\nmlnx_qos -i %s --trust=dscp\n",
+	        dev);
 	return 0;
 }

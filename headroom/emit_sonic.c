@@ -17,6 +17,8 @@
 #define NUMBER_MAX  32
 #define PROFILE_MAX 96
 
+#define SONIC_LOSSLESS 0x18u /* LOSSLESS_TC: 3 and 4 */
+
 static void number(struct json *j, const char *key, uint64_t value)
 {
 	char text[NUMBER_MAX];
@@ -96,6 +98,36 @@ static void priority_groups(struct json *j, const struct report *rep, const char
 	json_object_end(j);
 }
 
+/* buffermgrd takes the lossless priority groups from it, and the ASIC its PFC. */
+static void pfc_enable(struct json *j, const struct report *rep, const char *dev)
+{
+	unsigned mask = emit_priorities(rep);
+	char text[NUMBER_MAX];
+	size_t len = 0;
+
+	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++)
+		if ((mask & 1u << p) != 0)
+			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%u", len > 0 ? "," : "", p);
+	json_object(j, "PORT_QOS_MAP");
+	json_object(j, dev);
+	json_string(j, "pfc_enable", text);
+	json_object_end(j);
+	json_object_end(j);
+}
+
+/* Defaults of sonic-buildimage files/build_templates/qos_config.j2. */
+static void say_of_maps(const struct report *rep, FILE *err)
+{
+	options_complain(
+	    err, "note: DSCP_TO_TC_MAP decides which packets are lossless: SONiC's default has DSCP 3 in traffic "
+	         "class 3, 4 in 4, and the usual 26 of RoCE in 1: map the DSCP that hosts use");
+	if ((emit_priorities(rep) & ~SONIC_LOSSLESS) != 0)
+		options_complain(err,
+		                 "warning: SONiC's default TC_TO_PRIORITY_GROUP_MAP and "
+		                 "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP have 3 and 4 alone as lossless: map the other "
+		                 "priorities in both, or their packets use another priority group");
+}
+
 static bool is_sonic(const struct report *rep)
 {
 	return rep->model == HEADROOM_SONIC_MELLANOX || rep->model == HEADROOM_SONIC_BAREFOOT ||
@@ -160,8 +192,10 @@ int emit_sonic(const struct report *rep, FILE *out, FILE *err)
 	pool(&j, rep);
 	profile(&j, rep, name);
 	priority_groups(&j, rep, dev, name);
+	pfc_enable(&j, rep, dev);
 	json_object_end(&j);
 	say_of_size(rep, err);
+	say_of_maps(rep, err);
 	return 0;
 }
 

@@ -2,7 +2,9 @@
 /* emit_switch.c - NVUE (Cumulus Linux), Arista EOS, Cisco NX-OS.
  *
  * NVUE: NVIDIA's NVUE reference, "nv set qos pfc <profile-id>": cable-length 1 to 100000, xoff-threshold a fill of the
- * port buffer, xon-threshold a distance below it (xon_delta of qos_features.conf).
+ * port buffer, xon-threshold a distance below it (xon_delta of qos_features.conf). Cumulus trusts 802.1p unless told
+ * otherwise, and then an untagged packet has the default priority (Quality of Service, "Classification"); "qos mapping
+ * <profile> trust l3" with "interface <name> qos mapping profile <profile>" trusts DSCP on one port ("Port Groups").
  *
  * EOS: "platform trident mmu queue profile", as in Arista's AVD (eos_cli_config_gen, platform_trident) and in Habana's
  * configurations for the 7060 series; ingress headroom is in bytes or in cells, as it says. The profile that is applied
@@ -40,7 +42,10 @@ int emit_nvue(const struct report *rep, FILE *out, FILE *err)
 	fprintf(out, "#   nv set qos pfc longreach port-buffer %" PRIu64 "\n", r->reserved_bytes);
 	fprintf(out, "#   nv set qos pfc longreach xoff-threshold %" PRIu64 "\n", r->xoff_reserved_bytes);
 	fprintf(out, "#   nv set qos pfc longreach xon-threshold %" PRIu64 "\n", r->xon_delta_bytes);
-	fprintf(out, "nv set interface %s qos pfc profile longreach\nnv config apply\n", dev);
+	fprintf(out, "nv set interface %s qos pfc profile longreach\n", dev);
+	fprintf(out, "# DSCP 8 n to 8 n + 7 is switch priority n, unless a map says otherwise.\n");
+	fprintf(out, "nv set qos mapping longreach trust l3\n");
+	fprintf(out, "nv set interface %s qos mapping profile longreach\nnv config apply\n", dev);
 	return 0;
 }
 

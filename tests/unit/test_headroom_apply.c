@@ -27,6 +27,7 @@ struct driver {
 	bool broken;        /* refuses everything after the first message that changed something */
 	unsigned writes;
 	char order[8]; /* 'b'uffer, 'p'fc */
+	bool trusts_dscp;
 };
 
 static char *out_text, *err_text;
@@ -76,6 +77,40 @@ static int take(struct driver *d, const struct dcb_settings *s)
 	return 0;
 }
 
+static void add_attr(uint8_t *msg, uint32_t *len, uint16_t type, const void *data, size_t size)
+{
+	struct nlattr a = {.nla_len = (uint16_t)(sizeof(a) + size), .nla_type = type};
+
+	memcpy(msg + *len, &a, sizeof(a));
+	memcpy(msg + *len + sizeof(a), data, size);
+	*len += (uint32_t)(sizeof(a) + size);
+}
+
+/* Appends DCB_ATTR_IEEE_APP_TABLE, with an entry of another selector, to the answer's DCB_ATTR_IEEE, the last one. */
+static int add_app_table(uint8_t *msg, int n, uint8_t priorities)
+{
+	struct dcb_app other = {.selector = IEEE_8021QAZ_APP_SEL_DGRAM, .priority = 3, .protocol = 4791};
+	uint32_t len = (uint32_t)n, at = 16 + 4 + 12; /* headers, DCB_ATTR_IFNAME of "eth0" */
+	uint8_t entries[9 * 8];
+	struct nlattr nest;
+	uint32_t size = 0;
+
+	add_attr(entries, &size, DCB_ATTR_IEEE_APP, &other, sizeof(other));
+	for (uint8_t p = 0; p < HEADROOM_PRIORITIES; p++) {
+		struct dcb_app app = {
+		    .selector = IEEE_8021QAZ_APP_SEL_DSCP, .priority = p, .protocol = (uint16_t)(8 * p)};
+
+		if ((priorities & 1u << p) != 0)
+			add_attr(entries, &size, DCB_ATTR_IEEE_APP, &app, sizeof(app));
+	}
+	add_attr(msg, &len, DCB_ATTR_IEEE_APP_TABLE, entries, size);
+	memcpy(&nest, msg + at, sizeof(nest));
+	nest.nla_len = (uint16_t)(len - at);
+	memcpy(msg + at, &nest, sizeof(nest));
+	memcpy(msg, &len, sizeof(len));
+	return (int)len;
+}
+
 static int ask_driver(void *arg, const void *msg, size_t len, uint32_t seq, void *answer)
 {
 	struct driver *d = arg;
@@ -96,7 +131,7 @@ static int ask_driver(void *arg, const void *msg, size_t len, uint32_t seq, void
 	}
 	n = dcb_msg_set(answer, "eth0", seq, &d->is);
 	memcpy((uint8_t *)answer + offsetof(struct nlmsghdr, nlmsg_type), &type, sizeof(type));
-	return n;
+	return d->is.has_app ? add_app_table(answer, n, d->is.app_priorities) : n;
 }
 
 static struct driver mlx5_like(void)
@@ -113,7 +148,7 @@ static struct driver mlx5_like(void)
 static enum apply_result run(struct driver *d, enum headroom_model model, uint64_t length_m, bool dry_run)
 {
 	struct options o = {.model = model, .dev = "eth0", .dry_run = dry_run};
-	struct dcb_talk talk = {ask_driver, d};
+	struct dcb_talk talk = {.ask = ask_driver, .arg = d, .trusts_dscp = d->trusts_dscp};
 	enum apply_result result;
 	struct report rep;
 	size_t size;
@@ -162,6 +197,27 @@ static void apply__writes_and_reads_back(void **state)
 	assert_int_equal(run(&d, HEADROOM_MLX5, 40, false), APPLY_DONE);
 	says(out_text, "already");
 	assert_int_equal(d.writes, 2);
+}
+
+static void apply__notes_that_no_packet_has_the_priority(void **state)
+{
+	struct driver d = mlx5_like();
+
+	(void)state;
+	assert_int_equal(run(&d, HEADROOM_MLX5, 40, true), APPLY_DONE);
+	assert_null(strstr(err_text, "DSCP")); /* the driver does not tell */
+	d.is.has_app = true;
+	assert_int_equal(run(&d, HEADROOM_MLX5, 40, true), APPLY_DONE);
+	says(err_text, "maps no DSCP to a priority");
+	says(err_text, "PFC on 3,4 does nothing");
+	says(err_text, "dcb app add dev eth0 dscp-prio 26:3");
+	d.is.app_priorities = 1 << 4; /* the driver maps the others by itself */
+	assert_int_equal(run(&d, HEADROOM_MLX5, 40, true), APPLY_DONE);
+	assert_null(strstr(err_text, "DSCP"));
+	d.is.app_priorities = 0;
+	d.trusts_dscp = true;
+	assert_int_equal(run(&d, HEADROOM_MLX5, 40, true), APPLY_DONE);
+	assert_null(strstr(err_text, "DSCP"));
 }
 
 static void apply__no_word_of_the_link_if_pfc_stays(void **state)
@@ -304,6 +360,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(apply__writes_and_reads_back),
+	    cmocka_unit_test(apply__notes_that_no_packet_has_the_priority),
 	    cmocka_unit_test(apply__no_word_of_the_link_if_pfc_stays),
 	    cmocka_unit_test(apply__every_known_cell_holds_what_was_worked_out),
 	    cmocka_unit_test(apply__buffers_larger_than_the_port_are_refused),

@@ -57,6 +57,8 @@ static struct audit_port sound(void)
 	                                  .delay = 7,
 	                                  .prio2buffer = {[3] = 1},
 	                                  .buffer_size = {120000, 80000},
+	                                  .has_app = true,
+	                                  .app_priorities = 0xff,
 	                                  .total_size = 262016}};
 }
 
@@ -144,6 +146,31 @@ static void audit__shared_buffer(void **state)
 	examine(&p);
 }
 
+/* ConnectX trusts the VLAN tag until a DSCP is mapped: PFC on a priority that no packet has does nothing. */
+static void audit__no_dscp(void **state)
+{
+	struct audit_port p = sound();
+
+	(void)state;
+	p.is.app_priorities = 0;
+	finds(&p, "priority 3 has PFC, and the NIC maps no DSCP to a priority");
+	assert_non_null(strstr(said, "dcb app add dev eth0 dscp-prio 26:3"));
+	p.has_vlans = true; /* the tag may have the priority */
+	finds_nothing(&p);
+	p.has_vlans = false;
+	p.delay_is_length = false; /* another driver's default is not known */
+	finds_nothing(&p);
+	p.delay_is_length = true;
+	p.is.pfc_en |= 1; /* priority 0 has PFC */
+	p.is.prio2buffer[0] = 1;
+	examine(&p);
+	assert_null(strstr(said, "DSCP"));
+	p = sound();
+	p.is.app_priorities = 0;
+	p.is.has_app = false; /* the driver does not tell */
+	finds_nothing(&p);
+}
+
 static void audit__another_priority_and_pauses(void **state)
 {
 	struct audit_port p = sound();
@@ -166,6 +193,7 @@ int main(void)
 	    cmocka_unit_test(audit__buffer_too_small),
 	    cmocka_unit_test(audit__larger_frames_and_rates_need_more),
 	    cmocka_unit_test(audit__shared_buffer),
+	    cmocka_unit_test(audit__no_dscp),
 	    cmocka_unit_test(audit__another_priority_and_pauses),
 	};
 

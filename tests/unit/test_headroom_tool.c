@@ -370,7 +370,12 @@ static void tool_run__emit_sonic(void **state)
 	assert_non_null(j_get(pg, "Ethernet8|3-4"));
 	assert_non_null(j_get(pg, "Ethernet8|6"));
 	assert_string_equal(j_text(j_get(j_get(doc, "CABLE_LENGTH"), "AZURE"), "Ethernet8"), "40m");
+	assert_string_equal(j_text(j_get(j_get(doc, "PORT_QOS_MAP"), "Ethernet8"), "pfc_enable"), "3,4,6");
+	assert_non_null(strstr(err_text, "DSCP_TO_TC_MAP decides"));
+	assert_non_null(strstr(err_text, "TC_TO_PRIORITY_GROUP_MAP"));
 	jdoc_free(&doc);
+	runs("--emit sonic --rate 400G --length 40m --priorities 3");
+	assert_null(strstr(err_text, "TC_TO_PRIORITY_GROUP_MAP"));
 	runs("--emit sonic --rate 400G --length 40m --small-packets 100 --pool on --ports 32 --oversubscribe 2");
 	prints("\"xoff\": \"8912896\""); /* 32 x (2 x 283648 - 10240) / 2 */
 	refuses("--emit sonic --model physics --rate 400G --length 40m --pool on", 1, "--pool");
@@ -410,12 +415,14 @@ static void tool_run__emit_linux(void **state)
 	prints("dcb pfc set dev ens1f0 prio-pfc all:off 3:on delay 100\n");
 	runs("--emit dcb --model physics --rate 100G --length 100m --priorities 3");
 	prints("exceed its 16-bit field");
+	prints("dcb app add dev eth0 dscp-prio 24:3 25:3 26:3 27:3 28:3 29:3 30:3 31:3\n");
 	refuses("--emit dcb --rate 100G --length 40m --priorities 0,1,2,3,4,5,6,7", 1, "no buffer is left");
 	runs("--emit mlnx_qos --rate 100G --length 100m --priorities 3,6 --buffer 100000");
 	prints("mlnx_qos -i eth0 --pfc=0,0,0,1,0,0,1,0 --cable_len=100\n");
 	prints("--prio2buffer=0,0,0,1,0,0,2,0 --buffer_size=18432,100000,100000,0,0,0,0,0\n");
 	/* a priority does not become lossless before its buffer is large enough */
 	assert_true(strstr(out_text, "--buffer_size") < strstr(out_text, "--pfc"));
+	prints("mlnx_qos -i eth0 --trust=dscp\n");
 	runs("--emit mlnx_qos --rate 40G --rtt 10080ns --priorities 3"); /* 998.02 m at 198000 km/s */
 	prints("--cable_len=999\n");
 	refuses("--emit mlnx_qos --rate 100G --rtt 10100ns", 1, "ignores a cable length of 1000 m");
@@ -430,6 +437,7 @@ static void tool_run__emit_switches(void **state)
 	prints("nv set qos pfc longreach switch-priority 3,5\n");
 	prints("nv set qos pfc longreach cable-length 4000\n");
 	prints("nv set interface swp7 qos pfc profile longreach\n");
+	prints("nv set qos mapping longreach trust l3\nnv set interface swp7 qos mapping profile longreach\n");
 	refuses("--emit nvue --rate 100G --km 101", 1, "1 to 100000 m");
 	runs("--emit eos --rate 100G --length 40m --priorities 3 --ports 32");
 	prints("! The profile is of the chip: all 32 ports get this headroom");

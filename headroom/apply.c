@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apply.c - read, compare, write, read back, put back.
  *
- * Buffers go before PFC: the mlx5 driver refuses to make a buffer lossless that is too small for its threshold. All
- * buffers together must not exceed the port's memory: the lossy priorities' buffer 0, which has all of it at first,
+ * Buffers go before PFC: the mlx5 driver refuses to make a buffer lossless that is too small for its threshold. It
+ * applies a new map to the old sizes, and new sizes with the old delay (en/port_buffer.c,
+ * mlx5e_port_manual_buffer_config): PFC of priorities whose buffer changes is off meanwhile. 802.3x pause makes all
+ * buffers lossless there, and is refused.
+ *
+ * All buffers together must not exceed the port's memory: the lossy priorities' buffer 0, which has all of it at first,
  * shrinks. Sizes are asked for in multiples of 2304 bytes, which the known cells (96, 128, 144, 192, 256) divide,
  * because that driver rounds down to whole cells and would give less than computed. */
 #include "headroom/apply.h"
@@ -53,24 +57,53 @@ static int write_some(struct job *j, const struct dcb_settings *s)
 	return n < 0 ? n : dcb_msg_acked(answer, (size_t)n, j->seq);
 }
 
-static int write_buffers(struct job *j, const struct dcb_settings *s, unsigned diff)
+static int write_buffers(struct job *j, const struct dcb_settings *s)
 {
 	struct dcb_settings one = *s;
 
-	if ((diff & (DCB_DIFF_PRIO2BUFFER | DCB_DIFF_BUFFER_SIZE)) == 0)
-		return 0;
 	one.has_pfc = false;
 	return write_some(j, &one);
 }
 
-static int write_pfc(struct job *j, const struct dcb_settings *s, unsigned diff)
+static int write_pfc(struct job *j, const struct dcb_settings *s)
 {
 	struct dcb_settings one = *s;
 
-	if ((diff & (DCB_DIFF_PFC_EN | DCB_DIFF_DELAY)) == 0)
-		return 0;
 	one.has_buffer = false;
 	return write_some(j, &one);
+}
+
+/* Priorities whose PFC must be off while the buffers change: they move, their buffer's size changes, or they lose PFC.
+ */
+static unsigned unsettled(const struct dcb_settings *from, const struct dcb_settings *to)
+{
+	unsigned mask = from->pfc_en & ~(unsigned)to->pfc_en;
+
+	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++) {
+		uint8_t buffer = to->prio2buffer[p] % HEADROOM_PRIORITIES;
+
+		if (from->prio2buffer[p] != to->prio2buffer[p] || from->buffer_size[buffer] != to->buffer_size[buffer])
+			mask |= 1u << p;
+	}
+	return mask & from->pfc_en;
+}
+
+/* Writes what differs between the two, in an order that the driver takes. */
+static int write_change(struct job *j, const struct dcb_settings *from, const struct dcb_settings *to, bool buffers)
+{
+	struct dcb_settings meanwhile = *from;
+	int r = 0;
+
+	if (buffers) {
+		meanwhile.pfc_en = (uint8_t)(from->pfc_en & ~unsettled(from, to));
+		if (meanwhile.pfc_en != from->pfc_en)
+			r = write_pfc(j, &meanwhile);
+		if (r == 0)
+			r = write_buffers(j, to);
+	}
+	if (r == 0 && (meanwhile.pfc_en != to->pfc_en || meanwhile.delay != to->delay))
+		r = write_pfc(j, to);
+	return r;
 }
 
 /* --- what is wanted --- */
@@ -249,26 +282,22 @@ static void note_priorities(const struct report *rep, const struct job *j, const
 
 /* --- changing it --- */
 
-static bool is_as_before(const struct dcb_settings *before, const struct dcb_settings *now)
+static bool has_buffers_of(const struct dcb_settings *before, const struct dcb_settings *now)
 {
-	return dcb_compare(before, now) == 0 &&
+	return memcmp(before->prio2buffer, now->prio2buffer, sizeof(now->prio2buffer)) == 0 &&
 	       memcmp(before->buffer_size, now->buffer_size, sizeof(now->buffer_size)) == 0;
 }
 
-/* Restores in the opposite order: PFC ends before its buffers shrink. */
 static enum apply_result put_back(struct job *j, const struct dcb_settings *before)
 {
 	struct dcb_settings now;
 	int r = read_port(j, &now);
-	unsigned all = DCB_DIFF_PFC_EN | DCB_DIFF_DELAY | DCB_DIFF_PRIO2BUFFER | DCB_DIFF_BUFFER_SIZE;
 
-	if (r == 0 && (now.pfc_en != before->pfc_en || now.delay != before->delay))
-		r = write_pfc(j, before, all);
-	if (r == 0 && before->has_buffer)
-		r = write_buffers(j, before, all);
+	if (r == 0)
+		r = write_change(j, &now, before, before->has_buffer && !has_buffers_of(before, &now));
 	if (r == 0)
 		r = read_port(j, &now);
-	if (r == 0 && is_as_before(before, &now)) {
+	if (r == 0 && dcb_compare(before, &now) == 0 && has_buffers_of(before, &now)) {
 		options_complain(j->err, "%s: has its former settings again", j->dev);
 		return APPLY_ROLLED_BACK;
 	}
@@ -283,10 +312,8 @@ static enum apply_result change(struct job *j, const struct dcb_settings *is, co
                                 unsigned diff)
 {
 	struct dcb_settings now;
-	int r = write_buffers(j, want, diff);
+	int r = write_change(j, is, want, (diff & DCB_DIFF_BUFFERS) != 0);
 
-	if (r == 0)
-		r = write_pfc(j, want, diff);
 	if (r < 0) {
 		refused(j, r, "writing");
 		return put_back(j, is);
@@ -306,6 +333,32 @@ static enum apply_result change(struct job *j, const struct dcb_settings *is, co
 	return APPLY_DONE;
 }
 
+/* What the change does to traffic. */
+static void show_effect(const struct job *j, const struct dcb_settings *is, const struct dcb_settings *want,
+                        unsigned diff)
+{
+	unsigned off = (diff & DCB_DIFF_BUFFERS) != 0 ? unsettled(is, want) & want->pfc_en : 0;
+	char text[32];
+
+	if (off != 0)
+		fprintf(j->out, "  PFC of priorities %s is off while their buffers change: frames can be lost.\n",
+		        mask_text(off, text));
+	if (off != 0 || (diff & DCB_DIFF_PFC_EN) != 0)
+		fprintf(j->out, "  A change of PFC takes some links (mlx5) down for a moment.\n");
+}
+
+static int check_pause(const struct job *j)
+{
+	if (!j->talk->pauses)
+		return 0;
+	options_complain(
+	    j->err,
+	    "%s: 802.3x pause is on: it stops all priorities, ACKs and ARP among them, and makes all buffers "
+	    "lossless: run `ethtool -A %s autoneg off rx off tx off`, and switch 802.3x pause off at the switch",
+	    j->dev, j->dev);
+	return -1;
+}
+
 enum apply_result apply(const struct report *rep, const struct dcb_talk *talk, FILE *out, FILE *err)
 {
 	struct job j = {.talk = talk, .dev = rep->o->dev, .out = out, .err = err};
@@ -315,7 +368,7 @@ enum apply_result apply(const struct report *rep, const struct dcb_talk *talk, F
 
 	if (r < 0)
 		return refused(&j, r, "reading");
-	if (apply_want(rep, &is, &want, err) < 0)
+	if (check_pause(&j) < 0 || apply_want(rep, &is, &want, err) < 0)
 		return APPLY_REFUSED;
 	note_priorities(rep, &j, &is, want.pfc_en);
 	diff = dcb_compare(&want, &is);
@@ -325,8 +378,7 @@ enum apply_result apply(const struct report *rep, const struct dcb_talk *talk, F
 	}
 	fprintf(out, "%s, model %s:\n", j.dev, headroom_model_name(rep->model));
 	show_difference(&j, &is, &want, diff);
-	if ((diff & DCB_DIFF_PFC_EN) != 0)
-		fprintf(out, "  A change of PFC takes some links (mlx5) down for a moment.\n");
+	show_effect(&j, &is, &want, diff);
 	if (rep->o->dry_run) {
 		fprintf(out, "%s: not changed (--dry-run)\n", j.dev);
 		return APPLY_DONE;

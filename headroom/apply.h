@@ -16,6 +16,7 @@
 struct dcb_talk {
 	int (*ask)(void *arg, const void *msg, size_t len, uint32_t seq, void *answer);
 	void *arg;
+	bool pauses;      /* the port's 802.3x pause is on, in either direction */
 	bool trusts_dscp; /* the port maps DSCP to priorities without APP entries: MLNX_OFED's qos/trust */
 };
 
@@ -38,6 +39,9 @@ enum apply_result apply(const struct report *rep, const struct dcb_talk *talk, F
 
 /* Over a socket of libmnl's. As apply(); APPLY_REFUSED if there is no socket. */
 enum apply_result apply_netlink(const struct report *rep, FILE *out, FILE *err);
+
+/* True if 802.3x pause is on, in either direction. */
+bool apply_pauses(const char *dev);
 
 /* True if MLNX_OFED's own setting makes the port trust DSCP (mlnx_qos --trust=dscp without DCB's APP table). */
 bool apply_trusts_dscp(const char *dev);

@@ -3,8 +3,12 @@
 #include <errno.h>
 #include <glob.h>
 #include <libmnl/libmnl.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -52,7 +56,8 @@ static struct mnl_socket *open_socket(void)
 enum apply_result apply_netlink(const struct report *rep, FILE *out, FILE *err)
 {
 	struct mnl_socket *s = open_socket();
-	struct dcb_talk talk = {.ask = ask, .arg = s, .trusts_dscp = apply_trusts_dscp(rep->o->dev)};
+	struct dcb_talk talk = {
+	    .ask = ask, .arg = s, .pauses = apply_pauses(rep->o->dev), .trusts_dscp = apply_trusts_dscp(rep->o->dev)};
 	enum apply_result r;
 
 	if (s == NULL) {
@@ -62,6 +67,21 @@ enum apply_result apply_netlink(const struct report *rep, FILE *out, FILE *err)
 	r = apply(rep, &talk, out, err);
 	mnl_socket_close(s);
 	return r;
+}
+
+bool apply_pauses(const char *dev)
+{
+	struct ethtool_pauseparam pause = {.cmd = ETHTOOL_GPAUSEPARAM};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq ifr = {0};
+	bool on;
+
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", dev);
+	ifr.ifr_data = (char *)&pause;
+	on = fd >= 0 && ioctl(fd, SIOCETHTOOL, &ifr) == 0 && (pause.rx_pause != 0 || pause.tx_pause != 0);
+	if (fd >= 0)
+		close(fd);
+	return on;
 }
 
 bool apply_trusts_dscp(const char *dev)

@@ -45,6 +45,7 @@ enum dcb_difference {
 	DCB_DIFF_DELAY = 1u << 1,
 	DCB_DIFF_PRIO2BUFFER = 1u << 2,
 	DCB_DIFF_BUFFER_SIZE = 1u << 3, /* a buffer that is smaller than wanted; a larger one was rounded up */
+	DCB_DIFF_BUFFERS = DCB_DIFF_PRIO2BUFFER | DCB_DIFF_BUFFER_SIZE,
 };
 unsigned dcb_compare(const struct dcb_settings *want, const struct dcb_settings *is);
 

@@ -13,9 +13,8 @@
  * mlx5e_dcbnl_ieee_setapp): without dcb-app(8) or --trust RoCE without a tag has priority 0.
  *
  * mlx5 ports have 262016 bytes for all buffers (`dcb buffer show`), and the driver refuses more;
- * the lossy priorities' buffer, which has all of it at first, must shrink in the same command. The buffers come before
- * it: the driver does not make a priority lossless whose buffer is too small for its threshold (mlx5 en/port_buffer.c,
- * update_xoff_threshold). */
+ * the lossy priorities' buffer, which has all of it at first, must shrink in the same command. PFC is off while the
+ * buffers change, as in apply.c, and a command that fails ends the sequence: PFC over other buffers loses frames. */
 #include <inttypes.h>
 
 #include "headroom/emit.h"
@@ -59,6 +58,13 @@ static int check_room(const struct report *rep, uint64_t each, FILE *err)
 	                       "a port of ConnectX", err);
 }
 
+static void no_pause(const char *dev, FILE *out)
+{
+	fprintf(out,
+	        "# 802.3x pause makes all buffers lossless: before this, ethtool -A %s autoneg off rx off tx off\n",
+	        dev);
+}
+
 /* The eight DSCPs of each lossless priority. */
 static void dcb_app(const char *dev, unsigned mask, FILE *out)
 {
@@ -79,7 +85,9 @@ int emit_dcb(const struct report *rep, FILE *out, FILE *err)
 	if (check_buffers(mask, err) < 0 || check_room(rep, rep->r->size, err) < 0)
 		return -1;
 	emit_head(rep, "#", out);
+	no_pause(dev, out);
 	fprintf(out, "# A change of prio-pfc takes some links (mlx5) down for a moment.\n");
+	fprintf(out, "dcb pfc set dev %s prio-pfc all:off &&\n", dev);
 	fprintf(out, "dcb buffer set dev %s prio-buffer all:0", dev);
 	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++)
 		if (buffer_of(mask, p) != 0)
@@ -87,7 +95,7 @@ int emit_dcb(const struct report *rep, FILE *out, FILE *err)
 	fprintf(out, " buffer-size 0:%" PRIu64, lossy_bytes(rep));
 	for (unsigned b = 1; b <= rep->o->in.n_priorities; b++)
 		fprintf(out, " %u:%" PRIu64, b, rep->r->size);
-	fprintf(out, "\ndcb pfc set dev %s prio-pfc all:off", dev);
+	fprintf(out, " &&\ndcb pfc set dev %s prio-pfc all:off", dev);
 	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++)
 		if ((mask & 1u << p) != 0)
 			fprintf(out, " %u:on", p);
@@ -115,11 +123,13 @@ static void mlnx_buffers(const struct report *rep, const char *dev, unsigned mas
 	    "# the lossy priorities.\n",
 	    dev);
 	fprintf(out, "mlnx_qos -i %s", dev);
+	list(out, "pfc", 0, false);
+	fprintf(out, " &&\nmlnx_qos -i %s", dev);
 	list(out, "prio2buffer", mask, true);
 	fprintf(out, " --buffer_size=%" PRIu64, lossy_bytes(rep));
 	for (unsigned b = 1; b < HEADROOM_PRIORITIES; b++)
 		fprintf(out, ",%" PRIu64, b <= rep->o->in.n_priorities ? rep->r->size : 0);
-	fputc('\n', out);
+	fprintf(out, " &&\n");
 }
 
 int emit_mlnx_qos(const struct report *rep, FILE *out, FILE *err)
@@ -136,6 +146,8 @@ int emit_mlnx_qos(const struct report *rep, FILE *out, FILE *err)
 	    check_room(rep, rep->o->in.buffer_bytes != 0 ? rep->r->size : rep->r->headroom_bytes, err) < 0)
 		return -1;
 	emit_head(rep, "#", out);
+	no_pause(dev, out);
+	fprintf(out, "# A change of --pfc takes the link down for a moment.\n");
 	if (rep->o->in.buffer_bytes != 0)
 		mlnx_buffers(rep, dev, mask, out);
 	else
@@ -143,7 +155,6 @@ int emit_mlnx_qos(const struct report *rep, FILE *out, FILE *err)
 		        "# The driver keeps its buffers' sizes; a lossless one must have %" PRIu64
 		        " bytes above XOFF. Give --buffer to set them.\n",
 		        rep->r->headroom_bytes);
-	fprintf(out, "# A change of --pfc takes the link down for a moment.\n");
 	fprintf(out, "mlnx_qos -i %s", dev);
 	list(out, "pfc", mask, false);
 	fprintf(out, " --cable_len=%" PRIu64 "\n", emit_length_m(rep));

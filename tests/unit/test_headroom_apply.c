@@ -20,13 +20,17 @@
 
 struct driver {
 	struct dcb_settings is;
-	uint32_t cell;      /* sizes are rounded down to it */
+	uint32_t cell;    /* sizes are rounded down to it */
+	uint8_t lossless; /* bit mask of buffers */
+	bool manual;      /* buffers were set once: from then on sizes are held against thresholds */
+	bool no_thresholds;
+	bool pauses;        /* 802.3x pause is on */
 	bool forgets_delay; /* as mlx5 does with a cable of 1000 m */
 	int refuses_pfc;    /* errno for a message with another pfc_en */
 	int gone;           /* errno for everything */
 	bool broken;        /* refuses everything after the first message that changed something */
 	unsigned writes;
-	char order[8]; /* 'b'uffer, 'p'fc */
+	char order[16]; /* 'b'uffer, 'p'fc */
 	bool trusts_dscp;
 };
 
@@ -53,28 +57,91 @@ static void parse_set(const void *msg, size_t len, uint32_t seq, struct dcb_sett
 	assert_int_equal(dcb_msg_read(copy, len, seq, s), 0);
 }
 
+/* update_xoff_threshold() of en/port_buffer.c at 100 Gbit/s and MTU 4200: can these buffers be lossless? */
+static bool is_short(const struct driver *d, uint8_t lossless, const uint32_t *sizes)
+{
+	uint32_t xoff = (301u + 216u * d->is.delay / 100) * 100 + 272u * 4200 / 100;
+
+	for (int i = 0; !d->no_thresholds && i < HEADROOM_PRIORITIES; i++)
+		if ((lossless & 1u << i) != 0 && sizes[i] < xoff + 9216 + d->cell)
+			return true;
+	return false;
+}
+
+static uint8_t lossless_of(uint8_t pfc_en, const uint8_t *prio2buffer)
+{
+	uint8_t mask = 0;
+
+	for (int p = 0; p < HEADROOM_PRIORITIES; p++)
+		if ((pfc_en & 1u << p) != 0)
+			mask |= (uint8_t)(1u << prio2buffer[p]);
+	return mask;
+}
+
+/* mlx5e_dcbnl_ieee_setpfc(): PFC is set at once, whatever the buffers say then. */
+static int take_pfc(struct driver *d, const struct dcb_settings *s)
+{
+	uint8_t lossless = lossless_of(s->pfc_en, d->is.prio2buffer);
+	uint16_t delay = d->is.delay;
+	bool changed = s->pfc_en != d->is.pfc_en, short_of = false;
+
+	if (changed && d->refuses_pfc != 0)
+		return -d->refuses_pfc;
+	d->is.pfc_en = s->pfc_en;
+	if (!d->forgets_delay)
+		d->is.delay = s->delay;
+	if (d->manual && d->is.delay != delay)
+		short_of = is_short(d, d->lossless, d->is.buffer_size);
+	if (d->manual && changed && !short_of)
+		short_of = lossless != d->lossless && is_short(d, lossless, d->is.buffer_size);
+	if (short_of) {
+		d->is.delay = delay;
+		return -ENOMEM;
+	}
+	d->lossless = lossless;
+	return 0;
+}
+
+/* mlx5e_port_manual_buffer_config(): the map comes first, over the old sizes. */
+static int take_buffers(struct driver *d, const struct dcb_settings *s)
+{
+	uint8_t lossless = lossless_of(d->pauses ? 0xff : d->is.pfc_en, s->prio2buffer);
+	uint64_t sum = 0;
+
+	if (memcmp(s->prio2buffer, d->is.prio2buffer, sizeof(s->prio2buffer)) == 0)
+		lossless = d->lossless;
+	if (lossless != d->lossless && is_short(d, lossless, d->is.buffer_size))
+		return -ENOMEM;
+	for (int i = 0; i < HEADROOM_PRIORITIES; i++)
+		sum += s->buffer_size[i];
+	if (sum > d->is.total_size)
+		return -EINVAL;
+	if (is_short(d, lossless, s->buffer_size))
+		return -ENOMEM;
+	d->manual = true;
+	d->lossless = lossless;
+	memcpy(d->is.prio2buffer, s->prio2buffer, sizeof(s->prio2buffer));
+	for (int i = 0; i < HEADROOM_PRIORITIES; i++)
+		d->is.buffer_size[i] = s->buffer_size[i] / d->cell * d->cell;
+	return 0;
+}
+
 static int take(struct driver *d, const struct dcb_settings *s)
 {
-	if (s->has_pfc && s->pfc_en != d->is.pfc_en && d->refuses_pfc != 0)
-		return -d->refuses_pfc;
-	if (s->has_pfc) {
-		d->is.pfc_en = s->pfc_en;
-		if (!d->forgets_delay)
-			d->is.delay = s->delay;
-	}
-	if (s->has_buffer) {
-		uint64_t sum = 0;
+	int r = s->has_pfc ? take_pfc(d, s) : 0;
 
-		for (int i = 0; i < HEADROOM_PRIORITIES; i++)
-			sum += s->buffer_size[i];
-		if (sum > d->is.total_size) /* port_set_buffer() of en/port_buffer.c */
-			return -EINVAL;
-		memcpy(d->is.prio2buffer, s->prio2buffer, sizeof(s->prio2buffer));
-		for (int i = 0; i < HEADROOM_PRIORITIES; i++)
-			d->is.buffer_size[i] = s->buffer_size[i] / d->cell * d->cell;
-	}
-	d->order[d->writes++] = s->has_buffer ? 'b' : 'p';
-	return 0;
+	if (r == 0 && s->has_buffer)
+		r = take_buffers(d, s);
+	if (r == 0)
+		d->order[d->writes++] = s->has_buffer ? 'b' : 'p';
+	return r;
+}
+
+/* PFC was on before, by another program. */
+static void pause_before(struct driver *d, uint8_t pfc_en)
+{
+	d->is.pfc_en = pfc_en;
+	d->lossless = lossless_of(pfc_en, d->is.prio2buffer);
 }
 
 static void add_attr(uint8_t *msg, uint32_t *len, uint16_t type, const void *data, size_t size)
@@ -148,7 +215,7 @@ static struct driver mlx5_like(void)
 static enum apply_result run(struct driver *d, enum headroom_model model, uint64_t length_m, bool dry_run)
 {
 	struct options o = {.model = model, .dev = "eth0", .dry_run = dry_run};
-	struct dcb_talk talk = {.ask = ask_driver, .arg = d, .trusts_dscp = d->trusts_dscp};
+	struct dcb_talk talk = {.ask = ask_driver, .arg = d, .pauses = d->pauses, .trusts_dscp = d->trusts_dscp};
 	enum apply_result result;
 	struct report rep;
 	size_t size;
@@ -225,9 +292,57 @@ static void apply__no_word_of_the_link_if_pfc_stays(void **state)
 	struct driver d = mlx5_like();
 
 	(void)state;
-	d.is.pfc_en = 0x18;
 	assert_int_equal(run(&d, HEADROOM_MLX5, 40, false), APPLY_DONE);
+	assert_int_equal(run(&d, HEADROOM_MLX5, 41, false), APPLY_DONE); /* the same sizes */
 	assert_null(strstr(out_text, "down for a moment"));
+	assert_int_equal(d.is.delay, 41);
+	assert_string_equal(d.order, "bpp");
+}
+
+/* The driver applies the new map to the old sizes: with PFC on it has no memory. */
+static void apply__a_port_that_pauses_already(void **state)
+{
+	struct driver d = mlx5_like();
+
+	(void)state;
+	pause_before(&d, 0x18);
+	assert_int_equal(run(&d, HEADROOM_MLX5, 40, false), APPLY_DONE);
+	says(out_text, "PFC of priorities 3,4 is off while their buffers change");
+	says(out_text, "down for a moment");
+	assert_string_equal(d.order, "pbp");
+	assert_int_equal(d.is.pfc_en, 0x18);
+	assert_int_equal(d.is.buffer_size[2], 101376);
+
+	d = mlx5_like();
+	pause_before(&d, 0x20); /* the other loses PFC */
+	assert_int_equal(run(&d, HEADROOM_MLX5, 40, false), APPLY_DONE);
+	assert_null(strstr(out_text, "is off while"));
+	assert_int_equal(d.is.pfc_en, 0x18);
+}
+
+/* It is restored in such an order, too. */
+static void apply__a_port_that_pauses_is_rolled_back(void **state)
+{
+	struct driver d = mlx5_like(), before;
+
+	(void)state;
+	pause_before(&d, 0x18);
+	d.forgets_delay = true;
+	before = d;
+	assert_int_equal(run(&d, HEADROOM_MLX5, 40, false), APPLY_ROLLED_BACK);
+	assert_memory_equal(&d.is, &before.is, sizeof(before.is));
+}
+
+static void apply__802_3x_pause_is_refused(void **state)
+{
+	struct driver d = mlx5_like();
+
+	(void)state;
+	d.pauses = true;
+	assert_int_equal(run(&d, HEADROOM_MLX5, 40, false), APPLY_REFUSED);
+	assert_int_equal(d.writes, 0);
+	says(err_text, "802.3x pause is on");
+	says(err_text, "ethtool -A eth0 autoneg off rx off tx off");
 }
 
 static void apply__every_known_cell_holds_what_was_worked_out(void **state)
@@ -287,6 +402,7 @@ static void apply__what_the_driver_does_not_keep_is_rolled_back(void **state)
 	rolled_back(&d, "its delay");
 	d = mlx5_like();
 	d.cell = 131008; /* takes sizes, and keeps none of ours */
+	d.no_thresholds = true;
 	rolled_back(&d, "the size of a buffer");
 }
 
@@ -362,6 +478,9 @@ int main(void)
 	    cmocka_unit_test(apply__writes_and_reads_back),
 	    cmocka_unit_test(apply__notes_that_no_packet_has_the_priority),
 	    cmocka_unit_test(apply__no_word_of_the_link_if_pfc_stays),
+	    cmocka_unit_test(apply__a_port_that_pauses_already),
+	    cmocka_unit_test(apply__a_port_that_pauses_is_rolled_back),
+	    cmocka_unit_test(apply__802_3x_pause_is_refused),
 	    cmocka_unit_test(apply__every_known_cell_holds_what_was_worked_out),
 	    cmocka_unit_test(apply__buffers_larger_than_the_port_are_refused),
 	    cmocka_unit_test(apply__dry_run_changes_nothing),

@@ -411,7 +411,10 @@ static void tool_run__emit_linux(void **state)
 {
 	(void)state;
 	runs("--emit dcb --rate 100G --length 100m --mtu 9000 --priorities 3 --dev ens1f0");
-	prints("dcb buffer set dev ens1f0 prio-buffer all:0 3:1 buffer-size 0:18432 1:152360\n");
+	prints("dcb buffer set dev ens1f0 prio-buffer all:0 3:1 buffer-size 0:18432 1:152360 &&\n");
+	/* PFC is off while the buffers change, and stays off if they do not */
+	prints("dcb pfc set dev ens1f0 prio-pfc all:off &&\ndcb buffer set");
+	prints("ethtool -A ens1f0 autoneg off rx off tx off\n");
 	prints("dcb pfc set dev ens1f0 prio-pfc all:off 3:on delay 100\n");
 	runs("--emit dcb --model physics --rate 100G --length 100m --priorities 3");
 	prints("exceed its 16-bit field");
@@ -419,9 +422,10 @@ static void tool_run__emit_linux(void **state)
 	refuses("--emit dcb --rate 100G --length 40m --priorities 0,1,2,3,4,5,6,7", 1, "no buffer is left");
 	runs("--emit mlnx_qos --rate 100G --length 100m --priorities 3,6 --buffer 100000");
 	prints("mlnx_qos -i eth0 --pfc=0,0,0,1,0,0,1,0 --cable_len=100\n");
-	prints("--prio2buffer=0,0,0,1,0,0,2,0 --buffer_size=18432,100000,100000,0,0,0,0,0\n");
-	/* a priority does not become lossless before its buffer is large enough */
-	assert_true(strstr(out_text, "--buffer_size") < strstr(out_text, "--pfc"));
+	prints("--prio2buffer=0,0,0,1,0,0,2,0 --buffer_size=18432,100000,100000,0,0,0,0,0 &&\n");
+	/* a priority does not become lossless before its buffer is large enough, nor is it while that changes */
+	assert_true(strstr(out_text, "--buffer_size") < strstr(out_text, "--pfc=0,0,0,1"));
+	prints("mlnx_qos -i eth0 --pfc=0,0,0,0,0,0,0,0 &&\nmlnx_qos -i eth0 --prio2buffer");
 	prints("mlnx_qos -i eth0 --trust=dscp\n");
 	runs("--emit mlnx_qos --rate 40G --rtt 10080ns --priorities 3"); /* 998.02 m at 198000 km/s */
 	prints("--cable_len=999\n");

@@ -7,8 +7,8 @@
  * buffers lossless there, and is refused.
  *
  * All buffers together must not exceed the port's memory: the lossy priorities' buffer 0, which has all of it at first,
- * shrinks. Sizes are asked for in multiples of 2304 bytes, which the known cells (96, 128, 144, 192, 256) divide,
- * because that driver rounds down to whole cells and would give less than computed. */
+ * gets the rest. The same settings follow from any state. Sizes are asked for in multiples of DCB_CELLS_BYTES, because
+ * that driver rounds down to whole cells and would give less than computed. */
 #include "headroom/apply.h"
 
 #include <errno.h>
@@ -17,9 +17,7 @@
 
 #include "headroom/emit.h"
 
-#define CELLS_COMMON_BYTES 2304u
-#define DELAY_MAX          65535u /* 16 bits */
-#define LOSSY_MTU_LEAST    9216u
+#define DELAY_MAX 65535u /* 16 bits */
 
 struct job {
 	const struct dcb_talk *talk;
@@ -129,50 +127,34 @@ static void want_delay(const struct report *rep, struct dcb_settings *want, FILE
 		                 bits);
 }
 
-/* Shrinks buffer 0 if all buffers together would exceed the port's memory. A driver that does not tell this size checks
- * it itself. */
-static int make_room(const struct report *rep, unsigned mask, struct dcb_settings *want, FILE *err)
-{
-	uint64_t others = 0,
-	         least = 2ull * (rep->o->in.port_mtu > LOSSY_MTU_LEAST ? rep->o->in.port_mtu : LOSSY_MTU_LEAST);
-	unsigned n = (unsigned)__builtin_popcount(mask);
-
-	for (unsigned i = 1; i < HEADROOM_PRIORITIES; i++)
-		others += want->buffer_size[i];
-	if (want->total_size == 0 || others + want->buffer_size[0] <= want->total_size)
-		return 0;
-	if (others + least > want->total_size) {
-		options_complain(err,
-		                 "%s: %u lossless buffers take %" PRIu64 " bytes, the lossy one %" PRIu64
-		                 ", and the port has %" PRIu32
-		                 ": choose fewer priorities or a smaller --buffer, or end PFC at the edge",
-		                 rep->o->dev, n, others, least, want->total_size);
-		return -1;
-	}
-	want->buffer_size[0] = (uint32_t)((want->total_size - others) / CELLS_COMMON_BYTES * CELLS_COMMON_BYTES);
-	return 0;
-}
-
-/* Lossless priorities get buffers 1 to n, in their order; the others share buffer 0. */
+/* A driver that does not tell the port's size checks it itself, and buffer 0 stays. */
 static int want_buffers(const struct report *rep, unsigned mask, struct dcb_settings *want, FILE *err)
 {
-	uint64_t size = (rep->r->size + CELLS_COMMON_BYTES - 1) / CELLS_COMMON_BYTES * CELLS_COMMON_BYTES;
-	uint8_t buffer = 0;
+	uint64_t sizes[HEADROOM_PRIORITIES], total = want->total_size, needed;
 
-	if (size > UINT32_MAX) {
-		options_complain(err, "a buffer of %" PRIu64 " bytes exceeds the 32-bit size field", size);
+	if (rep->r->size > UINT32_MAX - DCB_CELLS_BYTES) {
+		options_complain(err, "a buffer of %" PRIu64 " bytes exceeds the 32-bit size field", rep->r->size);
 		return -1;
 	}
 	if (mask == 0xff) {
 		options_complain(err, "all eight priorities are lossless: no buffer is left for the others");
 		return -1;
 	}
-	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++) {
-		want->prio2buffer[p] = (mask & 1u << p) != 0 ? ++buffer : 0;
-		if (want->prio2buffer[p] != 0)
-			want->buffer_size[buffer] = (uint32_t)size;
+	needed = emit_buffer_sizes(rep, rep->r->size, total, sizes);
+	if (total != 0 && needed > total) {
+		options_complain(err,
+		                 "%s: %u lossless buffers of %" PRIu64
+		                 " bytes and the least one for the others take %" PRIu64 ", and the port has %" PRIu64
+		                 ": choose fewer priorities or a smaller --buffer, or end PFC at the edge",
+		                 rep->o->dev, rep->o->in.n_priorities, sizes[1], needed, total);
+		return -1;
 	}
-	return make_room(rep, mask, want, err);
+	for (unsigned i = 0; i < HEADROOM_PRIORITIES; i++) {
+		want->prio2buffer[i] = (uint8_t)emit_buffer_of(mask, i);
+		if (i > 0 || total != 0)
+			want->buffer_size[i] = (uint32_t)sizes[i];
+	}
+	return 0;
 }
 
 int apply_want(const struct report *rep, const struct dcb_settings *is, struct dcb_settings *want, FILE *err)

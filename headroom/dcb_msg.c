@@ -256,7 +256,8 @@ unsigned dcb_compare(const struct dcb_settings *want, const struct dcb_settings 
 	if (!is->has_buffer || memcmp(want->prio2buffer, is->prio2buffer, sizeof(want->prio2buffer)) != 0)
 		diff |= DCB_DIFF_PRIO2BUFFER;
 	for (int i = 0; i < HEADROOM_PRIORITIES; i++)
-		if (!is->has_buffer || is->buffer_size[i] < want->buffer_size[i])
+		if (!is->has_buffer || is->buffer_size[i] < want->buffer_size[i] ||
+		    is->buffer_size[i] - want->buffer_size[i] >= DCB_CELLS_BYTES)
 			diff |= DCB_DIFF_BUFFER_SIZE;
 	return diff;
 }

@@ -12,6 +12,8 @@
 
 #include "headroom/headroom.h"
 
+#define DCB_CELLS_BYTES 2304u /* 96, 128, 144, 192 and 256, the known cells of buffers, divide it */
+
 #define DCB_MSG_MAX 512 /* a request; an answer may have more attributes, which are skipped */
 
 struct dcb_settings {
@@ -44,7 +46,7 @@ enum dcb_difference {
 	DCB_DIFF_PFC_EN = 1u << 0,
 	DCB_DIFF_DELAY = 1u << 1,
 	DCB_DIFF_PRIO2BUFFER = 1u << 2,
-	DCB_DIFF_BUFFER_SIZE = 1u << 3, /* a buffer that is smaller than wanted; a larger one was rounded up */
+	DCB_DIFF_BUFFER_SIZE = 1u << 3, /* a buffer that is smaller than wanted, or larger than rounding up makes it */
 	DCB_DIFF_BUFFERS = DCB_DIFF_PRIO2BUFFER | DCB_DIFF_BUFFER_SIZE,
 };
 unsigned dcb_compare(const struct dcb_settings *want, const struct dcb_settings *is);

@@ -44,6 +44,15 @@ int emit_check_room(const struct report *rep, uint64_t needed, uint64_t room, co
  * chip's. */
 int emit_check_asic(const struct report *rep, const struct headroom_asic *asic, FILE *err);
 
+/* Buffer that a priority of a NIC's port gets: 1 to n in the order of the lossless priorities; 0 for the others. */
+unsigned emit_buffer_of(unsigned mask, unsigned priority);
+
+/* Sizes of the port's buffers, multiples of DCB_CELLS_BYTES: `each` or more for each lossless priority, for the others
+ * what `total` leaves, two frames at least, and 0 for buffers without a priority. Returns what all need at least; above
+ * `total` the sizes do not fit, and the first has no meaning. */
+uint64_t emit_buffer_sizes(const struct report *rep, uint64_t each, uint64_t total,
+                           uint64_t sizes[HEADROOM_PRIORITIES]);
+
 /* First line of a snippet: the link that it is for. */
 void emit_head(const struct report *rep, const char *comment, FILE *out);
 

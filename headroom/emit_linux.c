@@ -17,6 +17,7 @@
  * buffers change, as in apply.c, and a command that fails ends the sequence: PFC over other buffers loses frames. */
 #include <inttypes.h>
 
+#include "headroom/dcb_msg.h"
 #include "headroom/emit.h"
 
 #define DELAY_BITS_MAX  65535u
@@ -29,8 +30,7 @@ static bool is_mlx5(const struct report *rep)
 	return rep->model == HEADROOM_MLX5 || rep->model == HEADROOM_MLX5_NEXT;
 }
 
-/* 1 to n in the order of the lossless priorities; 0 for the others. */
-static unsigned buffer_of(unsigned mask, unsigned priority)
+unsigned emit_buffer_of(unsigned mask, unsigned priority)
 {
 	if ((mask & 1u << priority) == 0)
 		return 0;
@@ -50,6 +50,22 @@ static uint64_t lossy_bytes(const struct report *rep)
 	uint32_t mtu = rep->o->in.port_mtu;
 
 	return LOSSY_MTUS * (uint64_t)(mtu > LOSSY_MTU_LEAST ? mtu : LOSSY_MTU_LEAST);
+}
+
+static uint64_t in_cells(uint64_t bytes)
+{
+	return (bytes + DCB_CELLS_BYTES - 1) / DCB_CELLS_BYTES * DCB_CELLS_BYTES;
+}
+
+uint64_t emit_buffer_sizes(const struct report *rep, uint64_t each, uint64_t total, uint64_t sizes[HEADROOM_PRIORITIES])
+{
+	unsigned n = rep->o->in.n_priorities;
+	uint64_t lossless = n * in_cells(each), least = lossless + in_cells(lossy_bytes(rep));
+
+	for (unsigned b = 1; b < HEADROOM_PRIORITIES; b++)
+		sizes[b] = b <= n ? in_cells(each) : 0;
+	sizes[0] = total >= least ? (total - lossless) / DCB_CELLS_BYTES * DCB_CELLS_BYTES : 0;
+	return least;
 }
 
 static int check_room(const struct report *rep, uint64_t each, FILE *err)
@@ -90,8 +106,8 @@ int emit_dcb(const struct report *rep, FILE *out, FILE *err)
 	fprintf(out, "dcb pfc set dev %s prio-pfc all:off &&\n", dev);
 	fprintf(out, "dcb buffer set dev %s prio-buffer all:0", dev);
 	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++)
-		if (buffer_of(mask, p) != 0)
-			fprintf(out, " %u:%u", p, buffer_of(mask, p));
+		if (emit_buffer_of(mask, p) != 0)
+			fprintf(out, " %u:%u", p, emit_buffer_of(mask, p));
 	fprintf(out, " buffer-size 0:%" PRIu64, lossy_bytes(rep));
 	for (unsigned b = 1; b <= rep->o->in.n_priorities; b++)
 		fprintf(out, " %u:%" PRIu64, b, rep->r->size);
@@ -112,7 +128,7 @@ static void list(FILE *out, const char *option, unsigned mask, bool buffers)
 {
 	fprintf(out, " --%s=", option);
 	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++)
-		fprintf(out, "%s%u", p > 0 ? "," : "", buffers ? buffer_of(mask, p) : (mask >> p) & 1u);
+		fprintf(out, "%s%u", p > 0 ? "," : "", buffers ? emit_buffer_of(mask, p) : (mask >> p) & 1u);
 }
 
 static void mlnx_buffers(const struct report *rep, const char *dev, unsigned mask, FILE *out)

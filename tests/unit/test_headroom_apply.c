@@ -212,6 +212,8 @@ static struct driver mlx5_like(void)
 	                       .cell = 128};
 }
 
+static unsigned n_priorities = 2; /* 3, or 3 and 4 */
+
 static enum apply_result run(struct driver *d, enum headroom_model model, uint64_t length_m, bool dry_run)
 {
 	struct options o = {.model = model, .dev = "eth0", .dry_run = dry_run};
@@ -229,6 +231,7 @@ static enum apply_result run(struct driver *d, enum headroom_model model, uint64
 	o.in.length_m = length_m;
 	o.in.rate_bps = 100000000000;
 	o.in.port_mtu = 4200;
+	o.in.n_priorities = n_priorities;
 	assert_int_equal(report_work_out(&o, &rep, err), 0);
 	result = apply(&rep, &talk, out, err);
 	fclose(out);
@@ -360,6 +363,37 @@ static void apply__every_known_cell_holds_what_was_worked_out(void **state)
 	}
 }
 
+static void has_sizes(const struct driver *d, uint32_t lossy, uint32_t one, uint32_t two)
+{
+	assert_int_equal(d->is.buffer_size[0], lossy);
+	assert_int_equal(d->is.buffer_size[1], one);
+	assert_int_equal(d->is.buffer_size[2], two);
+	for (int i = 3; i < HEADROOM_PRIORITIES; i++)
+		assert_int_equal(d->is.buffer_size[i], 0);
+}
+
+/* What was set before leaves nothing behind. */
+static void apply__the_same_from_any_state(void **state)
+{
+	struct driver d = mlx5_like(), fresh = mlx5_like();
+
+	(void)state;
+	assert_int_equal(run(&d, HEADROOM_MLX5, 40, false), APPLY_DONE);
+	has_sizes(&d, 57600, 101376, 101376);
+	n_priorities = 1; /* priority 4 leaves its buffer */
+	assert_int_equal(run(&d, HEADROOM_MLX5, 300, false), APPLY_DONE);
+	has_sizes(&d, 46080, 214272, 0);
+	assert_int_equal(run(&d, HEADROOM_MLX5, 5, false), APPLY_DONE); /* a shorter cable */
+	assert_int_equal(run(&fresh, HEADROOM_MLX5, 5, false), APPLY_DONE);
+	has_sizes(&fresh, 175104, 85248, 0);
+	has_sizes(&d, 175104, 85248, 0);
+	d.is.buffer_size[0] = 0; /* its priorities had no buffer */
+	d.is.buffer_size[7] = 20736;
+	assert_int_equal(run(&d, HEADROOM_MLX5, 5, false), APPLY_DONE);
+	has_sizes(&d, 175104, 85248, 0);
+	n_priorities = 2;
+}
+
 /* Two lossless buffers of a 300 m cable and 18432 bytes for the others are more than a port has. */
 static void apply__buffers_larger_than_the_port_are_refused(void **state)
 {
@@ -482,6 +516,7 @@ int main(void)
 	    cmocka_unit_test(apply__a_port_that_pauses_is_rolled_back),
 	    cmocka_unit_test(apply__802_3x_pause_is_refused),
 	    cmocka_unit_test(apply__every_known_cell_holds_what_was_worked_out),
+	    cmocka_unit_test(apply__the_same_from_any_state),
 	    cmocka_unit_test(apply__buffers_larger_than_the_port_are_refused),
 	    cmocka_unit_test(apply__dry_run_changes_nothing),
 	    cmocka_unit_test(apply__what_the_driver_does_not_keep_is_rolled_back),

@@ -189,6 +189,8 @@ static void dcb_compare__what_a_driver_changed(void **state)
 	(void)state;
 	is.buffer_size[1] += 128; /* rounded up */
 	assert_int_equal(dcb_compare(&want, &is), 0);
+	is.buffer_size[1] = want.buffer_size[1] + DCB_CELLS_BYTES; /* left from another size */
+	assert_int_equal(dcb_compare(&want, &is), DCB_DIFF_BUFFER_SIZE);
 	is.buffer_size[1] = 100;
 	assert_int_equal(dcb_compare(&want, &is), DCB_DIFF_BUFFER_SIZE);
 	is.prio2buffer[7] = 1;

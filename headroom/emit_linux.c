@@ -68,10 +68,12 @@ uint64_t emit_buffer_sizes(const struct report *rep, uint64_t each, uint64_t tot
 	return least;
 }
 
-static int check_room(const struct report *rep, uint64_t each, FILE *err)
+/* The same sizes as apply's. 0, or -1 after a message that the port has no room for them. */
+static int share_buffer(const struct report *rep, uint64_t each, uint64_t sizes[HEADROOM_PRIORITIES], FILE *err)
 {
-	return emit_check_room(rep, lossy_bytes(rep) + rep->o->in.n_priorities * each, PORT_BUFFER,
-	                       "a port of ConnectX", err);
+	uint64_t total = rep->o->port_buffer_bytes != 0 ? rep->o->port_buffer_bytes : PORT_BUFFER;
+
+	return emit_check_room(rep, emit_buffer_sizes(rep, each, total, sizes), PORT_BUFFER, "a port of ConnectX", err);
 }
 
 static void no_pause(const char *dev, FILE *out)
@@ -97,8 +99,9 @@ int emit_dcb(const struct report *rep, FILE *out, FILE *err)
 	const char *dev = rep->o->dev != NULL ? rep->o->dev : "eth0";
 	uint64_t bits = rep->r->headroom_bytes * 8, delay = is_mlx5(rep) ? emit_length_m(rep) : bits;
 	unsigned mask = emit_priorities(rep);
+	uint64_t sizes[HEADROOM_PRIORITIES];
 
-	if (check_buffers(mask, err) < 0 || check_room(rep, rep->r->size, err) < 0)
+	if (check_buffers(mask, err) < 0 || share_buffer(rep, rep->r->size, sizes, err) < 0)
 		return -1;
 	emit_head(rep, "#", out);
 	no_pause(dev, out);
@@ -108,9 +111,9 @@ int emit_dcb(const struct report *rep, FILE *out, FILE *err)
 	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++)
 		if (emit_buffer_of(mask, p) != 0)
 			fprintf(out, " %u:%u", p, emit_buffer_of(mask, p));
-	fprintf(out, " buffer-size 0:%" PRIu64, lossy_bytes(rep));
-	for (unsigned b = 1; b <= rep->o->in.n_priorities; b++)
-		fprintf(out, " %u:%" PRIu64, b, rep->r->size);
+	fprintf(out, " buffer-size all:0");
+	for (unsigned b = 0; b <= rep->o->in.n_priorities; b++)
+		fprintf(out, " %u:%" PRIu64, b, sizes[b]);
 	fprintf(out, " &&\ndcb pfc set dev %s prio-pfc all:off", dev);
 	for (unsigned p = 0; p < HEADROOM_PRIORITIES; p++)
 		if ((mask & 1u << p) != 0)
@@ -131,7 +134,7 @@ static void list(FILE *out, const char *option, unsigned mask, bool buffers)
 		fprintf(out, "%s%u", p > 0 ? "," : "", buffers ? emit_buffer_of(mask, p) : (mask >> p) & 1u);
 }
 
-static void mlnx_buffers(const struct report *rep, const char *dev, unsigned mask, FILE *out)
+static void mlnx_buffers(const char *dev, unsigned mask, const uint64_t sizes[HEADROOM_PRIORITIES], FILE *out)
 {
 	fprintf(
 	    out,
@@ -142,9 +145,9 @@ static void mlnx_buffers(const struct report *rep, const char *dev, unsigned mas
 	list(out, "pfc", 0, false);
 	fprintf(out, " &&\nmlnx_qos -i %s", dev);
 	list(out, "prio2buffer", mask, true);
-	fprintf(out, " --buffer_size=%" PRIu64, lossy_bytes(rep));
-	for (unsigned b = 1; b < HEADROOM_PRIORITIES; b++)
-		fprintf(out, ",%" PRIu64, b <= rep->o->in.n_priorities ? rep->r->size : 0);
+	fprintf(out, " --buffer_size=");
+	for (unsigned b = 0; b < HEADROOM_PRIORITIES; b++)
+		fprintf(out, "%s%" PRIu64, b > 0 ? "," : "", sizes[b]);
 	fprintf(out, " &&\n");
 }
 
@@ -152,6 +155,7 @@ int emit_mlnx_qos(const struct report *rep, FILE *out, FILE *err)
 {
 	const char *dev = rep->o->dev != NULL ? rep->o->dev : "eth0";
 	unsigned mask = emit_priorities(rep);
+	uint64_t sizes[HEADROOM_PRIORITIES];
 
 	if (!is_mlx5(rep)) {
 		options_complain(err, "mlnx_qos sets up the mlx5 driver: choose --model mlx5 or mlx5-next, not %s",
@@ -159,13 +163,13 @@ int emit_mlnx_qos(const struct report *rep, FILE *out, FILE *err)
 		return -1;
 	}
 	if (check_buffers(mask, err) < 0 ||
-	    check_room(rep, rep->o->in.buffer_bytes != 0 ? rep->r->size : rep->r->headroom_bytes, err) < 0)
+	    share_buffer(rep, rep->o->in.buffer_bytes != 0 ? rep->r->size : rep->r->headroom_bytes, sizes, err) < 0)
 		return -1;
 	emit_head(rep, "#", out);
 	no_pause(dev, out);
 	fprintf(out, "# A change of --pfc takes the link down for a moment.\n");
 	if (rep->o->in.buffer_bytes != 0)
-		mlnx_buffers(rep, dev, mask, out);
+		mlnx_buffers(dev, mask, sizes, out);
 	else
 		fprintf(out,
 		        "# The driver keeps its buffers' sizes; a lossless one must have %" PRIu64

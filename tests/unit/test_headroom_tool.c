@@ -259,7 +259,7 @@ static void tool_run__emit_refuses_the_impossible(void **state)
 	runs("--km 10 --rate 400G --ports 3 --emit eos");
 	refuses("--km 10 --rate 400G --ports 64 --emit eos", 1, "on 64 ports takes 651028992 bytes");
 	refuses("--km 100 --rate 400G --emit nvue", 1, "the headroom of a port of spectrum-4");
-	refuses("--length 300m --rate 100G --emit dcb", 1, "takes 497040 bytes, and a port of ConnectX has 262016");
+	refuses("--length 300m --rate 100G --emit dcb", 1, "takes 497664 bytes, and a port of ConnectX has 262016");
 	refuses("--length 300m --rate 100G --emit dcb --model physics", 1,
 	        "One lossless priority would fit, like --priorities 3");
 	refuses("--length 900m --rate 100G --emit dcb --model physics --priorities 3", 1, "End PFC");
@@ -411,7 +411,8 @@ static void tool_run__emit_linux(void **state)
 {
 	(void)state;
 	runs("--emit dcb --rate 100G --length 100m --mtu 9000 --priorities 3 --dev ens1f0");
-	prints("dcb buffer set dev ens1f0 prio-buffer all:0 3:1 buffer-size 0:18432 1:152360 &&\n");
+	prints("dcb buffer set dev ens1f0 prio-buffer all:0 3:1 buffer-size all:0 0:105984 1:154368 &&\n");
+	assert_in_range(105984 + 154368, 262016 - 2304, 262016); /* no more than a cell belongs to nobody */
 	/* PFC is off while the buffers change, and stays off if they do not */
 	prints("dcb pfc set dev ens1f0 prio-pfc all:off &&\ndcb buffer set");
 	prints("ethtool -A ens1f0 autoneg off rx off tx off\n");
@@ -422,7 +423,10 @@ static void tool_run__emit_linux(void **state)
 	refuses("--emit dcb --rate 100G --length 40m --priorities 0,1,2,3,4,5,6,7", 1, "no buffer is left");
 	runs("--emit mlnx_qos --rate 100G --length 100m --priorities 3,6 --buffer 100000");
 	prints("mlnx_qos -i eth0 --pfc=0,0,0,1,0,0,1,0 --cable_len=100\n");
-	prints("--prio2buffer=0,0,0,1,0,0,2,0 --buffer_size=18432,100000,100000,0,0,0,0,0 &&\n");
+	prints("--prio2buffer=0,0,0,1,0,0,2,0 --buffer_size=57600,101376,101376,0,0,0,0,0 &&\n");
+	runs("--emit dcb --rate 100G --length 100m --mtu 9000 --priorities 3 --port-buffer 1MB");
+	prints(" 0:845568 1:154368 ");
+	runs("--emit mlnx_qos --rate 100G --length 100m --priorities 3,6 --buffer 100000");
 	/* a priority does not become lossless before its buffer is large enough, nor is it while that changes */
 	assert_true(strstr(out_text, "--buffer_size") < strstr(out_text, "--pfc=0,0,0,1"));
 	prints("mlnx_qos -i eth0 --pfc=0,0,0,0,0,0,0,0 &&\nmlnx_qos -i eth0 --prio2buffer");

@@ -134,6 +134,25 @@ static bool is_sonic(const struct report *rep)
 	       rep->model == HEADROOM_SONIC_BROADCOM;
 }
 
+/* Broadcom's boards have the traditional buffer model, the others the dynamic one unless the pool has a size. */
+static bool is_traditional(const struct report *rep)
+{
+	return rep->model == HEADROOM_SONIC_BROADCOM || rep->o->pool_size_bytes != 0;
+}
+
+/* The traditional model finds the profile by this name and uses it as it is (buffermgr.cpp, doSpeedUpdateTask()). The
+ * dynamic one gives the same name to profiles of its own, which other ports share (buffermgrdyn.cpp,
+ * getDynamicProfileName()): there the profile has another. */
+static void profile_name(const struct report *rep, char name[PROFILE_MAX])
+{
+	uint64_t mbps = rep->o->in.rate_bps / 1000000, length_m = emit_length_m(rep);
+
+	if (is_traditional(rep))
+		snprintf(name, PROFILE_MAX, "pg_lossless_%" PRIu64 "_%" PRIu64 "m_profile", mbps, length_m);
+	else
+		snprintf(name, PROFILE_MAX, "longreach_%" PRIu64 "_%" PRIu64 "m", mbps, length_m);
+}
+
 /* The shared headroom is of all ports: a number that was not counted would take it from those left out. */
 static int check_pool(const struct report *rep, const struct headroom_asic *asic, FILE *err)
 {
@@ -169,11 +188,11 @@ static int check_pool(const struct report *rep, const struct headroom_asic *asic
 
 static void say_of_size(const struct report *rep, FILE *err)
 {
-	if (rep->model == HEADROOM_SONIC_BROADCOM || rep->o->pool_size_bytes != 0)
+	if (is_traditional(rep))
 		return;
-	options_complain(err,
-	                 "note: the pool's size stays as it is: SONiC's dynamic buffer model works it out; for the "
-	                 "traditional one give --pool-size");
+	options_complain(
+	    err, "note: the pool's size stays as it is, and the profile has a name of its own: this is for SONiC's "
+	         "dynamic buffer model; for the traditional one give --pool-size");
 }
 
 int emit_sonic(const struct report *rep, FILE *out, FILE *err)
@@ -185,8 +204,7 @@ int emit_sonic(const struct report *rep, FILE *out, FILE *err)
 
 	if (emit_check_asic(rep, asic, err) < 0 || check_pool(rep, asic, err) < 0)
 		return -1;
-	snprintf(name, sizeof(name), "pg_lossless_%" PRIu64 "_%" PRIu64 "m_profile", rep->o->in.rate_bps / 1000000,
-	         emit_length_m(rep));
+	profile_name(rep, name);
 	json_object(&j, NULL);
 	cable_length(&j, rep, dev);
 	pool(&j, rep);

@@ -21,9 +21,34 @@
 #define NVUE_LENGTH_MAX_M 100000u
 #define NXOS_SLICE_BYTES  30000000u
 
+/* Cumulus Linux runs on Spectrum: another ASIC's limits and cells say nothing. */
+static int check_spectrum(const struct report *rep, const struct headroom_asic *asic, FILE *err)
+{
+	const struct headroom_asic *given = rep->o->in.asic != NULL ? rep->o->in.asic : asic;
+
+	if (given->generation > 0)
+		return 0;
+	options_complain(
+	    err, "NVUE is for Spectrum, not for %s: choose --asic spectrum to spectrum-6 and a model that knows it",
+	    given->name);
+	return -1;
+}
+
+/* Of the models only some have an XON below XOFF. Without a distance each cell around the threshold makes an XOFF and
+ * an XON: two frames, as in model_physics.c, unless XOFF is lower. */
+static uint64_t nvue_xon(const struct report *rep)
+{
+	uint64_t two = 2ull * rep->o->in.port_mtu, xoff = rep->r->xoff_reserved_bytes;
+
+	if (rep->r->xon_delta_bytes != 0)
+		return rep->r->xon_delta_bytes;
+	return two < xoff ? two : xoff;
+}
+
 int emit_nvue(const struct report *rep, FILE *out, FILE *err)
 {
 	const char *dev = rep->o->dev != NULL ? rep->o->dev : "swp1";
+	const struct headroom_asic *asic = emit_asic(rep, "spectrum-4");
 	const struct headroom_result *r = rep->r;
 
 	if (emit_length_m(rep) > NVUE_LENGTH_MAX_M) {
@@ -31,7 +56,7 @@ int emit_nvue(const struct report *rep, FILE *out, FILE *err)
 		                 emit_length_m(rep));
 		return -1;
 	}
-	if (emit_check_asic(rep, emit_asic(rep, "spectrum-4"), err) < 0)
+	if (check_spectrum(rep, asic, err) < 0 || emit_check_asic(rep, asic, err) < 0)
 		return -1;
 	emit_head(rep, "#", out);
 	fprintf(out, "nv set qos pfc longreach switch-priority ");
@@ -41,7 +66,7 @@ int emit_nvue(const struct report *rep, FILE *out, FILE *err)
 	fprintf(out, "# The switch computes its thresholds from the length. Set by hand, they are:\n");
 	fprintf(out, "#   nv set qos pfc longreach port-buffer %" PRIu64 "\n", r->reserved_bytes);
 	fprintf(out, "#   nv set qos pfc longreach xoff-threshold %" PRIu64 "\n", r->xoff_reserved_bytes);
-	fprintf(out, "#   nv set qos pfc longreach xon-threshold %" PRIu64 "\n", r->xon_delta_bytes);
+	fprintf(out, "#   nv set qos pfc longreach xon-threshold %" PRIu64 "\n", nvue_xon(rep));
 	fprintf(out, "nv set interface %s qos pfc profile longreach\n", dev);
 	fprintf(out, "# DSCP 8 n to 8 n + 7 is switch priority n, unless a map says otherwise.\n");
 	fprintf(out, "nv set qos mapping longreach trust l3\n");

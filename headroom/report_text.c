@@ -80,7 +80,8 @@ static void show_result(const struct report *rep, FILE *out)
 	line_bytes(out, "XOFF at a reserved fill of", r->xoff_reserved_bytes,
 	           "Cumulus calls it xoff: without the shared pool");
 	line_bytes(out, "XON at a fill of", r->xon_fill_bytes, "SONiC, mlx5, NX-OS");
-	line_bytes(out, "XON below XOFF by", r->xon_delta_bytes, "Cumulus calls it xon");
+	if (r->xon_delta_bytes != 0)
+		line_bytes(out, "XON below XOFF by", r->xon_delta_bytes, "Cumulus calls it xon");
 	line_bytes(out, "buffer", r->size, "the model calls it size");
 	fprintf(out, "  with the model's names: xon %" PRIu64 ", xoff %" PRIu64 ", size %" PRIu64 "\n\n", r->xon,
 	        r->xoff, r->size);

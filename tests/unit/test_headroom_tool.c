@@ -449,6 +449,19 @@ static void tool_run__emit_switches(void **state)
 	prints("nv set interface swp7 qos pfc profile longreach\n");
 	prints("nv set qos mapping longreach trust l3\nnv set interface swp7 qos mapping profile longreach\n");
 	refuses("--emit nvue --rate 100G --km 101", 1, "1 to 100000 m");
+	refuses("--km 90 --rate 400G --asic jericho-2 --model physics --emit nvue", 1,
+	        "NVUE is for Spectrum, not for jericho-2");
+	refuses("--km 4 --rate 400G --model sonic-broadcom --emit nvue", 1, "not for jericho-2");
+	refuses("--length 40m --rate 400G --asic 82599 --emit nvue", 1, "not for 82599");
+	runs("--length 40m --rate 400G --asic spectrum-5 --emit nvue");
+	runs("--length 40m --rate 400G --emit nvue"); /* its model has no XON of its own */
+	prints("xon-threshold 18200\n");
+	runs("--length 40m --rate 400G --model physics --emit nvue");
+	prints("xon-threshold 18200\n"); /* two frames by itself */
+	runs("--length 40m --rate 400G --model sonic-mellanox");
+	assert_null(strstr(out_text, "XON below XOFF by"));
+	runs("--length 40m --rate 400G");
+	prints("XON below XOFF by");
 	runs("--emit eos --rate 100G --length 40m --priorities 3 --ports 32");
 	prints("! The profile is of the chip: all 32 ports get this headroom");
 	prints("platform trident mmu queue profile LONGREACH\n   ingress threshold 1\n   ingress headroom bytes ");

@@ -218,7 +218,7 @@ static const struct headroom_asic *choose_asic(enum headroom_model model, const 
 	return headroom_model_asic(model);
 }
 
-static void fill_in(enum headroom_model model, struct headroom_in *in)
+unsigned headroom_fill_in(enum headroom_model model, struct headroom_in *in)
 {
 	const struct headroom_model_ops *ops = models[model];
 
@@ -230,6 +230,7 @@ static void fill_in(enum headroom_model model, struct headroom_in *in)
 		                                                                              : in->port_mtu;
 	if (in->small_percent < 0)
 		in->small_percent = ops->small_percent;
+	return ops->knows;
 }
 
 int headroom_compute(enum headroom_model model, const struct headroom_in *in, struct headroom_result *r,
@@ -246,7 +247,7 @@ int headroom_compute(enum headroom_model model, const struct headroom_in *in, st
 		err = check_port(in, why);
 	if (err < 0)
 		return err;
-	fill_in(model, &full);
+	headroom_fill_in(model, &full);
 	r->unused = extras(in) & ~models[model]->knows;
 	return models[model]->compute(&full, r, why);
 }

@@ -217,6 +217,9 @@ const struct headroom_asic *headroom_model_asic(enum headroom_model model);
 const struct headroom_asic *headroom_asic_find(const char *name);
 const struct headroom_asic *headroom_asics(void);
 
+/* Replaces what means a default by the model's own. Returns the bits of enum headroom_extra that the model knows. */
+unsigned headroom_fill_in(enum headroom_model model, struct headroom_in *in);
+
 /* 0; -EINVAL: an input is invalid; -ERANGE: the model's source would refuse it. `why` then has a sentence. */
 int headroom_compute(enum headroom_model model, const struct headroom_in *in, struct headroom_result *r,
                      char why[HEADROOM_ERROR_MAX]);

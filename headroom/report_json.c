@@ -8,15 +8,19 @@
 static const char *const unit_names[] = {
     [HEADROOM_BYTES] = "bytes", [HEADROOM_FACTOR] = "factor", [HEADROOM_NOTE] = "bytes, not added"};
 
-static void inputs(struct json *j, const struct headroom_in *in)
+/* With the defaults of the model that is explained. */
+static void inputs(struct json *j, const struct report *rep)
 {
+	struct headroom_in full = rep->o->in, *in = &full;
+	unsigned knows = headroom_fill_in(rep->model, in);
+
 	json_object(j, "inputs");
 	json_uint(j, "length_m", in->length_m);
 	json_uint(j, "rtt_ns", in->rtt_ns);
 	json_uint(j, "rate_bps", in->rate_bps);
 	json_uint(j, "port_mtu_bytes", in->port_mtu);
 	json_uint(j, "lossless_mtu_bytes", in->lossless_mtu);
-	if (in->small_percent >= 0)
+	if (rep->o->in.small_percent >= 0 || (knows & HEADROOM_X_SMALL) != 0)
 		json_uint(j, "small_packets_percent", (uint64_t)in->small_percent);
 	json_string(j, "asic", in->asic != NULL ? in->asic->name : "");
 	json_uint(j, "lanes", in->lanes);
@@ -149,7 +153,7 @@ void report_json(const struct report *rep, FILE *out)
 	json_string(&j, "model", headroom_model_name(rep->model));
 	json_string(&j, "source", headroom_model_source(rep->model));
 	thresholds(&j, rep->r);
-	inputs(&j, &rep->o->in);
+	inputs(&j, rep);
 	not_known(&j, rep->r);
 	if (rep->r->warning != NULL)
 		json_string(&j, "warning", rep->r->warning);

@@ -80,6 +80,27 @@ static void tool_run__json_for_checking_tables(void **state)
 	jdoc_free(&doc);
 }
 
+static void tool_run__json_inputs_have_defaults(void **state)
+{
+	const struct json_object *in;
+	struct json_object *doc;
+
+	(void)state;
+	runs("--json --model sonic-mellanox --rate 400G --length 40m");
+	assert_int_equal(jdoc_parse(&doc, out_text), 0);
+	in = j_get(doc, "inputs");
+	assert_true(j_number(in, "lossless_mtu_bytes") == 1024);
+	assert_true(j_number(in, "small_packets_percent") == 50);
+	assert_string_equal(j_text(in, "asic"), "spectrum-4");
+	jdoc_free(&doc);
+	runs("--json --model mlx5 --rate 400G --length 40m");
+	assert_int_equal(jdoc_parse(&doc, out_text), 0);
+	in = j_get(doc, "inputs");
+	assert_true(j_number(in, "lossless_mtu_bytes") == 9100);
+	assert_null(j_get(in, "small_packets_percent")); /* the model does not know it */
+	jdoc_free(&doc);
+}
+
 /* The same words for every model, as a check of tables gives them. */
 static void tool_run__json_of_all_models(void **state)
 {
@@ -489,6 +510,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(tool_run__json_for_checking_tables),
+	    cmocka_unit_test(tool_run__json_inputs_have_defaults),
 	    cmocka_unit_test(tool_run__json_of_all_models),
 	    cmocka_unit_test(tool_run__json_what_if),
 	    cmocka_unit_test(tool_run__explains),

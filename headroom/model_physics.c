@@ -47,7 +47,7 @@ static void add_terms(const struct headroom_in *in, const struct physics_parts *
 	           "802.1Q Annex O: the pause frame waits for a frame of the receiver's own, with preamble and gap");
 	model_term(r, HEADROOM_BYTES, "pause_frame", (double)p->pause_frame, "802.1Qbb: 64 bytes, preamble and gap");
 	model_term(r, HEADROOM_BYTES, "mac_phy", (double)(2 * (p->devices - added)),
-	           "SONiC ASIC_TABLE mac_phy_delay, 0.8 KiB");
+	           "SONiC ASIC_TABLE mac_phy_delay, 0.8 KiB at any rate; FEC is a time: give it with --gearbox");
 	if (added != 0)
 		model_term(r, HEADROOM_BYTES, "gearbox_transponder", (double)(2 * added), "as given, there and back");
 	model_term(r, HEADROOM_BYTES, "propagation", (double)(2 * p->fibre),

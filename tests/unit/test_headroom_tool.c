@@ -151,6 +151,7 @@ static void tool_run__explains(void **state)
 	prints("From XOFF to silence");
 	prints("silence");
 	prints("propagation");
+	prints("0.8 KiB at any rate; FEC is a time: give it with --gearbox");
 	prints("Side by side");
 	prints("it accepts 1 to 999 m");
 	prints(

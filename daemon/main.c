@@ -31,15 +31,18 @@ struct daemon {
 	struct event_base *base;
 	struct sites sites;
 	struct control *control, *looks;
-	struct exporter *exporter; /* NULL: no --metrics */
+	const char *metrics;       /* where to serve them; NULL: no --metrics */
+	struct exporter *exporter; /* NULL: metrics are not served */
 	struct watchdog *watchdog; /* NULL: nobody asked for one */
 	struct steer_watch *rules;
 	struct event *on_hup, *on_term, *on_int;
 	struct event *close_again;   /* repeats what could not be closed */
+	struct event *serve_again;   /* repeats what could not be listened at */
 	char said[SITES_REPORT_MAX]; /* by the last attempts to close */
 };
 
 #define CLOSE_AGAIN_S 2
+#define SERVE_AGAIN_S 2
 
 /* One log line for each line of a report. */
 static void log_report(enum log_level level, const char *report)
@@ -200,6 +203,29 @@ static struct event *catch_signal(struct daemon *d, int sig, event_callback_fn f
 	return ev;
 }
 
+/* An address that is missing or taken never keeps links from running: metrics are served once the address is free. */
+static void serve_metrics(struct daemon *d)
+{
+	char *said = d->sites.unserved, err[CONFIG_ERR_MAX];
+
+	if (exporter_start(&d->exporter, d->metrics, d->base, &d->sites, err) == 0) {
+		said[0] = '\0';
+		return;
+	}
+	if (strcmp(err, said) != 0)
+		log_err("%s: no metrics are served; links run all the same, and it tries again every %d s", err,
+		        SERVE_AGAIN_S);
+	memcpy(said, err, sizeof(err));
+	event_add(d->serve_again, &(struct timeval){.tv_sec = SERVE_AGAIN_S});
+}
+
+static void on_serve_again(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	serve_metrics(arg);
+}
+
 /* Beside the control socket. */
 static void open_record(struct daemon *d, const char *control_path)
 {
@@ -222,7 +248,8 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 		return -ENOMEM;
 	}
 	d->close_again = evtimer_new(d->base, on_close_again, d);
-	if (d->close_again == NULL) {
+	d->serve_again = evtimer_new(d->base, on_serve_again, d);
+	if (d->close_again == NULL || d->serve_again == NULL) {
 		log_err("no memory for a timer");
 		return -ENOMEM;
 	}
@@ -240,10 +267,9 @@ static int set_up(struct daemon *d, const struct options *o, const struct site_c
 	if (control_start(&d->looks, control_status_path(o->control_path, path), CONTROL_LOOKS, d->base, &d->sites, &user,
 	                  err) < 0)
 		log_warn("only root can read the status: %s", err);
-	if (o->metrics != NULL && exporter_start(&d->exporter, o->metrics, d->base, &d->sites, err) < 0) {
-		log_err("%s", err);
-		return -EINVAL;
-	}
+	d->metrics = o->metrics;
+	if (d->metrics != NULL)
+		serve_metrics(d);
 	open_record(d, o->control_path);
 	if (d->sites.unstarted)
 		log_err("no link is started: mend that, and run `longreach reload`");
@@ -279,6 +305,8 @@ static void tear_down(struct daemon *d)
 	failed_record_close(d->sites.failed);
 	if (d->close_again != NULL)
 		event_free(d->close_again);
+	if (d->serve_again != NULL)
+		event_free(d->serve_again);
 	if (d->on_hup != NULL)
 		event_free(d->on_hup);
 	if (d->on_term != NULL)

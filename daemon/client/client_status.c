@@ -489,6 +489,12 @@ static void show_files(FILE *out, const struct json_object *answer, const char *
 		fprintf(out, "%s%s\n", j_text(answer, "refused")[0] != '\0' ? "" : gap, all_roce_closed);
 }
 
+static void show_unserved(FILE *out, const struct json_object *answer, const char *gap)
+{
+	if (j_text(answer, "metrics_error")[0] != '\0')
+		fprintf(out, "%sno metrics are served: %s\n", gap, j_text(answer, "metrics_error"));
+}
+
 static void show_strays(FILE *out, const struct json_object *answer, const char *gap)
 {
 	const struct json_object *strays = j_get(answer, "stray_buffers"), *s;
@@ -627,6 +633,7 @@ void status_show(FILE *out, const struct json_object *answer, const struct json_
 		gap = "\n";
 	}
 	show_files(out, answer, gap);
+	show_unserved(out, answer, gap);
 	show_strays(out, answer, gap);
 	if (gap[0] == '\0' && j_text(answer, "refused")[0] == '\0')
 		fputs("no links: put a link file NAME.conf into /etc/longreach and run `longreach reload`\n", out);

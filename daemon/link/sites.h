@@ -19,6 +19,7 @@ struct sites {
 	struct failed_record *failed; /* NULL: none is kept */
 	char refused[SITES_REPORT_MAX]; /* why the link files are not in force since they were read last; empty: they are */
 	bool unstarted; /* so it was at the start, and since then: no link was started */
+	char unserved[CONFIG_ERR_MAX]; /* why no metrics are served; empty: they are, or nobody wants them */
 	struct site *list[SITES_MAX];
 	uint32_t n;
 	struct site_configs *gone; /* links that sites_reload() has stopped because their files are gone: closed_apply()

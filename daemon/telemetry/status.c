@@ -527,6 +527,7 @@ void status_write_files(struct json *j, const struct sites *s)
 {
 	json_string(j, "refused", s->refused);
 	json_bool(j, "all_roce_closed", sites_all_closed());
+	json_string(j, "metrics_error", s->unserved);
 }
 
 void status_write_strays(struct json *j, const struct arena_stray *list, uint32_t n, const char *link)

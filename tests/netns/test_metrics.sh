@@ -192,11 +192,30 @@ answers() {
 	grep -q '^HTTP/1.1 200' "$LAB_DIR/answer"
 }
 
-no_second_one() { # the same place twice
-	lab_in ea "$LAB_BIN/longreachd" --control "$LAB_DIR/other" --config-dir "$LAB_DIR/empty" --metrics $WHERE \
-		>"$LAB_DIR/other.log" 2>&1
-	[ $? = 1 ] && grep -q 'metrics 127.0.0.1:9470: cannot listen' "$LAB_DIR/other.log" ||
-		why "$(tail -1 "$LAB_DIR/other.log")"
+# What another program may do, or an address that is gone.
+the_place_is_taken() {
+	local taker
+	lab_edge_stop a
+	ip netns exec "$LAB_ID-ea" socat -u "TCP-LISTEN:${WHERE##*:},bind=${WHERE%:*},reuseaddr" /dev/null &
+	taker=$!
+	lab_wait 3 taken || why "the test cannot take the port" || return
+	lab_edge_start a
+	lab_link_up || why "no link: $(tail -1 "$LAB_DIR/a/log")" || { kill $taker && wait $taker 2>/dev/null; return 1; }
+	lab_rcperf --iters 20 --size 4096 || why "nothing is carried"
+	lab_client a status >"$LAB_DIR/out"
+	grep -q "^no metrics are served: --metrics $WHERE: cannot listen: Address already in use" "$LAB_DIR/out" ||
+		why "status does not say so"
+	lab_client a status --check >"$LAB_DIR/out" 2>&1 || why "the check fails: $(cat "$LAB_DIR/out")"
+	[ "$(grep -c 'cannot listen.*tries again' "$LAB_DIR/a/log")" = 1 ] || why "the log does not say it once"
+	kill $taker
+	wait $taker 2>/dev/null
+	[ -z "$WHY" ] || return
+	lab_wait 3 answers || why "the port is free, and nobody answers" || return
+	! lab_client a status | grep -q "no metrics" || why "status says that none are served"
+}
+
+taken() {
+	lab_in ea ss -Hltn "sport = :${WHERE##*:}" | grep -q .
 }
 
 unix_socket() {
@@ -212,7 +231,6 @@ unix_socket() {
 }
 
 lab_up
-mkdir "$LAB_DIR/empty"
 lab_line --rate $LAB_LINE_RATE
 lab_line_set 300
 lab_server $B_HOST
@@ -228,6 +246,6 @@ check "metrics: Prometheus answers the dashboard" dashboard_is_answered
 check "metrics: the measured distance" distance
 check "metrics: strangers are answered in short" strangers
 check "metrics: silent connections end" silent_ones
-check "metrics: two daemons at one place" no_second_one
+check "metrics: a place that another program has" the_place_is_taken
 check "metrics: a Unix socket" unix_socket
 check_end

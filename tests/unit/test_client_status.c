@@ -154,6 +154,21 @@ static void status__shows_files_that_were_refused(void **state)
 	                          "it, and run `longreach reload`\n");
 }
 
+/* The links run all the same. */
+static void status__shows_that_no_metrics_are_served(void **state)
+{
+#define UNSERVED "\"metrics_error\":\"--metrics 9470: cannot listen\""
+
+	(void)state;
+	assert_true(well("{\"links\":[{" TOKYO "}]," UNSERVED "}"));
+	teardown(NULL);
+	shown("{\"links\":[{" TOKYO "}]," UNSERVED "}");
+	says("\n\nno metrics are served: --metrics 9470: cannot listen\n");
+	teardown(NULL);
+	shown("{\"links\":[{" TOKYO "}],\"metrics_error\":\"\"}");
+	assert_null(strstr(text, "no metrics"));
+}
+
 /* A word such as "open" does not tell that something is wrong. */
 static void status__says_what_each_state_means(void **state)
 {
@@ -179,6 +194,7 @@ int main(void)
 	    cmocka_unit_test_teardown(status__shows_workers_that_keep_a_former_configuration, teardown),
 	    cmocka_unit_test_teardown(status__check_names_files_that_were_refused, teardown),
 	    cmocka_unit_test_teardown(status__shows_files_that_were_refused, teardown),
+	    cmocka_unit_test_teardown(status__shows_that_no_metrics_are_served, teardown),
 	    cmocka_unit_test(status__says_what_each_state_means),
 	};
 

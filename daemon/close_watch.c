@@ -155,7 +155,8 @@ static const char *state_text(int r)
 	case 0:
 		return "RoCE between the prefixes of the link files is closed";
 	case -EINVAL:
-		return "a link file has an error: no RoCE is forwarded at all; the log says which";
+		return "a link file, or an option of longreachd, has an error: no RoCE is forwarded at all; the log "
+		       "says which";
 	default:
 		return "rules cannot be set, and RoCE may be forwarded; the log says why";
 	}

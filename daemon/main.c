@@ -75,12 +75,13 @@ static int close_ways(const struct site_sources *sources, const struct sites *si
 	return r;
 }
 
-/* For a process that runs no links: the whole report is logged. */
-static int close_only(const struct site_sources *sources)
+/* For a process that runs no links: the whole report is logged. Returns the exit status. */
+static int close_only(const struct options *o)
 {
 	char said[SITES_REPORT_MAX] = "";
+	int r = close_ways(&o->sources, NULL, said);
 
-	return close_ways(sources, NULL, said);
+	return o->exit_status != 0 ? o->exit_status : r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 /* Rules could not be set: nothing may happen that makes the daemon try again. */
@@ -395,7 +396,7 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	if (o.action == DO_CLOSE)
-		return o.watch ? close_watch_run(&o) : close_only(&o.sources) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+		return o.watch ? close_watch_run(&o) : close_only(&o);
 	if (o.action == DO_OWED)
 		return closed_list_owed(&o.sources, stdout) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (o.action == DO_EXPORTS)

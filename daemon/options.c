@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.c - longreachd's command line. */
+/* options.c - longreachd's command line.
+ *
+ * A command line with an error does nothing (DO_EXIT), with one exception: with --close anywhere in it, it closes. The
+ * units give the operator's options to `longreachd --close` as well, and an option that is misspelt, or that an upgrade
+ * has removed, must not open RoCE at the next boot. */
 #include "options.h"
 
 #include <getopt.h>
@@ -87,16 +91,12 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-static void finish(struct options *o, int exit_status)
-{
-	o->action = DO_EXIT;
-	o->exit_status = exit_status;
-}
+#define BAD_USAGE 2
 
 static void complain(struct options *o, const char *what, const char *about)
 {
 	fprintf(stderr, "longreachd: %s%s\nlongreachd: --help lists the options\n", what, about);
-	finish(o, 2);
+	o->exit_status = BAD_USAGE;
 }
 
 static void add_file(struct options *o, const char *file)
@@ -107,7 +107,8 @@ static void add_file(struct options *o, const char *file)
 		o->sources.files[o->sources.nfiles++] = file;
 }
 
-static void take_option(struct options *o, int opt)
+/* close: set if the option is --close, which no later option takes back. */
+static void take_option(struct options *o, int opt, bool *close)
 {
 	switch (opt) {
 	case OPT_CONFIG:
@@ -123,7 +124,7 @@ static void take_option(struct options *o, int opt)
 		o->offline = true;
 		break;
 	case OPT_CLOSE:
-		o->action = DO_CLOSE;
+		*close = true;
 		break;
 	case OPT_WATCH:
 		o->watch = true;
@@ -162,39 +163,48 @@ static void take_option(struct options *o, int opt)
 		break;
 	case 'h':
 		fputs(usage, stdout);
-		finish(o, 0);
+		o->action = DO_EXIT;
 		break;
 	case 'V':
 		puts("longreachd " LONGREACH_VERSION);
-		finish(o, 0);
+		o->action = DO_EXIT;
 		break;
 	default: /* getopt has said it */
-		finish(o, 2);
+		o->exit_status = BAD_USAGE;
 	}
+}
+
+static void check_together(struct options *o, bool close)
+{
+	if (close && o->action != DO_RUN)
+		complain(o, "--close goes with no other action", "");
+	if (o->offline && o->action != DO_CHECK)
+		complain(o, "--offline goes with --check-config", "");
+	if (o->watch && !close)
+		complain(o, "--watch goes with --close", "");
 }
 
 void options_parse(int argc, char **argv, struct options *o)
 {
+	bool close = false;
 	int opt;
 
 	*o = (struct options){.sources.dir = CONFIG_DIR, .control_path = CONTROL_PATH,
 	                      .engine = {.plugins = PLUGIN_DIR, .arguments = ""}};
-	while (o->action != DO_EXIT && (opt = getopt_long(argc, argv, "vhV", long_options, NULL)) != -1)
-		take_option(o, opt);
-	if (o->action == DO_EXIT)
-		return;
-	if (o->offline && o->action != DO_CHECK) {
-		complain(o, "--offline goes with --check-config", "");
-		return;
+	while ((opt = getopt_long(argc, argv, "vhV", long_options, NULL)) != -1) {
+		take_option(o, opt, &close);
+		if (o->action == DO_EXIT)
+			return;
 	}
-	if (o->watch && o->action != DO_CLOSE) {
-		complain(o, "--watch goes with --close", "");
-		return;
-	}
-	if (optind < argc && o->action != DO_CHECK && o->action != DO_PRINT) {
+	check_together(o, close);
+	if (optind < argc && o->action != DO_CHECK && o->action != DO_PRINT)
 		complain(o, "expected --config in front of a link file: ", argv[optind]);
-		return;
-	}
-	while (optind < argc && o->action != DO_EXIT)
-		add_file(o, argv[optind++]);
+	else
+		while (optind < argc)
+			add_file(o, argv[optind++]);
+	o->sources.doubtful = o->exit_status != 0;
+	if (close)
+		o->action = DO_CLOSE;
+	else if (o->exit_status != 0)
+		o->action = DO_EXIT;
 }

@@ -10,7 +10,7 @@ enum options_action { DO_RUN, DO_CHECK, DO_PRINT, DO_CLOSE, DO_OWED, DO_EXPORTS,
 
 struct options {
 	enum options_action action;
-	int exit_status; /* DO_EXIT */
+	int exit_status; /* 2: an option was not understood, and the action is DO_EXIT or DO_CLOSE; else 0 */
 	struct site_sources sources;
 	const char *pcap_dir; /* NULL: no capture */
 	const char *control_path;
@@ -22,7 +22,8 @@ struct options {
 	bool verbose;
 };
 
-/* Answers --help and --version itself, and says what is wrong. */
+/* Answers --help and --version itself, and says what is wrong. With --close an error leaves DO_CLOSE, and sources
+ * doubtful: all RoCE is closed. */
 void options_parse(int argc, char **argv, struct options *o);
 
 #endif

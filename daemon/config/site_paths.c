@@ -54,10 +54,14 @@ static int list_dir(const char *dir, struct site_paths *out, char *report)
 
 int site_paths_read(const struct site_sources *src, struct site_paths *out, char *report)
 {
+	int r = src->doubtful ? -EINVAL : 0;
+
 	out->n = 0;
-	if (src->nfiles == 0)
-		return list_dir(src->dir, out, report);
+	if (src->doubtful)
+		site_report(report, "an option of longreachd is not understood, and may name other link files");
+	if (src->nfiles == 0 && list_dir(src->dir, out, report) < 0)
+		r = -EINVAL;
 	for (; out->n < src->nfiles; out->n++)
 		snprintf(out->path[out->n], SITE_PATH_MAX, "%s", src->files[out->n]);
-	return 0;
+	return r;
 }

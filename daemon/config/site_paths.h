@@ -15,6 +15,7 @@ struct site_sources {
 	const char *files[SITES_MAX];
 	uint32_t nfiles;
 	const char *dir;
+	bool doubtful; /* an option was not understood, and may name others */
 };
 
 #define SITE_PATH_MAX 512
@@ -24,8 +25,8 @@ struct site_paths {
 	uint32_t n;
 };
 
-/* Lists the link files, readable or not. 0, or -EINVAL with a sentence in report; out has the files that could be
- * listed. */
+/* Lists the link files, readable or not. 0, or -EINVAL with a sentence in report, always for doubtful sources; out has
+ * the files that could be listed. */
 int site_paths_read(const struct site_sources *src, struct site_paths *out, char *report);
 
 /* Adds a line to a report (SITES_REPORT_MAX). */

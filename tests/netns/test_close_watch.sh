@@ -13,7 +13,7 @@ watch_start() {
 	NOTIFIED=$!
 	lab_wait 2 test -S "$LAB_DIR/notify" || why "no socket for systemd's part" || return
 	NOTIFY_SOCKET=$LAB_DIR/notify ip netns exec "$LAB_ID-ea" "$LAB_BIN/longreachd" --close --watch --config-dir "$LAB_DIR/a" \
-		--control "$LAB_DIR/a/control" >>"$LAB_DIR/watch.log" 2>&1 &
+		--control "$LAB_DIR/a/control" ${WATCH_OPTIONS:-} >>"$LAB_DIR/watch.log" 2>&1 &
 	WATCH=$!
 }
 
@@ -142,6 +142,31 @@ a_file_that_is_not_understood() {
 	! all_is_closed && ! rule_at_89 || why "all RoCE is closed although the file is whole"
 }
 
+# /etc/default/longreach has an option that is misspelt, or that an upgrade has removed: first at a boot, then behind a daemon.
+an_option_that_is_not_understood() {
+	local status
+	watch_stop || return
+	remove_all
+	opens || return
+	WATCH_OPTIONS="--metrcis 9470"
+	watch_start
+	WATCH_OPTIONS=
+	lab_wait 5 is_ready || why "it does not get ready: $(tail -1 "$LAB_DIR/watch.log")" || return
+	rules_stand && all_is_closed && rule_at_89 || why "it is ready, and the rules do not stand" || return
+	status_is 'an option of longreachd' || why "systemd hears nothing of it" || return
+	grep -q "unrecognized option '--metrcis'" "$LAB_DIR/watch.log" || why "the log does not name the option" || return
+	stays_closed || return
+	watch_stop || return
+	remove_all
+	lab_in ea "$LAB_BIN/longreachd" --close --config-dri "$LAB_DIR/a" >"$LAB_DIR/close.log" 2>&1
+	status=$?
+	[ $status = 2 ] || why "--close ends with $status" || return
+	all_is_closed && rule_at_89 || why "all RoCE is not closed by --close" || return
+	watch_start
+	lab_wait 5 is_ready || why "it does not get ready again" || return
+	all_stands && ! all_is_closed && ! rule_at_89 || why "all RoCE stays closed when the options are right"
+}
+
 # The way back to direct RDMA.
 a_file_that_is_gone() {
 	mv "$(lab_conf_path a)" "$LAB_DIR/link.saved"
@@ -253,6 +278,7 @@ check "the log names what was gone" names_what_was_gone
 check "it changes the ruleset once" changes_once flush
 check "also when rules are flushed again meanwhile" removed_again
 check "a file that cannot be understood" a_file_that_is_not_understood
+check "an option that is not understood" an_option_that_is_not_understood
 check "a file that is gone opens the way" a_file_that_is_gone
 check "a file that is away for a moment does not" a_file_that_is_away_for_a_moment
 check "beside a daemon: the daemon restores its rules" beside_a_daemon

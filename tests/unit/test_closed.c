@@ -19,6 +19,7 @@ static char installed[SITES_MAX][LINK_NAME_MAX];
 static uint32_t ninstalled;
 static enum barrier_mode barrier; /* of the last of them */
 static bool owes_early;
+static bool may_be_others; /* files that nobody has named */
 static bool bad_is_whole; /* bad.conf can be understood */
 static uint32_t distance; /* in the files */
 static enum arena_debt debt;
@@ -60,7 +61,7 @@ int site_paths_read(const struct site_sources *src, struct site_paths *out, char
 	(void)src;
 	(void)report;
 	*out = files;
-	return 0;
+	return may_be_others ? -EINVAL : 0;
 }
 
 int config_load(const char *path, struct link_config *c, char err[CONFIG_ERR_MAX])
@@ -175,7 +176,7 @@ static int set_up(void **state)
 	owes_early = all_is_closed = all_closed = rule_is_missing = false;
 	all_strays_seen = true;
 	swept[0] = logged[0] = removed[0] = '\0';
-	bad_is_whole = false;
+	bad_is_whole = may_be_others = false;
 	distance = 0;
 	debt = ARENA_LOCKED;
 	memset(&unread_before, 0, sizeof(unread_before));
@@ -216,6 +217,18 @@ static void closed_apply__nothing_goes_while_buffers_were_not_seen(void **state)
 	assert_string_equal(swept, "");
 	assert_int_equal(rules_kept, 0);
 	assert_int_equal(ninstalled, 1);
+}
+
+/* As when an option is not understood: the files of another directory keep their rules. */
+static void closed_apply__all_is_closed_while_other_files_may_be_meant(void **state)
+{
+	(void)state;
+	may_be_others = true;
+	add_file("/etc/longreach/osaka.conf");
+	assert_int_equal(apply(NULL), -EINVAL);
+	assert_true(closed_all() && all_is_closed);
+	assert_int_equal(ninstalled, 1);
+	assert_string_equal(swept, "");
 }
 
 /* The file of one link is removed, or on its way from one name to the other; then another link is started. */
@@ -536,6 +549,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup(closed_apply__tables_of_links_without_a_file_go, set_up),
 	    cmocka_unit_test_setup(closed_apply__nothing_goes_while_buffers_were_not_seen, set_up),
+	    cmocka_unit_test_setup(closed_apply__all_is_closed_while_other_files_may_be_meant, set_up),
 	    cmocka_unit_test_setup(closed_apply__a_link_that_runs_keeps_its_rules_without_a_file, set_up),
 	    cmocka_unit_test_setup(closed_apply__a_link_that_runs_keeps_the_barrier_of_its_start, set_up),
 	    cmocka_unit_test_setup(closed_apply__a_link_that_does_not_start_keeps_its_rules_when_its_file_changes,

@@ -2,6 +2,10 @@
 #include "check_config.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +13,7 @@
 
 #include "daemon/machine/config_machine.h"
 #include "daemon/peer/tls.h"
+#include "daemon/privileged/privsep.h"
 
 struct checked {
 	struct link_config config;
@@ -24,6 +29,74 @@ static bool is_given(const struct link_config *c, const struct config_reading *r
 	         c->peer_name[0] != '\0'));
 }
 
+/* --- the service's user --- */
+
+/* Root's check reads keys as this user, since root itself reads every file. NULL: the caller is not root, or there is
+ * no service. */
+static const struct passwd *service_user;
+
+/* False: --user names nobody. */
+static bool find_service_user(const struct options *o)
+{
+	const char *name = o->user != NULL ? o->user : SERVICE_USER;
+
+	service_user = geteuid() == 0 ? getpwnam(name) : NULL;
+	if (geteuid() == 0 && service_user == NULL && o->user != NULL) {
+		fprintf(stderr, "longreachd: --user %s: there is no such user\n", name);
+		return false;
+	}
+	return true;
+}
+
+struct rights {
+	gid_t groups[NGROUPS_MAX];
+	int ngroups;
+};
+
+static void give_back(const struct rights *former)
+{
+	if (seteuid(0) < 0 || setegid(0) < 0 || setgroups((size_t)former->ngroups, former->groups) < 0) {
+		fprintf(stderr, "longreachd: cannot become root again: %s\n", strerror(errno));
+		exit(EXIT_FAILURE);
+	}
+}
+
+/* Until give_back() files are opened as the service opens them. False: an error was reported. */
+static bool become_service(struct rights *former)
+{
+	former->ngroups = getgroups(NGROUPS_MAX, former->groups);
+	if (former->ngroups >= 0 && initgroups(service_user->pw_name, service_user->pw_gid) == 0 &&
+	    setegid(service_user->pw_gid) == 0 && seteuid(service_user->pw_uid) == 0)
+		return true;
+	fprintf(stderr, "longreachd: cannot check as user %s, whom the service runs as: %s\n", service_user->pw_name,
+	        strerror(errno));
+	if (former->ngroups >= 0)
+		give_back(former);
+	return false;
+}
+
+/* --- keys --- */
+
+static bool can_read(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+static void blame_unreadable(const struct link_config *c, const char *key, struct config_reading *r)
+{
+	const char *user = service_user != NULL ? service_user->pw_name : NULL;
+
+	if (errno == EACCES && user != NULL)
+		config_blame(r, c, key, 0, "cannot be read by user %s, whom the service runs as: `chown %s` it", user,
+		             user);
+	else
+		config_blame(r, c, key, 0, "cannot be read: %s", strerror(errno));
+}
+
 /* Reports all files that cannot be read; a start reports only the first. */
 static bool are_readable(const struct link_config *c, struct config_reading *r)
 {
@@ -33,8 +106,8 @@ static bool are_readable(const struct link_config *c, struct config_reading *r)
 	bool ok = true;
 
 	for (size_t i = 0; c->encryption != SEAL_NONE && i < sizeof(files) / sizeof(files[0]); i++)
-		if (files[i].path[0] != '\0' && access(files[i].path, R_OK) < 0) {
-			config_blame(r, c, files[i].key, 0, "cannot be read: %s", strerror(errno));
+		if (files[i].path[0] != '\0' && !can_read(files[i].path)) {
+			blame_unreadable(c, files[i].key, r);
 			ok = false;
 		}
 	return ok;
@@ -61,6 +134,20 @@ static bool check_keys(const struct link_config *c, struct config_reading *r)
 	return ok;
 }
 
+static bool check_keys_as_service(const struct link_config *c, struct config_reading *r)
+{
+	static struct rights former; /* large */
+	bool ok;
+
+	if (service_user == NULL || service_user->pw_uid == 0)
+		return check_keys(c, r);
+	if (!become_service(&former))
+		return false;
+	ok = check_keys(c, r);
+	give_back(&former);
+	return ok;
+}
+
 static bool check_file(const char *path, const struct options *o, struct checked *file, struct config_reading *r)
 {
 	char missing[LAN_ENGINE_ERR_MAX];
@@ -74,7 +161,7 @@ static bool check_file(const char *path, const struct options *o, struct checked
 		if (!o->offline)
 			config_machine_check(c, r);
 		if (is_given(c, r))
-			keys_ok = check_keys(c, r);
+			keys_ok = o->offline ? check_keys(c, r) : check_keys_as_service(c, r);
 		if (!o->offline && lan_engine_check(&o->engine, c, missing) < 0) {
 			fprintf(stderr, "%s: %s\n", path, missing);
 			keys_ok = false;
@@ -115,6 +202,10 @@ int check_config(const struct options *o)
 
 	if (files == NULL) {
 		fputs("longreachd: not enough memory\n", stderr);
+		return EXIT_FAILURE;
+	}
+	if (!find_service_user(o)) {
+		free(files);
 		return EXIT_FAILURE;
 	}
 	ok = site_paths_read(&o->sources, &paths, report) == 0;

@@ -275,14 +275,17 @@ static void explain(const struct request *r, unsigned site)
 	char other[2 * NAME_MAX_ + 2];
 
 	peer_name(r, 1 - site, other);
-	printf("\nSite %s: copy %s/%s/* to " INSTALL_DIR "/ on its edge, safely, and write into %s.conf there:\n\n"
+	printf("\nSite %s: copy %s/%s/* to " INSTALL_DIR
+	       "/ on its edge, safely, and give them to the service's user there:\n\n"
+	       "    chown longreach " INSTALL_DIR "/%s.*\n\n"
+	       "Write into %s.conf there:\n\n"
 	       "    [Security]\n"
 	       "    Encryption=aes-256-gcm\n"
 	       "    Certificate=" INSTALL_DIR "/%s.crt\n"
 	       "    Key=" INSTALL_DIR "/%s.key\n"
 	       "    CA=" INSTALL_DIR "/%s.ca.crt\n"
 	       "    PeerName=%s\n",
-	       r->site[site], r->dir, r->site[site], r->link, r->link, r->link, r->link, other);
+	       r->site[site], r->dir, r->site[site], r->link, r->link, r->link, r->link, r->link, other);
 }
 
 /* --- the command --- */

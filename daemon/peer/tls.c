@@ -28,6 +28,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "daemon/privileged/privsep.h"
 #include "daemon/util/addr.h"
 #include "seal/secret_mem.h"
 
@@ -39,8 +40,6 @@ enum {
 	PROOF_KEYS_MAX = 4,    /* CA certificates in one file: an old and a new one, and two to spare */
 	CERT_LIST_MAX = 16384, /* bytes of the other end's certificates */
 };
-
-#define SERVICE_USER "longreach" /* systemd/longreach.sysusers */
 
 static const uint8_t psk_suite[2] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA256: its hash is the PSK's */
 static const char psk_identity[] = "longreach";
@@ -185,6 +184,21 @@ static mode_t allowed_mode(const struct stat *st)
 	return st->st_uid == 0 && st->st_gid != 0 && st->st_gid == getegid() ? S_IRWXU | S_IRGRP : S_IRWXU;
 }
 
+/* Opens it: access(2) goes by the real user, and root's `longreachd --check-config` is the service's for a moment. */
+static int check_readable(const char *key, const char *path, char err[CONFIG_ERR_MAX])
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd >= 0) {
+		close(fd);
+		return 0;
+	}
+	if (errno == EACCES)
+		return complain(err, "%s=%s: user %u, whom longreachd runs as, cannot read it: %s: `chown %u` it", key,
+		                path, (unsigned)geteuid(), strerror(errno), (unsigned)geteuid());
+	return complain(err, "%s=%s: cannot be read: %s", key, path, strerror(errno));
+}
+
 /* Refuses secret files that other users may read. */
 static int check_secret_file(const char *key, const char *path, char err[CONFIG_ERR_MAX])
 {
@@ -201,10 +215,7 @@ static int check_secret_file(const char *key, const char *path, char err[CONFIG_
 	if (st.st_mode & ~allowed_mode(&st) & (S_IRWXU | S_IRWXG | S_IRWXO))
 		return complain(err, "%s=%s: others than its owner may use it (mode %03o): expected 600", key, path,
 		                (unsigned)st.st_mode & 0777u);
-	if (access(path, R_OK) < 0)
-		return complain(err, "%s=%s: user %u, whom longreachd runs as, cannot read it: %s: `chown %u` it", key,
-		                path, (unsigned)geteuid(), strerror(errno), (unsigned)geteuid());
-	return 0;
+	return check_readable(key, path, err);
 }
 
 /* A self-signed certificate is a root: CA= files contain it, and proof keys are derived from it. */
@@ -280,6 +291,11 @@ static int use_certificates(struct tls *t, const struct link_config *c, char err
 	int r = check_secret_file("Key", c->key_file, err);
 	struct stat st;
 
+	if (r < 0)
+		return r;
+	r = check_readable("CA", c->ca_file, err);
+	if (r == 0)
+		r = check_readable("Certificate", c->certificate_file, err);
 	if (r < 0)
 		return r;
 	if (SSL_CTX_load_verify_file(t->ctx, c->ca_file) != 1)

@@ -8,6 +8,8 @@
 
 #include <stddef.h>
 
+#define SERVICE_USER "longreach" /* of the units: systemd/longreach.sysusers */
+
 /* Returns in the child, each time one is started, with privileged.h asking the parent and sandbox.h entered: 0. The
  * parent exits with the child's status. user: whom the child becomes, NULL: nobody else. Call before the first thread,
  * event loop or open file. with_rights (may be NULL) is called in each child while the child has its parent's rights:

@@ -40,6 +40,27 @@ accepted() {
 	[ "$(wc -l <"$LAB_DIR/out")" = 1 ] || why "it says: $(cat "$LAB_DIR/out")"
 }
 
+# The files of `longreach keygen` as root has copied them: root reads them, and the service's user, here `nobody`, does not.
+as_the_service_reads_them() {
+	local keys=$LAB_DIR/keys/a
+	write_file ''
+	chmod 711 "$LAB_DIR" "$LAB_DIR/keys" "$keys"
+	check_file --user root || why "root's own daemon: $(head -1 "$LAB_DIR/out")" || return
+	! check_file --user nobody || why "it accepts files that the service cannot read" || return
+	grep -q "link.conf:$(line_of Key=): Key=.*: cannot be read by user nobody, whom the service runs as: .chown nobody. it" "$LAB_DIR/out" ||
+		why "it does not tell Key=: $(cat "$LAB_DIR/out")" || return
+	grep -q "link.conf:$(line_of CA=): CA=.*: cannot be read by user nobody" "$LAB_DIR/out" ||
+		why "it does not tell CA=: $(cat "$LAB_DIR/out")" || return
+	NOTE=$(sed "s|$LAB_DIR/check/||" "$LAB_DIR/out" | tail -1 | cut -c1-120)
+	chown nobody "$keys"/link.*
+	check_file --user nobody || why "with chown: $(head -1 "$LAB_DIR/out")" || return
+	chown root:nogroup "$keys"/link.* && chmod 640 "$keys/link.key" "$keys/link.ca.crt"
+	check_file --user nobody || why "by its group: $(head -1 "$LAB_DIR/out")"
+	chown root:root "$keys"/link.* && chmod 600 "$keys/link.key" "$keys/link.ca.crt"
+	! check_file --user nobody-at-all || why "it accepts a user that does not exist"
+	[ -z "$WHY" ]
+}
+
 # The check also passes while the link itself uses its buffer and its port.
 accepted_while_running() {
 	lab_edges
@@ -78,6 +99,7 @@ two_files() {
 lab_up
 lab_line --rate $LAB_LINE_RATE --km 30
 check "a sound file is accepted" accepted
+check "keys are read as the service's user" as_the_service_reads_them
 check "and while its link runs" accepted_while_running
 check "a LAN port that does not exist" refused_here_only 's|^LanPort=.*|LanPort=lan7|' LanPort \
 	'LanPort=lan7: this machine has no such interface: expected one of: '

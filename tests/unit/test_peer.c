@@ -1720,7 +1720,7 @@ static void tls_open__says_what_is_wrong_with_files(void **state)
 	struct link_config c = l->a.config;
 
 	snprintf(c.ca_file, sizeof(c.ca_file), "/nowhere");
-	expect_open_error(&c, "CA=/nowhere: cannot be used");
+	expect_open_error(&c, "CA=/nowhere: cannot be read: No such file or directory");
 	c = l->a.config;
 	snprintf(c.key_file, sizeof(c.key_file), "%s", l->b.config.key_file);
 	expect_open_error(&c, "key values mismatch");
@@ -1734,6 +1734,46 @@ static void tls_open__says_what_is_wrong_with_files(void **state)
 	expect_open_error(&c, "expected 32 to 64 random bytes in hexadecimal");
 	use_psk_file(&c, "psk-bad", PSK_A, 0644);
 	expect_open_error(&c, "others than its owner may use it (mode 644): expected 600");
+}
+
+#define SERVICE_UID 65534
+
+static void give_to(const char *path, uid_t uid)
+{
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(chown(path, uid, (gid_t)-1), 0);
+	assert_int_equal(seteuid(SERVICE_UID), 0);
+}
+
+static void let_pass(const char *file)
+{
+	char dir[LINK_FILE_MAX];
+
+	for (snprintf(dir, sizeof(dir), "%s", file); strcmp(dir, keys_dir) != 0;) {
+		*strrchr(dir, '/') = '\0';
+		assert_int_equal(chmod(dir, 0711), 0);
+	}
+}
+
+/* Root's files of `longreach keygen`, as a copy by root leaves them. */
+static void tls_open__says_whose_the_files_should_be(void **state)
+{
+	struct lab *l = *state;
+	const struct link_config *c = &l->a.config;
+
+	if (geteuid() != 0)
+		skip();
+	let_pass(c->key_file);
+	assert_int_equal(chmod(c->certificate_file, 0600), 0);
+	give_to(c->key_file, SERVICE_UID);
+	expect_open_error(
+	    c, "ca.crt: user 65534, whom longreachd runs as, cannot read it: Permission denied: `chown 65534` it");
+	give_to(c->ca_file, SERVICE_UID);
+	expect_open_error(
+	    c, "link1.crt: user 65534, whom longreachd runs as, cannot read it: Permission denied: `chown 65534` it");
+	give_to(c->key_file, 0);
+	give_to(c->ca_file, 0);
+	assert_int_equal(seteuid(0), 0);
 }
 
 /* A client that offers no more than TLS 1.2, from the right address and with the right keys. */
@@ -1854,6 +1894,7 @@ int main(void)
 	    SEALED(reauth__pre_shared_keys),
 	    SEALED(reauth__another_name_of_the_other_edge),
 	    SEALED(tls_open__says_what_is_wrong_with_files),
+	    SEALED(tls_open__says_whose_the_files_should_be),
 	    cmocka_unit_test(names_of__are_harmless_to_a_terminal),
 	};
 

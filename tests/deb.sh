@@ -96,7 +96,7 @@ completes() {
 
 # systemd parses each line of the units, and their programs exist. It leaves a file of its own.
 units_verify() {
-	! in_root systemd-analyze verify --man=no longreachd.service longreach-closed.service 2>&1 | grep -i longreach || return
+	! in_root systemd-analyze verify --man=no longreachd.service longreach-closed.service longreach-exports.service 2>&1 | grep -i longreach || return
 	rm -f $root/run/systemd/systemd-units-load
 }
 

@@ -57,6 +57,7 @@ build() {
 	step 'longreach(7)' make O=build/gcc check-manual
 	step 'exposure of the units' make check-units
 	ends=$counted step 'removal of the package' tests/deb_prerm.sh
+	ends=$counted step 'units of the package' tests/deb_units.sh
 	step 'rooms' joined rooms
 	step 'dashboard and alert rules' tests/dashboards.sh
 	ends=$counted step 'the tests of these tests' joined harness

@@ -230,6 +230,16 @@ static void stop_removed(struct sites *s, struct site_configs *next, char *repor
 	}
 }
 
+/* The daemon does not serve exports: a process of its own does, with what it has read last. */
+static const char *exports_note(const struct link_config *before, const struct link_config *c)
+{
+	uint32_t n = before != NULL ? before->nexports : 0;
+
+	if (n == c->nexports && (n == 0 || memcmp(before->exports, c->exports, n * sizeof(c->exports[0])) == 0))
+		return "";
+	return "; its [Export] sections have changed: `systemctl reload longreach-exports` puts them into force";
+}
+
 static void change_or_start(struct sites *s, const struct link_config *c, char *report)
 {
 	struct site *site = sites_find(s, c->name);
@@ -249,7 +259,7 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 		bool restart = !same && site_link(site) != NULL && config_restarts(site_config(site), c);
 
 		bool keys = same && site_reread_keys(site);
-		const char *note, *fails;
+		const char *exports = exports_note(site_config(site), c), *note, *fails;
 
 		if (restart)
 			site_restart(site, c);
@@ -257,7 +267,7 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 			site_reconfigure(site, c);
 		fails = site_link(site) == NULL && !site_halted(site) ? site_error(site) : "";
 		note = same ? "" : site_buffer_note(site);
-		site_report(report, "link %s: %s%s%s%s%s", c->name,
+		site_report(report, "link %s: %s%s%s%s%s%s", c->name,
 		            site_halted(site) ? "stays stopped"
 		            : keys            ? "its keys have changed: the other edge has to prove itself again"
 		            : same            ? "unchanged"
@@ -265,8 +275,8 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 		            : site_link(site) != NULL && link_untold(site_link(site)) > 0
 		                ? "changed, but some workers have not taken it yet: `longreach status` says how many"
 		                : "changed",
-		            note[0] != '\0' ? "; " : "", note, fails[0] != '\0' ? "; it does not start yet: " : "",
-		            fails);
+		            exports, note[0] != '\0' ? "; " : "", note,
+		            fails[0] != '\0' ? "; it does not start yet: " : "", fails);
 		return;
 	}
 	if (add_site(s, c) < 0) {
@@ -275,9 +285,10 @@ static void change_or_start(struct sites *s, const struct link_config *c, char *
 	}
 	site = s->list[s->n - 1];
 	if (site_link(site) != NULL)
-		site_report(report, "link %s: started", c->name);
+		site_report(report, "link %s: started%s", c->name, exports_note(NULL, c));
 	else
-		site_report(report, "link %s: does not start yet: %s", c->name, site_error(site));
+		site_report(report, "link %s: does not start yet: %s%s", c->name, site_error(site),
+		            exports_note(NULL, c));
 }
 
 /* Reads the keys as a start would: finds errors that the next start would meet. */

@@ -22,6 +22,8 @@ static uint32_t nnames;
 static char done[512];     /* what was done, with blanks between */
 static bool starts = true; /* links start */
 static bool restarts;      /* files ask for a restart */
+static uint32_t nexports;  /* that files have ... */
+static bool writable;      /* ... with Mode=write */
 static uint32_t lanes;     /* that files have: another number is another file */
 
 static void note(const char *what, const char *link)
@@ -57,7 +59,7 @@ int config_load(const char *path, struct link_config *c, char err[CONFIG_ERR_MAX
 	const char *name = strrchr(path, '/') + 1;
 
 	(void)err;
-	*c = (struct link_config){.lanes = lanes};
+	*c = (struct link_config){.lanes = lanes, .nexports = nexports, .exports[0].writable = writable};
 	snprintf(c->name, sizeof(c->name), "%.*s", (int)strcspn(name, "."), name);
 	return 0;
 }
@@ -260,7 +262,8 @@ static int set_up(void **state)
 	(void)state;
 	sites = (struct sites){.sources.dir = "/etc/longreach"};
 	starts = true;
-	restarts = false;
+	restarts = writable = false;
+	nexports = 0;
 	lanes = 1;
 	HAS("osaka", "tokyo");
 	return sites_read(&sites.sources, MISSING_IS_GONE, &configs, report) == 0 ? sites_start(&sites, &configs) : -1;
@@ -332,6 +335,30 @@ static void sites_reload__says_of_a_link_that_does_not_start_why(void **state)
 	assert_null(strstr(report, "does not start"));
 }
 
+#define RELOAD_EXPORTS "its [Export] sections have changed: `systemctl reload longreach-exports` puts them into force"
+
+/* Else the other site goes on writing to an export that is read-only by now. */
+static void sites_reload__says_that_exports_are_reloaded_by_themselves(void **state)
+{
+	(void)state;
+	reports("link tokyo: unchanged");
+	nexports = 1;
+	writable = true;
+	reports("link tokyo: changed; " RELOAD_EXPORTS);
+	reports("link tokyo: unchanged");
+	writable = false;
+	reports("link tokyo: changed; " RELOAD_EXPORTS);
+	lanes = 2;
+	reports("link tokyo: changed");
+	assert_null(strstr(report, "Export"));
+	nexports = 0;
+	reports("link tokyo: changed; " RELOAD_EXPORTS);
+	nexports = 1;
+	HAS("osaka", "tokyo");
+	assert_int_equal(sites_reload(&sites, report), 0);
+	assert_non_null(strstr(report, "link osaka: started; " RELOAD_EXPORTS));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -339,6 +366,8 @@ int main(void)
 	                                    tear_down),
 	    cmocka_unit_test_setup_teardown(sites_reload__closes_links_at_rest_as_well, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(sites_reload__says_of_a_link_that_does_not_start_why, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(sites_reload__says_that_exports_are_reloaded_by_themselves, set_up,
+	                                    tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -107,16 +107,37 @@ static bool has_any(const char *s, size_t len, const char *chars)
 	return false;
 }
 
+/* The length of a byte order mark, which inih skips, in front of the file's first line. */
+static size_t bom_len(const struct parser *p, const char *s, size_t len)
+{
+	return p->line == 1 && len >= 3 && memcmp(s, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
 /* Checks a line before inih sees it: inih reports only the first line that it does not understand. */
 static bool line_is_sound(const struct parser *p, const char *s, size_t len)
 {
-	if (p->line == 1 && len >= 3 && memcmp(s, "\xef\xbb\xbf", 3) == 0) {
-		s += 3;
-		len -= 3;
-	}
+	size_t bom = bom_len(p, s, len);
+
+	s += bom;
+	len -= bom;
 	if (len == 0 || *s == ';' || *s == '#')
 		return true;
 	return *s == '[' ? has_any(s + 1, len - 1, "]") : has_any(s, len, "=:");
+}
+
+/* The length of the sound line [Section] up to its `]`, if text that is no comment stands behind it, which inih would
+ * ignore; else len. */
+static size_t section_len(const struct parser *p, const char *s, size_t len)
+{
+	size_t bom = bom_len(p, s, len), end, i;
+	const char *close = len > bom && s[bom] == '[' ? memchr(s + bom, ']', len - bom) : NULL;
+
+	if (close == NULL)
+		return len;
+	end = (size_t)(close - s) + 1;
+	for (i = end; i < len && is_blank(s[i]);)
+		i++;
+	return i < len && s[i] != ';' && s[i] != '#' ? end : len;
 }
 
 /* fgets() over memory. Lines that are too long for inih, or that it would not understand, are reported here and handed
@@ -148,6 +169,10 @@ static char *next_line(char *str, int num, void *stream)
 	} else if (!line_is_sound(p, from, len)) {
 		fail_at(p, p->line, "%s: expected [Section] or Key=value", quote(q, from, len));
 		len = 0;
+	} else if (section_len(p, from, len) < len) {
+		fail_at(p, p->line, "%s: expected nothing behind ] but a comment: write each key in a line of its own",
+		        quote(q, from, len));
+		len = section_len(p, from, len);
 	}
 	memcpy(str, from, len);
 	memcpy(str + len, "\n", 2);

@@ -286,6 +286,22 @@ static void config_parse__unknown_and_duplicate_keys(void **state)
 	refuses_text("Rate=40G\n", "1: Rate=: expected a section such as [Link] before the first key");
 }
 
+/* inih would ignore what stands behind the bracket. */
+static void config_parse__text_behind_a_section(void **state)
+{
+	struct link_config c;
+
+	(void)state;
+	refuses_text(
+	    "[Link] AckMode=near\n" PATH_PART,
+	    "1: [Link] AckMode=near: expected nothing behind ] but a comment: write each key in a line of its own");
+	refuses_text(
+	    "\xef\xbb\xbf[Link]]\n",
+	    "1: \xef\xbb\xbf[Link]]: expected nothing behind ] but a comment: write each key in a line of its own");
+	accepts(MINIMAL "[Tuning] ; nothing\n[Buffer]\t# 1\n [Link] \r\nAckMode=near\n", &c);
+	assert_int_equal(c.ack_mode, ACK_MODE_NEAR);
+}
+
 static void config_parse__rules_between_keys(void **state)
 {
 	(void)state;
@@ -1109,6 +1125,7 @@ int main(void)
 	    cmocka_unit_test(config_parse__refuses_bad_path),
 	    cmocka_unit_test(config_parse__missing_keys),
 	    cmocka_unit_test(config_parse__unknown_and_duplicate_keys),
+	    cmocka_unit_test(config_parse__text_behind_a_section),
 	    cmocka_unit_test(config_parse__rules_between_keys),
 	    cmocka_unit_test(config_parse__several_paths),
 	    cmocka_unit_test(config_parse__exports),

@@ -81,6 +81,7 @@ struct site {
 	uint64_t rested_ns;              /* the last attempt to set them */
 	struct log_limit start_said;
 	struct sample last, before;
+	struct proxy_link_status status; /* at the sample `last` */
 	bool sampling; /* a snapshot was requested and not answered yet */
 	struct distance distance;
 	struct log_limit events[EV_COUNT];
@@ -342,6 +343,7 @@ static void take_sample(void *arg, struct link *l, struct link_snapshot *snap)
 		return;
 	ctr = snap->counters.ctr;
 	s->before = s->last;
+	s->status = snap->status;
 	s->last = (struct sample){
 	    .taken_ns = snap->taken_ns,
 	    .lan_rx_bytes = ctr[CTR_LAN_RX_BYTES],
@@ -965,6 +967,16 @@ enum site_state site_state(bool running, const struct peer_status *peer, const s
 	return peer->verdict == HELLO_MISMATCH ? SITE_MISMATCH : SITE_UP;
 }
 
+#define SAMPLE_STALE_NS (5 * NS_PER_S) /* samples are taken once a second */
+
+/* NULL: unknown. Too many requests under way, or a lack of memory, tell nothing of the link: the last sample does. */
+static const struct proxy_link_status *core_status(const struct site *s, const struct link_snapshot *snap)
+{
+	bool known = s->last.taken_ns != 0 && clock_now_ns() - s->last.taken_ns < SAMPLE_STALE_NS;
+
+	return snap != NULL ? &snap->status : known ? &s->status : NULL;
+}
+
 enum site_state site_state_now(const struct site *s, const struct link_snapshot *snap)
 {
 	struct peer_status peer;
@@ -978,7 +990,7 @@ enum site_state site_state_now(const struct site *s, const struct link_snapshot 
 	if (has_trouble(s, TROUBLE_SESSION) || has_trouble(s, TROUBLE_KEYS) || has_trouble(s, TROUBLE_OFFER))
 		return SITE_DEAD;
 	site_peer_status(s, &peer);
-	return site_state(s->link != NULL, &peer, snap != NULL ? &snap->status : NULL);
+	return site_state(s->link != NULL, &peer, core_status(s, snap));
 }
 
 const char *site_state_name(enum site_state state)

@@ -67,7 +67,8 @@ const char *site_state_name(enum site_state s);
 /* The state by the peer's and the core's status. Pure: cannot see SITE_PORT. */
 enum site_state site_state(bool running, const struct peer_status *peer, const struct proxy_link_status *s);
 
-/* The state, SITE_PORT included. snap NULL: the link does not run. */
+/* The state, SITE_PORT included. snap NULL: the link does not run, or no snapshot could be taken now: then the last
+ * sample counts, if it is younger than five seconds. */
 enum site_state site_state_now(const struct site *s, const struct link_snapshot *snap);
 
 /* Rates over the last second or so, from two samples. */

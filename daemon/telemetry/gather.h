@@ -11,7 +11,7 @@ struct gather;
 
 struct gathered {
 	const struct site *site;
-	const struct link_snapshot *snap; /* NULL: the link does not run */
+	const struct link_snapshot *snap; /* NULL: the link does not run, or no snapshot could be taken */
 };
 
 /* The links are valid during the call only. */

@@ -415,6 +415,27 @@ static enum site_state state_of(const struct site *s)
 static const char left_out[] = "worker 2 of 4 has no session: no memory for its keys";
 static const char no_keys[] = "worker 2 of 4 cannot open the other edge's next datagrams: no memory for the keys";
 
+/* Too many requests are under way, or memory is short. */
+static void site_state_now__goes_by_the_last_sample_if_no_snapshot_can_be_taken(void **state)
+{
+	struct link_snapshot up = {.status.wan_up = true, .taken_ns = clock_now_ns()};
+	struct site *s = *state;
+
+	begin_session();
+	assert_int_equal(state_of(s), SITE_UP);
+	assert_int_equal(site_state_now(s, NULL), SITE_DEAD); /* nothing was ever seen of it */
+	take_sample(s, s->link, &up);
+	assert_int_equal(site_state_now(s, NULL), SITE_UP);
+	up.status.pool_stuck[POOL_LAN] = true;
+	take_sample(s, s->link, &up);
+	assert_int_equal(site_state_now(s, NULL), SITE_STUCK);
+	up = (struct link_snapshot){.status.wan_up = true, .taken_ns = clock_now_ns() - SAMPLE_STALE_NS};
+	take_sample(s, s->link, &up);
+	assert_int_equal(site_state_now(s, NULL), SITE_DEAD);
+	site_halt(s);
+	assert_int_equal(site_state_now(s, NULL), SITE_STOPPED);
+}
+
 /* --- a worker that is left without a session --- */
 
 static void session__that_a_worker_lacks_is_begun_again_every_second(void **state)
@@ -841,6 +862,7 @@ int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
+	    TEST(site_state_now__goes_by_the_last_sample_if_no_snapshot_can_be_taken),
 	    TEST(session__that_a_worker_lacks_is_begun_again_every_second),
 	    TEST(session__that_cannot_be_begun_again_is_still_said),
 	    TEST(session__of_a_link_that_was_stopped_is_of_the_past),

@@ -7,7 +7,8 @@
  *
  * An address is there if a socket can be bound to it: that is what the link needs, and it is also true of addresses
  * that no interface has (a local route) and false of those that IPv6 is still probing. The MTU is the interface's, not
- * that of the kernel's route cache: a forged ICMP message can make the cached one smaller. */
+ * that of the kernel's route cache: a forged ICMP message can make the cached one smaller. No MTU keeps a link from
+ * starting: the path finds what it carries (DPLPMTUD), and the state says that the interface is too narrow. */
 #include "port_watch.h"
 
 #include <errno.h>

@@ -435,7 +435,7 @@ static int hold_port(struct engine_way *w, char *err, size_t errlen)
 	if (w->port_fd < 0 || setsockopt(w->port_fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) < 0 ||
 	    bind(w->port_fd, &own.sa, len) < 0)
 		return wan_socket_bind_failed(&w->params, err, errlen);
-	return wan_socket_check_mtu(&w->params, err, errlen);
+	return 0;
 }
 
 static int open_routes(struct engine_way *w, char *err, size_t errlen)

@@ -623,11 +623,8 @@ int wan_port_open(struct wan_port **port, const struct wan_port_params *params, 
 		snprintf(err, errlen, "WAN port %u: out of memory", params->path[0].port);
 		r = -ENOMEM;
 	}
-	for (uint8_t i = 0; i < params->npaths && r == 0; i++) {
+	for (uint8_t i = 0; i < params->npaths && r == 0; i++)
 		r = open_receivers(p, i, &p->way[i], err, errlen);
-		if (r == 0)
-			r = wan_socket_check_mtu(&p->way[i].params, err, errlen);
-	}
 	if (r < 0) {
 		if (p)
 			wan_port_close(p);

@@ -56,26 +56,6 @@ int wan_socket_bind_failed(const struct wan_port_path *path, char *err, size_t e
 	return -e;
 }
 
-int wan_socket_check_mtu(const struct wan_port_path *path, char *err, size_t errlen)
-{
-	bool v4 = ip_addr_is4(&path->remote);
-	union sock_addr remote;
-	socklen_t addr_len = wan_sock_addr(&remote, &path->remote, path->port), len = sizeof(int);
-	int fd = wan_socket(&remote), mtu = 0, r = -1;
-
-	if (fd >= 0 && connect(fd, &remote.sa, addr_len) == 0)
-		r = getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &len);
-	if (fd >= 0)
-		close(fd);
-	if (r == 0 && mtu > 0 && mtu < path->mtu) {
-		snprintf(err, errlen,
-		         "WAN port %u: the route to the other edge has MTU %d, less than MTU=%u of the path",
-		         path->port, mtu, path->mtu);
-		return -EMSGSIZE;
-	}
-	return 0;
-}
-
 void wan_socket_let_go(const struct wan_port_path *path)
 {
 	char way[HELD_NAME_MAX], name[HELD_NAME_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wan_socket.h - sockets on a path's addresses, and its MTU, for both kinds of WAN ports. */
+/* wan_socket.h - sockets on a path's addresses, for both kinds of WAN ports. */
 #ifndef DAEMON_WAN_SOCKET_H
 #define DAEMON_WAN_SOCKET_H
 
@@ -28,10 +28,6 @@ uint16_t wan_socket_port(int fd);
 /* Writes why the first socket of a path cannot bind its port, by errno: for EADDRINUSE with the port's owner, if known.
  * Returns negative errno. */
 int wan_socket_bind_failed(const struct wan_port_path *path, char *err, size_t errlen);
-
-/* A path MTU above the interface's would make every full datagram fail. 0, or -EMSGSIZE with err a sentence; 0 also if
- * there is no route yet. */
-int wan_socket_check_mtu(const struct wan_port_path *path, char *err, size_t errlen);
 
 /* Lets go of every socket that the parent holds for the path (privileged_hold()). */
 void wan_socket_let_go(const struct wan_port_path *path);

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Changes of an edge's interfaces: deleted and created again, carriers, MTUs, offloads, addresses. Each time state and --check
-# must report it within 2 s, and traffic must be back within 3 s of the repair.
+# must report it within 2 s, and traffic must be back within 3 s of the repair. What a running link survives must not keep
+# it from starting again.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -137,6 +138,72 @@ wan_address() {
 	back_within_3_s a
 }
 
+starts_again() {
+	lab_edge_stop a KILL
+	lab_edge_start a
+	repaired
+	back_within_3_s a
+}
+
+# From B's machine, and so over the line: a router's message that a datagram of A was too long for the MTU behind it.
+send_frag_needed() { # mtu
+	lab_in eb perl -MSocket -e '
+		my ($a, $b) = map { inet_aton($_) } "192.0.2.1", "192.0.2.2";
+		my $too_long = pack("CCnnnCCna4a4 nnnn", 0x45, 0, 8956, 1, 0x4000, 64, 17, 0, $a, $b, 4790, 50000, 8936, 0);
+		my $m = pack("CCnnn", 3, 4, 0, 0, $ARGV[0]) . $too_long;
+		my $sum = 0;
+		$sum += $_ for unpack("n*", $m);
+		$sum = ($sum & 0xffff) + ($sum >> 16) for 1 .. 2;
+		substr($m, 2, 2) = pack("n", ~$sum & 0xffff);
+		socket(my $s, AF_INET, SOCK_RAW, 1) or die;
+		send($s, $m, 0, sockaddr_in(0, $a)) or die' "$1"
+}
+
+route_has_mtu() {
+	lab_ip ea route get 192.0.2.2 | grep -q "mtu $1"
+}
+
+# The kernel remembers such a message for ten minutes, and anybody may forge one.
+start_after_frag_needed() {
+	NOTE=
+	send_frag_needed 1400
+	lab_wait 2 route_has_mtu 1400 || why "the kernel does not take the ICMP message" || return
+	starts_again
+	lab_ip ea route flush cache
+}
+
+# The main table's route to the other edge leads out of an interface with a smaller MTU; a rule gives the WAN address its
+# own table.
+start_with_a_rule() {
+	NOTE=
+	lab_veth ea mgmt line mgmt
+	lab_ip line link set mgmt up
+	lab_ip ea link set mgmt mtu 1500 up
+	lab_ip ea addr add 198.51.100.1/24 dev mgmt
+	lab_ip ea route add default via 198.51.100.2
+	lab_ip ea route add 192.0.2.0/24 dev wan0 src 192.0.2.1 table 7
+	lab_ip ea rule add from 192.0.2.1 table 7
+	lab_ip ea route del 192.0.2.0/24 dev wan0
+	starts_again
+	lab_ip ea route add 192.0.2.0/24 dev wan0 src 192.0.2.1
+	lab_ip ea rule del from 192.0.2.1 table 7
+	lab_ip ea link del mgmt
+}
+
+# The interface itself is too narrow: the link carries what fits, and its state says so.
+start_on_a_narrow_interface() {
+	lab_ip ea link set wan0 mtu 1400
+	lab_edge_stop a KILL
+	lab_edge_start a
+	lab_wait 3 edge_says a port "has MTU 1400" || why "$(lab_status a '.links[0] | .state + ": " + .error')" || return
+	NOTE=$(lab_status a '.links[0].error')
+	lab_wait 3 traffic_passes || why "no traffic" || return
+	lab_ip ea link set wan0 mtu 9000
+	lab_ip ea -6 addr replace 2001:db8::1/64 dev wan0 nodad
+	repaired
+	back_within_3_s a
+}
+
 # The edge that listens.
 wan_address_of_the_listener() {
 	lab_ip eb addr del 192.0.2.2/24 dev wan0
@@ -171,5 +238,8 @@ check "the MTU becomes smaller and is put right" smaller_mtu
 check "offloads that somebody switches on are switched off" offload_on_again
 check "the WAN address goes and comes back" wan_address
 check "and that of the edge that listens" wan_address_of_the_listener
+check "a start while the kernel believes in a narrower route" start_after_frag_needed
+check "a start with a rule for the WAN address" start_with_a_rule
+check "a start on an interface whose MTU is too small" start_on_a_narrow_interface
 check "a lost neighbour is asked for" neighbour_lost
 check_end

@@ -53,7 +53,6 @@ struct kept_frame {
 
 struct lan_port {
 	int fd;
-	_Atomic int ifindex; /* written by rebind */
 	uint8_t *ring;
 	size_t ring_len;
 	uint32_t frame_size, frames_per_block, nblocks;
@@ -88,16 +87,14 @@ static int find_interface(const struct lan_port *p, const char *ifname, int *ifi
 	return ifr.ifr_hwaddr.sa_family == ARPHRD_ETHER ? 0 : -EMEDIUMTYPE;
 }
 
-static int open_interface(struct lan_port *p, const char *ifname, char *err, size_t errlen)
+static int open_interface(struct lan_port *p, const char *ifname, int *ifindex, char *err, size_t errlen)
 {
-	int ifindex, r = find_interface(p, ifname, &ifindex);
+	int r = find_interface(p, ifname, ifindex);
 
 	if (r == -EMEDIUMTYPE)
 		snprintf(err, errlen, "LAN port %s: is not an Ethernet interface", ifname);
 	else if (r < 0)
 		snprintf(err, errlen, "LAN port %s: no such interface: %s", ifname, strerror(-r));
-	else
-		atomic_store_explicit(&p->ifindex, ifindex, memory_order_relaxed);
 	return r;
 }
 
@@ -149,44 +146,41 @@ static int map_ring(struct lan_port *p, uint32_t ring_frames, uint32_t frame_max
 	return 0;
 }
 
-static int bind_port(struct lan_port *p)
+static int bind_port(struct lan_port *p, int ifindex)
 {
-	struct sockaddr_ll sll = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
+	struct sockaddr_ll sll = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = ifindex};
 
-	sll.sll_ifindex = atomic_load_explicit(&p->ifindex, memory_order_relaxed);
 	return bind(p->fd, (struct sockaddr *)&sll, sizeof(sll));
 }
 
 static int packet_rebind(struct lan_port *p, const char *ifname)
 {
-	int ifindex, before = atomic_load_explicit(&p->ifindex, memory_order_relaxed);
-	int r = find_interface(p, ifname, &ifindex);
+	int ifindex, r = find_interface(p, ifname, &ifindex);
 
-	if (r < 0)
-		return r;
-	atomic_store_explicit(&p->ifindex, ifindex, memory_order_relaxed);
-	if (bind_port(p) == 0)
-		return 0;
-	r = -errno;
-	atomic_store_explicit(&p->ifindex, before, memory_order_relaxed);
+	if (r == 0 && bind_port(p, ifindex) < 0)
+		r = -errno;
 	return r;
 }
 
+/* The kernel's answer: an interface that leaves unbinds the socket, and may come back with the index that it had. */
 static int packet_ifindex(const struct lan_port *p)
 {
-	return atomic_load_explicit(&p->ifindex, memory_order_relaxed);
+	struct sockaddr_ll sll;
+	socklen_t len = sizeof(sll);
+
+	return getsockname(p->fd, (struct sockaddr *)&sll, &len) == 0 ? sll.sll_ifindex : -1;
 }
 
 static int set_up(struct lan_port *p, const struct lan_port_params *params, char *err, size_t errlen)
 {
-	int r;
+	int ifindex, r;
 
 	p->fd = privileged_packet_socket(TX_SNDBUF);
 	if (p->fd < 0) {
 		errno = -p->fd;
 		return fail(err, errlen, params->ifname, "cannot open a packet socket");
 	}
-	r = open_interface(p, params->ifname, err, errlen);
+	r = open_interface(p, params->ifname, &ifindex, err, errlen);
 	if (r < 0)
 		return r;
 	if (attach_filter(p->fd, &params->filter) < 0)
@@ -197,7 +191,7 @@ static int set_up(struct lan_port *p, const struct lan_port_params *params, char
 		return fail(err, errlen, params->ifname, "cannot map the receive ring");
 	/* optional: without it sending is only a little slower */
 	set_int(p->fd, SOL_PACKET, PACKET_QDISC_BYPASS, 1);
-	if (bind_port(p) < 0)
+	if (bind_port(p, ifindex) < 0)
 		return fail(err, errlen, params->ifname, "cannot bind the packet socket");
 	return 0;
 }

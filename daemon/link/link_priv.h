@@ -32,7 +32,8 @@ struct link {
 	unsigned holds; /* bits of enum link_hold: why nothing is acknowledged early */
 	uint32_t untold; /* workers that have not taken the configuration in force */
 	uint64_t descriptors;           /* open files that descriptors_take() has reserved for the link */
-	int lan_ifindex[LAN_PORTS_MAX + 1]; /* interface indexes of the workers' ports that the rules are for */
+	int lan_ifindex[LAN_PORTS_MAX +
+	                1]; /* of the workers' ports, the interface that the rules are for; 0: it has gone */
 	uint64_t lan_port_rebinds, rules_restored;
 	unsigned rebinding; /* commands under way */
 	int rebind_error;   /* of the last one that failed, 0: none since */

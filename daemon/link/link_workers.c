@@ -481,6 +481,17 @@ static const char *rebind(struct link *l, uint32_t port, int ifindex, uint64_t m
 	return change;
 }
 
+/* True if an interface has gone that a worker's port was bound to. */
+static bool is_unbound(const struct link *l, uint32_t port)
+{
+	for (uint32_t i = 0; i < l->nworkers; i++)
+		if (worker_lan_ifindex(l->worker[i], port) < 0)
+			return true;
+	return false;
+}
+
+/* Rules, like sockets, do not outlive an interface that is deleted or moved to another namespace. A moved one that
+ * comes back has the index that it had. */
 static int follow_port(struct link *l, uint32_t port, char err[CONFIG_ERR_MAX])
 {
 	int ifindex, error = l->rebind_error;
@@ -489,9 +500,11 @@ static int follow_port(struct link *l, uint32_t port, char err[CONFIG_ERR_MAX])
 
 	worker_port_name(&l->config, port, ifname);
 	ifindex = (int)if_nametoindex(ifname);
-	if (ifindex == 0)
+	if (ifindex == 0) {
+		l->lan_ifindex[port] = 0;
 		return 0;
-	if (l->lan_ifindex[port] != ifindex) {
+	}
+	if (l->lan_ifindex[port] != ifindex || (is_unbound(l, port) && error == 0)) {
 		int r = privileged_steer_install(&l->config, STEER_RUNNING, err, CONFIG_ERR_MAX);
 
 		if (r < 0)

@@ -71,6 +71,31 @@ deleted_and_made_again() { # a|b site
 	lab_in "e$1" ethtool -k lan0 | grep -q '^generic-receive-offload: off' || why "GRO is on"
 }
 
+index_of() { # namespace
+	lab_ip "$1" -o link show lan0 | cut -d: -f1
+}
+
+# As a container's runtime does that lends a container an interface: it comes back with the index that it had.
+moved_away_and_back() {
+	local index before
+	index=$(index_of ea)
+	before=$(rebinds a)
+	lab_add_ns away
+	LAB_MORE_NS="$LAB_MORE_NS away"
+	lab_ip ea link set lan0 netns "$LAB_ID-away"
+	told a "LAN port lan0: gone" || return
+	lab_ip away link set lan0 netns "$LAB_ID-ea"
+	[ "$(index_of ea)" = "$index" ] || why "its index is $(index_of ea), was $index" || return
+	lab_ip ea addr add 10.101.1.1/24 dev lan0
+	lab_ip ea -6 addr add fd00:101:1::1/64 dev lan0 nodad
+	lab_ip ea link set lan0 up
+	lab_host_up ha 1
+	repaired
+	back_within_3_s a || return
+	[ $(($(rebinds a) - before)) = 1 ] || why "rebinds: $before, then $(rebinds a)" || return
+	lab_in ea nft list table netdev longreach_link | grep -q 'device "\?lan0' || why "no rule at lan0"
+}
+
 # The same with a port that did not exist at the start.
 absent_at_the_start() {
 	lab_edge_stop a
@@ -231,6 +256,7 @@ check "the link comes up" lab_link_up
 check "lan0 of edge A is deleted and made again" deleted_and_made_again a 1
 check "and once more" deleted_and_made_again a 1
 check "lan0 of edge B is deleted and made again" deleted_and_made_again b 2
+check "lan0 of edge A is moved to another namespace and back" moved_away_and_back
 check "a link that is started without its port starts as the port comes" absent_at_the_start
 check "the carrier is lost and comes back" carrier
 check "the port is switched off and on" switched_off

@@ -466,6 +466,23 @@ static void link_follow_ports__packet_sockets_know_no_mac_address(void **state)
 	assert_int_equal(look(1), -EAGAIN);
 }
 
+/* It was in another namespace meanwhile: the kernel has unbound the sockets and removed the rules. */
+static void link_follow_ports__an_interface_comes_back_with_its_index(void **state)
+{
+	struct worker_cmd cmd = {.type = WORKER_REBIND, .result = -ENODEV};
+
+	(void)state;
+	have_port(0);
+	for (unsigned i = 0; i < 4; i++)
+		ifindex_of_worker[i] = -1;
+	assert_int_equal(look(4), -EAGAIN);
+	assert_int_equal(here->lan_port_rebinds, 1);
+	for (unsigned i = 0; i < 4; i++)
+		answer(&cmd);
+	assert_int_equal(look(4), -EAGAIN); /* it had gone again; the rules were set all the same */
+	assert_int_equal(here->lan_port_rebinds, 1);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -481,6 +498,7 @@ int main(void)
 	    TEST(link_rx_keys__late_answers_do_not_count_for_the_next_call),
 	    TEST(link_follow_ports__a_new_mac_address),
 	    TEST(link_follow_ports__packet_sockets_know_no_mac_address),
+	    TEST(link_follow_ports__an_interface_comes_back_with_its_index),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

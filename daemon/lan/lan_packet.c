@@ -162,18 +162,20 @@ static int packet_rebind(struct lan_port *p, const char *ifname)
 	return r;
 }
 
-/* The kernel's answer: an interface that leaves unbinds the socket, and may come back with the index that it had. */
+/* The kernel's answer: an interface that leaves unbinds the socket, and may come back with the index that it had. A
+ * socket that was never bound has 0. */
 static int packet_ifindex(const struct lan_port *p)
 {
 	struct sockaddr_ll sll;
 	socklen_t len = sizeof(sll);
 
-	return getsockname(p->fd, (struct sockaddr *)&sll, &len) == 0 ? sll.sll_ifindex : -1;
+	return getsockname(p->fd, (struct sockaddr *)&sll, &len) == 0 && sll.sll_ifindex > 0 ? sll.sll_ifindex : -1;
 }
 
 static int set_up(struct lan_port *p, const struct lan_port_params *params, char *err, size_t errlen)
 {
 	int ifindex, r;
+	bool later;
 
 	p->fd = privileged_packet_socket(TX_SNDBUF);
 	if (p->fd < 0) {
@@ -181,7 +183,8 @@ static int set_up(struct lan_port *p, const struct lan_port_params *params, char
 		return fail(err, errlen, params->ifname, "cannot open a packet socket");
 	}
 	r = open_interface(p, params->ifname, &ifindex, err, errlen);
-	if (r < 0)
+	later = r == -ENODEV && params->may_come_later;
+	if (r < 0 && !later)
 		return r;
 	if (attach_filter(p->fd, &params->filter) < 0)
 		return fail(err, errlen, params->ifname, "cannot attach the packet filter");
@@ -191,7 +194,7 @@ static int set_up(struct lan_port *p, const struct lan_port_params *params, char
 		return fail(err, errlen, params->ifname, "cannot map the receive ring");
 	/* optional: without it sending is only a little slower */
 	set_int(p->fd, SOL_PACKET, PACKET_QDISC_BYPASS, 1);
-	if (bind_port(p, ifindex) < 0)
+	if (!later && bind_port(p, ifindex) < 0)
 		return fail(err, errlen, params->ifname, "cannot bind the packet socket");
 	return 0;
 }

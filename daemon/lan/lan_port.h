@@ -26,6 +26,7 @@ struct lan_port_params {
 	const char *device; /* LanDevice= of that interface; NULL: a packet socket */
 	struct lan_filter_spec filter;
 	uint32_t ring_frames; /* receive ring */
+	bool may_come_later;  /* a packet socket opens without its interface too; rebind() follows when it is there */
 };
 
 /* A packet on its way to a host: the core's three parts behind an Ethernet header. */
@@ -66,7 +67,8 @@ struct lan_port_ops {
 	/* The interface of that name has been made anew, or its MAC address has changed: socket, ring and filter of the
 	 * port take packets from it. 0, or negative errno, and the port is as before. */
 	int (*rebind)(struct lan_port *port, const char *ifname);
-	/* Index of the interface that the port is bound to; negative: that interface has gone. From any thread. */
+	/* Index of the interface that the port is bound to; negative: there is none, or it has gone. From any thread.
+	 */
 	int (*ifindex)(const struct lan_port *port);
 	/* MAC address, 48 bits, whose frames the port takes. From any thread. NULL: the kernel compares addresses. */
 	uint64_t (*mac)(const struct lan_port *port);

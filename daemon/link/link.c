@@ -25,11 +25,13 @@
 #include "daemon/closed/closed.h"
 #include "descriptors.h"
 #include "daemon/config/link_plan.h"
+#include "daemon/util/addr.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/log.h"
 #include "daemon/privileged/privileged.h"
 #include "daemon/lan/route.h"
 #include "daemon/worker/worker.h"
+#include "port_watch.h"
 
 #define SPARE_CPUS   3  /* beside the workers, before they may spin: main thread, interrupts, everyone else */
 
@@ -42,16 +44,27 @@ static bool may_spin(const struct link_config *c)
 	return c->ncpus > 0 && cpus >= (long)c->workers + SPARE_CPUS;
 }
 
-/* nft accepts a port that does not exist: so look first. */
+/* One LAN port and one path are enough, as while a link runs: the others begin when their interfaces and addresses are
+ * there. */
 static int check_ports(const struct link_config *c, char err[CONFIG_ERR_MAX])
 {
-	for (uint32_t i = 0; i < c->nlan_ports; i++) {
+	for (uint32_t i = 0; i < c->nlan_ports; i++)
 		if (if_nametoindex(c->lan_ports[i]))
-			continue;
-		snprintf(err, CONFIG_ERR_MAX, "LAN port %s: no such interface", c->lan_ports[i]);
-		return -ENODEV;
-	}
-	return 0;
+			return 0;
+	snprintf(err, CONFIG_ERR_MAX, "LAN port %s: no such interface", c->lan_ports[0]);
+	return -ENODEV;
+}
+
+static int check_addresses(const struct link_config *c, char err[CONFIG_ERR_MAX])
+{
+	char t[ADDR_TEXT_MAX];
+
+	for (uint32_t i = 0; i < c->npaths; i++)
+		if (port_watch_has_address(&c->paths[i].local))
+			return 0;
+	snprintf(err, CONFIG_ERR_MAX, "LocalAddress=%s: this machine %s", addr_write(&c->paths[0].local, t, sizeof(t)),
+	         c->npaths == 1 ? "does not have that address" : "has neither that address nor that of another path");
+	return -EADDRNOTAVAIL;
 }
 
 static int make_dir(const struct link_config *c, char err[CONFIG_ERR_MAX])
@@ -144,6 +157,8 @@ static int bring_up(struct link *l, const char *pcap_dir, char err[CONFIG_ERR_MA
 	}
 	if (r == 0)
 		r = check_ports(c, err);
+	if (r == 0)
+		r = check_addresses(c, err);
 	if (r == 0) {
 		r = descriptors_take(c, err);
 		l->descriptors = r == 0 ? descriptors_of(c) : 0;

@@ -57,15 +57,35 @@ static void read_lan(struct port_view *v, uint32_t i, const char *ifname, int fd
 		v->lan[i].mtu = (uint32_t)ifr.ifr_mtu;
 }
 
+static int socket_with(const struct ip_addr *a)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = addr_to_sockaddr(a, 0, &sa);
+	int fd = socket(sa.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&sa, len) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+bool port_watch_has_address(const struct ip_addr *a)
+{
+	int fd = socket_with(a);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 static void read_path(struct port_view *v, uint32_t i, const struct path_config *p)
 {
-	struct sockaddr_storage local, remote;
-	socklen_t len = addr_to_sockaddr(&p->local, 0, &local);
-	int fd = socket(local.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_storage remote;
+	socklen_t len = addr_to_sockaddr(&p->remote, p->port, &remote);
+	int fd = socket_with(&p->local);
 
-	addr_to_sockaddr(&p->remote, p->port, &remote);
-	v->wan[i].address = fd >= 0 && bind(fd, (struct sockaddr *)&local, len) == 0;
-	v->wan[i].route = v->wan[i].address && connect(fd, (struct sockaddr *)&remote, len) == 0;
+	v->wan[i].address = fd >= 0;
+	v->wan[i].route = fd >= 0 && connect(fd, (struct sockaddr *)&remote, len) == 0;
 	if (fd >= 0)
 		close(fd);
 }

@@ -29,6 +29,9 @@ struct port_view {
 void port_view_trouble(const struct port_view *v, const uint32_t lan_mtu[LAN_PORTS_MAX], const struct link_config *c,
                        char text[CONFIG_ERR_MAX]);
 
+/* True if this machine has the address now. */
+bool port_watch_has_address(const struct ip_addr *a);
+
 /* 0 or negative errno. fn is called some milliseconds after the kernel has changed links, addresses, routes or rules.
  */
 int port_watch_open(struct port_watch **w, struct event_base *base, void (*fn)(void *arg), void *arg);

@@ -237,7 +237,7 @@ static int listen_on(struct peer *p, uint32_t i, char err[CONFIG_ERR_MAX])
 	int fd = privileged_held(name_listener(path, name));
 
 	if (fd < 0)
-		fd = tcp_socket_bound(&path->local, path->port);
+		fd = tcp_socket_ahead(&path->local, path->port);
 	if (fd == -EADDRINUSE)
 		port_holder_text(PORT_TCP, &path->local, path->port, holder);
 

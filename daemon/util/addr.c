@@ -170,6 +170,14 @@ static int read_endpoint_port(const char *text, uint16_t *port)
 	return 0;
 }
 
+int addr_bind_ahead(int fd, int family)
+{
+	int one = 1;
+
+	return family == AF_INET ? setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &one, sizeof(one))
+	                         : setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &one, sizeof(one));
+}
+
 int addr_read_endpoint(const char *where, struct sockaddr_storage *ss, socklen_t *len)
 {
 	const char *colon = strrchr(where, ':'), *host = where;

@@ -32,6 +32,10 @@ socklen_t addr_to_sockaddr(const struct ip_addr *a, uint16_t port, struct sockad
 /* False if the family is neither IPv4 nor IPv6. */
 bool addr_from_sockaddr(const struct sockaddr *sa, struct ip_addr *a);
 
+/* The next bind() of the socket succeeds also if this machine does not have the address, as while an interface is
+ * missing (ip(7), IP_FREEBIND): the socket receives from the moment the machine has it. 0, or -1 with errno. */
+int addr_bind_ahead(int fd, int family);
+
 /* Where to listen: "PORT" (of 127.0.0.1), "ADDRESS:PORT", or "[ADDRESS]:PORT" for IPv6. 0, -EINVAL. */
 int addr_read_endpoint(const char *where, struct sockaddr_storage *ss, socklen_t *len);
 

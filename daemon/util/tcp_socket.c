@@ -13,7 +13,7 @@ enum {
 	TRIES = 8,
 };
 
-int tcp_socket_bound(const struct ip_addr *addr, uint16_t port)
+static int bound(const struct ip_addr *addr, uint16_t port, bool ahead)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = addr_to_sockaddr(addr, port, &ss);
@@ -23,11 +23,21 @@ int tcp_socket_bound(const struct ip_addr *addr, uint16_t port)
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, (struct sockaddr *)&ss, len) == 0)
+	if ((!ahead || addr_bind_ahead(fd, ss.ss_family) == 0) && bind(fd, (struct sockaddr *)&ss, len) == 0)
 		return fd;
 	saved = errno;
 	close(fd);
 	return -saved;
+}
+
+int tcp_socket_bound(const struct ip_addr *addr, uint16_t port)
+{
+	return bound(addr, port, false);
+}
+
+int tcp_socket_ahead(const struct ip_addr *addr, uint16_t port)
+{
+	return bound(addr, port, true);
 }
 
 int tcp_socket_reserved(const struct ip_addr *addr)

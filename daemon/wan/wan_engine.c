@@ -433,7 +433,7 @@ static int hold_port(struct engine_way *w, char *err, size_t errlen)
 	wan_socket_let_go(&w->params); /* sockets that an earlier process without WanDevice= left with the parent */
 	w->port_fd = wan_socket(&own);
 	if (w->port_fd < 0 || setsockopt(w->port_fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) < 0 ||
-	    bind(w->port_fd, &own.sa, len) < 0)
+	    wan_socket_bind(w->port_fd, &own, len) < 0)
 		return wan_socket_bind_failed(&w->params, err, errlen);
 	return 0;
 }

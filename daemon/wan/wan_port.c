@@ -15,6 +15,10 @@
  * wait. Strays are delivered all the same, later and many at a time: to count why they are dropped, and because the
  * kernel judges only the first of joined datagrams, and learns of a new session a little late.
  *
+ * Missing addresses: a path whose address this machine does not have, at a start or later, is like a line that is cut.
+ * Its receivers are bound all the same (addr_bind_ahead()), and its lanes get their sockets when the address is there;
+ * until then their datagrams are dropped and counted.
+ *
  * Errors: a datagram that the kernel refuses is counted and dropped; to the transport it is one more loss. An error
  * left on the socket by an ICMP message is reported by the next send instead of sending, so a failed send is tried
  * twice. */
@@ -32,6 +36,7 @@
 #include <unistd.h>
 
 #include "daemon/config/config.h"
+#include "daemon/util/addr.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/log.h"
 #include "daemon/privileged/privileged.h"
@@ -145,7 +150,7 @@ static int fail(char *err, size_t errlen, const struct way *w, const char *what)
 static int check_port_free(const struct way *w)
 {
 	int fd = wan_socket(&w->local);
-	int r = fd < 0 ? -1 : bind(fd, &w->local.sa, w->addr_len);
+	int r = fd < 0 ? -1 : wan_socket_bind(fd, &w->local, w->addr_len);
 	int e = errno;
 
 	if (fd >= 0)
@@ -202,7 +207,7 @@ static int open_rx(const struct wan_port *p, const struct way *w, enum receiver 
 	if (set_int(*fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, 1) < 0 ||
 	    set_int(*fd, SOL_SOCKET, SO_REUSEPORT, 1) < 0)
 		return -1;
-	if (bind(*fd, &w->local.sa, w->addr_len) < 0)
+	if (wan_socket_bind(*fd, &w->local, w->addr_len) < 0)
 		return -1;
 	name_receiver(p, w, of, name);
 	privileged_hold(name, *fd);
@@ -464,6 +469,15 @@ static void move_lane(struct way *w, uint8_t lane, uint8_t moves)
 		         w->params.port, lane, w->lane_sport[lane], before);
 }
 
+static void say_no_socket(struct way *w, int r)
+{
+	char at[ADDR_TEXT_MAX];
+
+	if (log_limit_pass(&w->no_socket_said, clock_now_ns(), NULL))
+		log_err("WAN port %u: cannot send from LocalAddress=%s: %s", w->params.port,
+		        addr_write(&w->params.local, at, sizeof(at)), strerror(-r));
+}
+
 /* Sends a batch. 0: sent, or dropped and counted; -EAGAIN: it must wait. */
 static int send_batch(struct wan_port *p, struct wan_batch *b)
 {
@@ -477,8 +491,7 @@ static int send_batch(struct wan_port *p, struct wan_batch *b)
 	fd = w->lane_fd[b->lane][turn];
 	if (r < 0) {
 		p->stats.tx_no_socket += b->segs;
-		if (log_limit_pass(&w->no_socket_said, clock_now_ns(), NULL))
-			log_err("WAN port %u: cannot open a socket to send from: %s", w->params.port, strerror(-r));
+		say_no_socket(w, r);
 		return 0;
 	}
 	if (w->lane_ect[b->lane][turn] != b->ect) {

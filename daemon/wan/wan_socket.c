@@ -35,6 +35,11 @@ int wan_socket(const union sock_addr *a)
 	return socket(a->sa.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
+int wan_socket_bind(int fd, const union sock_addr *a, socklen_t len)
+{
+	return addr_bind_ahead(fd, a->sa.sa_family) < 0 ? -1 : bind(fd, &a->sa, len);
+}
+
 uint16_t wan_socket_port(int fd)
 {
 	union sock_addr own;

@@ -22,6 +22,8 @@ uint16_t wan_sock_port(const union sock_addr *a);
 
 /* A UDP socket of that family. Negative: errno says why. */
 int wan_socket(const union sock_addr *a);
+/* Binds it also to an address that this machine does not have now. 0, or -1 with errno. */
+int wan_socket_bind(int fd, const union sock_addr *a, socklen_t len);
 /* The port that it is bound to; 0: none. */
 uint16_t wan_socket_port(int fd);
 

@@ -225,6 +225,10 @@ static int plan_pause(struct worker *w, const char *ifname, struct pfc_plan *pla
 {
 	if (!w->pause)
 		return 0;
+	if (if_nametoindex(ifname) == 0) {
+		snprintf(err, errlen, "LAN port %s: no such interface, and Pfc= needs its rate", ifname);
+		return -ENODEV;
+	}
 	if (lan_pause_plan(plan, ifname, w->config.pfc_watchdog_ns) < 0) {
 		snprintf(err, errlen, "LAN port %s: Pfc= has no valid thresholds at its rate: expected Pfc=off",
 		         ifname);
@@ -286,6 +290,7 @@ static int open_lan_port(struct worker *w, struct lan_port_params *lp, char *err
 	if (r < 0)
 		return r;
 	lp->ring_frames = plan.ring_frames;
+	lp->may_come_later = !w->pause; /* Pfc= needs the interface's rate */
 	lp->device = w->nlan < w->config.nlan_devices ? w->config.lan_devices[w->nlan] : NULL;
 	r = open_port(w, lan_engine(&w->config), lp, err, errlen);
 	if (r < 0)
@@ -302,6 +307,7 @@ static int open_ip_port(struct worker *w, struct lan_port_params *lp, char *err,
 	int r;
 
 	lp->ring_frames = barrier ? LAN_RING_FRAMES : 1;
+	lp->may_come_later = false;
 	lp->filter.all_ip = lp->filter.other_mac = true;
 	lp->filter.snaplen = LAN_IP_FRAME_MAX;
 	r = open_port(w, &lan_packet_ops, lp, err, errlen);

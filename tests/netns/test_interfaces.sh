@@ -109,6 +109,31 @@ absent_at_the_start() {
 	back_within_3_s a
 }
 
+# Of two ports one is missing at the start: the link carries what comes by the other.
+one_of_two_absent_at_the_start() {
+	local LAB_EXTRA_A=Link.LanPort=lan1
+	lab_edge_stop a KILL
+	lab_edge_start a
+	lab_wait 3 edge_says a port "LAN port lan1: gone" || why "$(lab_status a '.links[0] | .state + ": " + .error')" || return
+	NOTE=$(lab_status a '.links[0].error')
+	lab_wait 3 traffic_passes || why "no traffic by the port that is there" || return
+	lab_add_ns hc
+	LAB_MORE_NS="$LAB_MORE_NS hc"
+	lab_veth hc rdma0 ea lan1
+	lab_ip hc link set rdma0 up
+	lab_ip ea link set lan1 up
+	repaired
+	back_within_3_s a || return
+	lab_in ea nft list table netdev longreach_link | grep -q 'device "\?lan1' || why "no rule at lan1" || return
+	LAB_EXTRA_A=
+	lab_edge_stop a
+	lab_ip ea link del lan1
+	lab_edge_start a
+	repaired
+	NOTE=
+	back_within_3_s a
+}
+
 # The host's end goes down: the edge's end loses its carrier.
 carrier() {
 	lab_ip ha link set rdma0 down
@@ -258,6 +283,7 @@ check "and once more" deleted_and_made_again a 1
 check "lan0 of edge B is deleted and made again" deleted_and_made_again b 2
 check "lan0 of edge A is moved to another namespace and back" moved_away_and_back
 check "a link that is started without its port starts as the port comes" absent_at_the_start
+check "a link with two ports starts while one is missing" one_of_two_absent_at_the_start
 check "the carrier is lost and comes back" carrier
 check "the port is switched off and on" switched_off
 check "the MTU becomes smaller and is put right" smaller_mtu

@@ -5,7 +5,8 @@
 #     edgeA wan0 --- wa line wb --- wan0 edgeB     192.0.2.0/24, [Path one]
 #     edgeA wan1 --- wc line wd --- wan1 edgeB     192.0.3.0/24, [Path two]
 #
-# Traffic of one path beside the other, a path that dies under load and comes back, and edges that disagree about paths.
+# Traffic of one path beside the other, a path that dies under load and comes back, a path that is missing at a start, and
+# edges that disagree about paths.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
@@ -153,6 +154,24 @@ control_goes_around() {
 	lab_wait 5 both_states_are "up up" || why "paths are $(states a) at A, $(states b) at B"
 }
 
+link_state() { # a|b
+	lab_status "$1" '.links[0] | .state + ": " + .error'
+}
+
+# A daemon that dies starts again while one of its two WAN addresses is gone.
+starts_without() { # a|b wanN address states seconds
+	local edge=$1
+	lab_edge_stop "$edge" KILL
+	lab_ip "e$edge" addr del "$3/24" dev "$2"
+	lab_edge_start "$edge"
+	lab_wait "$5" lab_link_is_up || why "the link is $(link_state a) at A, $(link_state b) at B" || return
+	lab_wait 3 states_are "$edge" "$4" || why "paths are $(states "$edge")" || return
+	lab_rcperf --op write --qps 1 --size 65536 --secs 1 || why "contents, order or count are wrong" || return
+	NOTE="up with paths $4"
+	lab_ip "e$edge" addr add "$3/24" dev "$2"
+	lab_wait 3 both_states_are "up up" || why "the path does not come: $(states a) at A, $(states b) at B"
+}
+
 # The second line now drops packets larger than 4000 bytes, without an ICMP message.
 narrow() {
 	local mtu
@@ -194,6 +213,8 @@ check "both cut, the second comes back" both_die
 [ -z "${FULL:-}" ] || check "a path that was dead longer than its keys last" keys_used_up
 check "the second one becomes narrower" narrow
 check "a session while the first path is cut" control_goes_around
+check "edge A starts without the second WAN address" starts_without a wan1 192.0.3.1 "up dead" 3
+check "edge B, which listens, starts without the first one" starts_without b wan0 192.0.2.2 "dead up" 20
 check "edges with other paths refuse each other" disagree
 kill $SECOND_PID
 check_end

@@ -373,6 +373,33 @@ static void wan_port__a_moved_lane_has_another_source_port(void **state)
 	assert_int_equal(sport[1], sport[2]);
 }
 
+/* The other path carries all the same, and the missing one is like a line that is cut. */
+static void wan_port__opens_with_a_path_whose_address_is_missing(void **state)
+{
+	static const struct ip_addr missing = {.b = {[10] = 0xff, [11] = 0xff, 192, 0, 2, 77}};
+	struct wan_port_params params = {.npaths = 2, .nshards = 1};
+	struct wan_tx tx = {.path = 1};
+	struct wan_port_stats s;
+	char err[400];
+	size_t cap;
+
+	(void)state;
+	assert_int_equal(free_port(&missing), 0);
+	params.path[0] = (struct wan_port_path){
+	    .local = here, .remote = peer, .port = free_port(&here), .mtu = 1280, .source_ports = 1};
+	params.path[1] = params.path[0];
+	params.path[1].local = missing;
+	assert_int_equal(wan_port_open(&f.port[0], &params, err, sizeof(err)), 0);
+	assert_true(wan_port_rx_fd(f.port[0], 1) >= 0);
+	fill(wan_port_stage(f.port[0], &cap), 0, EPOCH);
+	wan_port_staged(f.port[0], &tx, LEN);
+	wan_port_flush(f.port[0]);
+	assert_false(wan_port_blocked(f.port[0]));
+	wan_port_stats(f.port[0], &s);
+	assert_int_equal(s.tx_no_socket, 1);
+	wan_port_close(f.port[0]);
+}
+
 /* A socket of somebody else's on a port that a link wants then; its descriptor. */
 static int take_port(const struct ip_addr *at, uint16_t number)
 {
@@ -431,6 +458,7 @@ static void port_holder__a_free_port_has_none(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(wan_port__opens_with_a_path_whose_address_is_missing),
 	    cmocka_unit_test(wan_port__says_who_has_its_port),
 	    cmocka_unit_test(port_holder__a_free_port_has_none),
 	    cmocka_unit_test_setup_teardown(wan_port__a_moved_lane_has_another_source_port, open_v4, close_ports),

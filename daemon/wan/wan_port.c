@@ -61,6 +61,7 @@
 #define RCV_BUFFER      (32 << 20) /* milliseconds of a fast line while a worker is held up */
 #define STRAY_BUFFER    (8 << 20)  /* 200,000 datagrams a second, when they begin after a rest; then millions */
 #define SND_BUFFER      (4 << 20)  /* the pacer keeps it nearly empty */
+#define GSO_AGAIN_NS    (10 * NS_PER_S) /* between tries of a segmentation that did not work */
 #define BLOCKED_TRIES   40         /* flushes, 50 us apart, before datagrams for a path that takes nothing are
                                     * dropped */
 
@@ -97,7 +98,8 @@ struct way {
 	uint16_t lane_sport[LANES_MAX];           /* of the first one */
 	uint8_t lane_moves[LANES_MAX];            /* struct wan_tx: of its sockets */
 	bool lane_ect[LANES_MAX][WAN_SPORTS_MAX]; /* it sends ECT(0) */
-	bool gso;
+	uint64_t no_gso_until_ns;                 /* 0: the kernel segments */
+	bool no_gso_said;
 	unsigned blocked; /* flushes in a row in which the path took nothing */
 	uint8_t *rx_buf;
 	struct rx_batch rx;
@@ -433,8 +435,7 @@ static int send_twice(int fd, uint8_t *data, size_t len, uint16_t seg_len)
 	return r == 0 || would_block(r) ? r : send_once(fd, data, len, seg_len);
 }
 
-/* Datagrams one by one, for kernels or devices without segmentation. 0 when done, or -EAGAIN with b cut down to the
- * rest. */
+/* Datagrams one by one, when there is no segmentation. 0 when done, or -EAGAIN with b cut down to the rest. */
 static int send_singly(struct wan_port *p, int fd, struct wan_batch *b)
 {
 	while (b->segs > 0) {
@@ -478,6 +479,39 @@ static void say_no_socket(struct way *w, int r)
 		        addr_write(&w->params.local, at, sizeof(at)), strerror(-r));
 }
 
+/* The kernel refuses the segmentation of a batch. Older kernels refuse it also if the interface's MTU is below the
+ * segment, or if its checksum offload is off for a moment: so the datagrams themselves tell, and later batches try
+ * again. As send_singly(). */
+static int send_unsegmented(struct wan_port *p, struct way *w, int fd, struct wan_batch *b, int refused)
+{
+	uint64_t before = p->stats.tx_errors + b->segs;
+	int r = send_singly(p, fd, b);
+
+	if (p->stats.tx_errors + b->segs == before)
+		return r; /* none went through, either */
+	w->no_gso_until_ns = clock_now_ns() + GSO_AGAIN_NS;
+	if (!w->no_gso_said)
+		log_warn("WAN port %u: the kernel does no UDP segmentation (%s): datagrams are sent more slowly; "
+		         "longreachd tries again every %d s",
+		         w->params.port, strerror(-refused), (int)(GSO_AGAIN_NS / NS_PER_S));
+	w->no_gso_said = true;
+	return r;
+}
+
+static void note_segmented(struct way *w)
+{
+	w->no_gso_until_ns = 0;
+	if (!w->no_gso_said)
+		return;
+	w->no_gso_said = false;
+	log_notice("WAN port %u: the kernel does UDP segmentation again", w->params.port);
+}
+
+static bool may_segment(const struct way *w)
+{
+	return w->no_gso_until_ns == 0 || clock_now_ns() >= w->no_gso_until_ns;
+}
+
 /* Sends a batch. 0: sent, or dropped and counted; -EAGAIN: it must wait. */
 static int send_batch(struct wan_port *p, struct wan_batch *b)
 {
@@ -498,18 +532,16 @@ static int send_batch(struct wan_port *p, struct wan_batch *b)
 		set_tos(w, fd, b->ect);
 		w->lane_ect[b->lane][turn] = b->ect;
 	}
-	if (!w->gso)
+	if (!may_segment(w))
 		return send_singly(p, fd, b);
 	r = send_twice(fd, p->stage + b->off, b->len, b->seg_len);
 	if (would_block(r))
 		return -EAGAIN;
 	w->turn[b->lane]++;
-	if ((r == -EIO || r == -EINVAL || r == -ENOPROTOOPT) && b->segs > 1) {
-		log_warn("WAN port %u: the kernel does no UDP segmentation (%s): datagrams are sent more slowly",
-		         w->params.port, strerror(-r));
-		w->gso = false;
-		return send_singly(p, fd, b);
-	}
+	if ((r == -EIO || r == -EINVAL || r == -ENOPROTOOPT) && b->segs > 1)
+		return send_unsegmented(p, w, fd, b, r);
+	if (r == 0 && b->segs > 1)
+		note_segmented(w);
 	if (r < 0)
 		p->stats.tx_errors += b->segs;
 	return 0;
@@ -601,7 +633,6 @@ static void init_way(struct way *w, const struct wan_port_path *params)
 {
 	w->params = *params;
 	w->rx_fd = w->stray_fd = -1;
-	w->gso = true;
 	w->no_socket_said = (struct log_limit){.window_ns = 60 * NS_PER_S, .burst = 1};
 	memset(w->lane_fd, 0xff, sizeof(w->lane_fd));
 	w->payload_max = config_payload_max(&params->remote, params->mtu);

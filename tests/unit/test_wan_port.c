@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A WAN port's sockets on the loopback interface: which of them gets a datagram, and when it comes out. */
+#define _GNU_SOURCE
+#include <sys/socket.h>
+
+/* The kernel's sendmsg(), or one that refuses. */
+static ssize_t fake_sendmsg(int fd, const struct msghdr *m, int flags);
+#define sendmsg fake_sendmsg
 #include "daemon/wan/wan_port.c" /* before cmocka.h, which has a fail() too */
+#undef sendmsg
 
 #include "daemon/util/addr.c"
 #include "daemon/util/port_holder.c"
@@ -18,6 +25,25 @@
 #include <cmocka.h>
 
 enum { NSHARDS = 2, EPOCH = 0x11223344, LEN = 100 };
+
+static int refuses_segments, refuses_all; /* errno, 0: none */
+static unsigned nsegmented, nsingle;      /* messages that went through */
+
+static ssize_t fake_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	bool segmented = m->msg_controllen > 0;
+	int refused = segmented && refuses_segments ? refuses_segments : refuses_all;
+	ssize_t n;
+
+	if (refused) {
+		errno = refused;
+		return -1;
+	}
+	n = sendmsg(fd, m, flags);
+	nsegmented += segmented && n > 0;
+	nsingle += !segmented && n > 0;
+	return n;
+}
 
 /* wan_port.c logs through this. */
 bool log_limit_pass(struct log_limit *l, uint64_t now_ns, uint32_t *missed)
@@ -373,6 +399,57 @@ static void wan_port__a_moved_lane_has_another_source_port(void **state)
 	assert_int_equal(sport[1], sport[2]);
 }
 
+/* A batch of three datagrams: how many messages it took, segmented and single. */
+static void send_batch_of_3(unsigned segmented, unsigned single)
+{
+	struct wan_tx tx = {.lane = 1};
+	size_t cap;
+
+	nsegmented = nsingle = 0;
+	for (unsigned i = 0; i < 3; i++) {
+		fill(wan_port_stage(f.port[0], &cap), tx.lane, EPOCH);
+		wan_port_staged(f.port[0], &tx, LEN);
+	}
+	wan_port_flush(f.port[0]);
+	assert_int_equal(nsegmented, segmented);
+	assert_int_equal(nsingle, single);
+}
+
+static uint64_t tx_errors(void)
+{
+	struct wan_port_stats s;
+
+	wan_port_stats(f.port[0], &s);
+	return s.tx_errors;
+}
+
+static void wan_port__a_refused_segmentation_is_tried_again(void **state)
+{
+	(void)state;
+	send_batch_of_3(1, 0);
+	refuses_segments = EIO;
+	send_batch_of_3(0, 3);
+	refuses_segments = 0;
+	send_batch_of_3(0, 3);
+	assert_true(f.port[0]->way[0].no_gso_until_ns > clock_now_ns());
+	f.port[0]->way[0].no_gso_until_ns = 1; /* 10 s later */
+	send_batch_of_3(1, 0);
+	send_batch_of_3(1, 0);
+	assert_int_equal(tx_errors(), 0);
+}
+
+/* As of an interface whose MTU is too small: not a word about segmentation. */
+static void wan_port__datagrams_that_are_refused_singly_too_do_not_end_segmentation(void **state)
+{
+	(void)state;
+	refuses_segments = EINVAL;
+	refuses_all = EMSGSIZE;
+	send_batch_of_3(0, 0);
+	refuses_segments = refuses_all = 0;
+	assert_int_equal(tx_errors(), 3);
+	send_batch_of_3(1, 0);
+}
+
 /* The other path carries all the same, and the missing one is like a line that is cut. */
 static void wan_port__opens_with_a_path_whose_address_is_missing(void **state)
 {
@@ -462,6 +539,8 @@ int main(void)
 	    cmocka_unit_test(wan_port__says_who_has_its_port),
 	    cmocka_unit_test(port_holder__a_free_port_has_none),
 	    cmocka_unit_test_setup_teardown(wan_port__a_moved_lane_has_another_source_port, open_v4, close_ports),
+	    ON_V4(wan_port__a_refused_segmentation_is_tried_again),
+	    ON_V4(wan_port__datagrams_that_are_refused_singly_too_do_not_end_segmentation),
 	    ON_V4(lanes_go_to_their_workers),
 	    ON_V4(header_of_another_make_is_a_stray),
 	    ON_V4(short_ones_are_strays),

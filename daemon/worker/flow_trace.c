@@ -102,52 +102,6 @@ void flow_watch_look(struct flow_watch *w, struct proxy *p, uint64_t now_ns)
 
 /* --- packets --- */
 
-/* Which side of the flow a packet concerns: a request concerns the near side when it comes and the far side when it
- * leaves, an answer the other way round. False: the packet does not belong to the flow. */
-static bool is_of_flow(const struct flow_watch *w, const struct roce_pkt *pkt, bool out, enum flow_side *side)
-{
-	bool request = pkt->class == ROCE_RC_REQUEST || pkt->class == ROCE_RC_UNKNOWN;
-	bool answer = pkt->class == ROCE_RC_RESPONSE || pkt->class == ROCE_CNP_CLASS;
-	const struct proxy_flow_view *v;
-
-	*side = request == out ? FLOW_FAR : FLOW_NEAR;
-	if (request)
-		return pkt->dest_qpn == w->key.dest_qpn && ip_addr_eq(&pkt->src, &w->key.src) &&
-		       ip_addr_eq(&pkt->dst, &w->key.dst);
-	v = &w->last[*side];
-	return answer && ip_addr_eq(&pkt->src, &w->key.dst) && ip_addr_eq(&pkt->dst, &w->key.src) && w->here[*side] &&
-	       (v->status.pairing == PAIR_LEARNING || v->status.requester_qpn == pkt->dest_qpn);
-}
-
-static void put_packet(struct flow_watch *w, struct proxy *p, struct flow_trace_row *row, const struct roce_pkt *pkt)
-{
-	struct proxy_flow_view v;
-	bool here = look(w, p, (enum flow_side)row->side, &v);
-
-	row->opcode = pkt->opcode;
-	row->psn = pkt->psn;
-	row->ack_req = pkt->ack_req;
-	row->len = pkt->len;
-	row->aeth = pkt->class == ROCE_RC_RESPONSE && (roce_op(pkt->opcode)->flags & ROP_AETH);
-	row->syndrome = row->aeth ? pkt->aeth_syndrome : 0;
-	row->msn = row->aeth ? pkt->aeth_msn : 0;
-	row->marks |= renew(w, (enum flow_side)row->side, here ? &v : NULL);
-	put(w, row, here ? &v : NULL);
-}
-
-void flow_watch_in(struct flow_watch *w, struct proxy *p, uint64_t now_ns, const uint8_t *l3, size_t len,
-                   enum proxy_drop d)
-{
-	struct flow_trace_row row = {.now_ns = now_ns, .what = FLOW_TRACE_IN, .drop = (uint8_t)d};
-	enum flow_side side;
-	struct roce_pkt pkt;
-
-	if (roce_parse(l3, len, &pkt) != DROP_NONE || !is_of_flow(w, &pkt, false, &side))
-		return;
-	row.side = (uint8_t)side;
-	put_packet(w, p, &row, &pkt);
-}
-
 /* The mark of a request below the highest PSN sent already. */
 static uint32_t resent(struct flow_watch *w, const struct roce_pkt *pkt, enum flow_side side)
 {
@@ -159,11 +113,77 @@ static uint32_t resent(struct flow_watch *w, const struct roce_pkt *pkt, enum fl
 	return again ? BIT(RESENT) : 0;
 }
 
+static bool is_request(const struct roce_pkt *pkt)
+{
+	return pkt->class == ROCE_RC_REQUEST || pkt->class == ROCE_RC_UNKNOWN;
+}
+
+/* True for a request to the flow's queue pair, and for any answer of the responder's host to the requester's. */
+static bool is_between_its_hosts(const struct flow_watch *w, const struct roce_pkt *pkt)
+{
+	if (is_request(pkt))
+		return pkt->dest_qpn == w->key.dest_qpn && ip_addr_eq(&pkt->src, &w->key.src) &&
+		       ip_addr_eq(&pkt->dst, &w->key.dst);
+	return (pkt->class == ROCE_RC_RESPONSE || pkt->class == ROCE_CNP_CLASS) && ip_addr_eq(&pkt->src, &w->key.dst) &&
+	       ip_addr_eq(&pkt->dst, &w->key.src);
+}
+
+static bool has_requester(const struct proxy_flow_view *v, uint32_t qpn)
+{
+	return v->status.pairing != PAIR_LEARNING && v->status.requester_qpn == qpn;
+}
+
+/* An answer names the requester's queue pair alone. While the flow learns that number, an answer between its hosts may
+ * be any other flow's. v: the flow after the core has seen the packet, so that the answer that pairs the flow counts;
+ * the look before counts as well, as the answer may have ended the flow. */
+static bool is_its_answer(const struct flow_watch *w, const struct roce_pkt *pkt, enum flow_side side,
+                          const struct proxy_flow_view *v)
+{
+	return (v != NULL && has_requester(v, pkt->dest_qpn)) ||
+	       (w->here[side] && has_requester(&w->last[side], pkt->dest_qpn));
+}
+
+/* Writes the row of a packet if the packet is the flow's. A request concerns the near side when it comes and the far
+ * side when it leaves, an answer the other way round. */
+static void put_packet(struct flow_watch *w, struct proxy *p, struct flow_trace_row *row, const struct roce_pkt *pkt)
+{
+	enum flow_side side = is_request(pkt) == (row->what == FLOW_TRACE_OUT) ? FLOW_FAR : FLOW_NEAR;
+	struct proxy_flow_view v;
+	bool here;
+
+	if (!is_between_its_hosts(w, pkt))
+		return;
+	here = look(w, p, side, &v);
+	if (!is_request(pkt) && !is_its_answer(w, pkt, side, here ? &v : NULL))
+		return;
+	row->side = (uint8_t)side;
+	row->opcode = pkt->opcode;
+	row->psn = pkt->psn;
+	row->ack_req = pkt->ack_req;
+	row->len = pkt->len;
+	row->aeth = pkt->class == ROCE_RC_RESPONSE && (roce_op(pkt->opcode)->flags & ROP_AETH);
+	row->syndrome = row->aeth ? pkt->aeth_syndrome : 0;
+	row->msn = row->aeth ? pkt->aeth_msn : 0;
+	row->marks = renew(w, side, here ? &v : NULL);
+	if (row->what == FLOW_TRACE_OUT && side == FLOW_FAR)
+		row->marks |= resent(w, pkt, side);
+	put(w, row, here ? &v : NULL);
+}
+
+void flow_watch_in(struct flow_watch *w, struct proxy *p, uint64_t now_ns, const uint8_t *l3, size_t len,
+                   enum proxy_drop d)
+{
+	struct flow_trace_row row = {.now_ns = now_ns, .what = FLOW_TRACE_IN, .drop = (uint8_t)d};
+	struct roce_pkt pkt;
+
+	if (roce_parse(l3, len, &pkt) == DROP_NONE)
+		put_packet(w, p, &row, &pkt);
+}
+
 void flow_watch_out(struct flow_watch *w, struct proxy *p, uint64_t now_ns, const struct lan_tx *tx)
 {
 	struct flow_trace_row row = {.now_ns = now_ns, .what = FLOW_TRACE_OUT};
 	uint8_t l3[LAN_IP_MAX];
-	enum flow_side side;
 	struct roce_pkt pkt;
 	size_t len = (size_t)tx->hdr_len + tx->body_len + tx->trailer_len;
 
@@ -173,9 +193,6 @@ void flow_watch_out(struct flow_watch *w, struct proxy *p, uint64_t now_ns, cons
 	if (tx->body_len != 0)
 		memcpy(l3 + tx->hdr_len, tx->body, tx->body_len);
 	memcpy(l3 + tx->hdr_len + tx->body_len, tx->trailer, tx->trailer_len);
-	if (roce_parse(l3, len, &pkt) != DROP_NONE || !is_of_flow(w, &pkt, true, &side))
-		return;
-	row.side = (uint8_t)side;
-	row.marks = side == FLOW_FAR ? resent(w, &pkt, side) : 0;
-	put_packet(w, p, &row, &pkt);
+	if (roce_parse(l3, len, &pkt) == DROP_NONE)
+		put_packet(w, p, &row, &pkt);
 }

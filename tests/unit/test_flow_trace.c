@@ -112,6 +112,50 @@ static void trace__of_other_flows_nothing(void **state)
 	flow_watch_free(w);
 }
 
+/* Another queue pair of the same two hosts is answered. The watched one is not: a row would show its responder alive.
+ */
+static void trace__no_answer_of_another_flow_while_it_learns(void **state)
+{
+	struct core *c = core_given_pair(state, ACK_MODE_FAR);
+	struct flow_watch *a = watch_of(CORE_QPN + 1), *b = watch_of(CORE_QPN + 1);
+	struct roce_pkt mute = core_req(RC_WRITE_ONLY, 1000);
+	struct flow_trace_row row;
+
+	mute.dest_qpn = CORE_QPN + 1;
+	core_in(&c->a, mute, CORE_PMTU, 0);
+	core_send(c, RC_WRITE_ONLY, 1);
+	core_forget(&c->b);
+	flow_watch_look(a, c->a.p, c->now_ns);
+	flow_watch_look(b, c->b.p, c->now_ns);
+	assert_true(next(a).marks & 1u << FLOW_TRACE_BEGINS);
+	assert_true(next(b).marks & 1u << FLOW_TRACE_BEGINS);
+	show_in(b, &c->b, core_answer(RC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), 0);
+	assert_false(spsc_take(&b->rows, &row));
+	core_carry(c, &c->b, &c->a);
+	show_out(a, &c->a);
+	while (spsc_take(&a->rows, &row))
+		assert_int_equal(row.what, FLOW_TRACE_STATE);
+	flow_watch_free(a);
+	flow_watch_free(b);
+}
+
+static void trace__the_answer_that_pairs(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct flow_watch *w = watch_of(CORE_QPN);
+	struct flow_trace_row row;
+
+	core_send(c, RC_WRITE_ONLY, 0);
+	flow_watch_look(w, c->b.p, c->now_ns);
+	next(w);
+	show_in(w, &c->b, core_answer(RC_ACK, CORE_QPN, 0, AETH_ACK_NO_CREDITS, 1), 0);
+	row = next(w);
+	assert_int_equal(row.what, FLOW_TRACE_IN);
+	assert_int_equal(row.opcode, RC_ACK);
+	assert_true(row.marks & 1u << FLOW_TRACE_PAIRED);
+	flow_watch_free(w);
+}
+
 static void trace__a_full_ring_loses_rows_and_counts_them(void **state)
 {
 	struct core *c = core_given_pair(state, ACK_MODE_NEAR);
@@ -143,6 +187,8 @@ int main(void)
 	    CORE_TEST(trace__a_request_and_its_ack),
 	    CORE_TEST(trace__the_far_side_and_what_is_resent),
 	    CORE_TEST(trace__of_other_flows_nothing),
+	    CORE_TEST(trace__no_answer_of_another_flow_while_it_learns),
+	    CORE_TEST(trace__the_answer_that_pairs),
 	    CORE_TEST(trace__a_full_ring_loses_rows_and_counts_them),
 	    CORE_TEST(trace__the_end),
 	};

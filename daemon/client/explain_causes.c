@@ -88,15 +88,28 @@ static uint64_t packets(const struct explain_flow *f)
 	return j_uint(f->flow, "pos_next") - j_uint(f->flow, "pos_base");
 }
 
-/* True if packets cross, even without early ACKs (mismatch, open) or into a full buffer (stuck). */
+/* True if the edge sends on at least one path. */
+static bool path_is_up(const struct json_object *link)
+{
+	const struct json_object *paths = j_get(link, "paths"), *p;
+
+	for (size_t i = 0; (p = j_at(paths, i)) != NULL; i++)
+		if (strcmp(j_text(p, "state"), "up") == 0 && j_bool(p, "in_use"))
+			return true;
+	return false;
+}
+
+/* True if packets cross, even without early ACKs (mismatch, open) or into a full buffer (stuck). A trouble of one LAN
+ * port makes the link "port" as the WAN address does: there the paths tell. */
 static bool line_is_up(const struct explain_flow *f)
 {
-	static const char *const down[] = {"dead", "peer_stopped", "stopped", "waiting", "refused", "port", "failed"};
+	static const char *const down[] = {"dead", "peer_stopped", "stopped", "waiting", "refused", "failed"};
+	const char *state = j_text(f->link, "state");
 
 	for (size_t i = 0; i < sizeof(down) / sizeof(down[0]); i++)
-		if (strcmp(j_text(f->link, "state"), down[i]) == 0)
+		if (strcmp(state, down[i]) == 0)
 			return false;
-	return true;
+	return strcmp(state, "port") != 0 || path_is_up(f->link);
 }
 
 static bool refused(const struct explain_flow *f, uint8_t syndrome)

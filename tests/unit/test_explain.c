@@ -130,6 +130,24 @@ static void explain__line_down_comes_first(void **state)
 	expect_at("{\"name\":\"l\",\"state\":\"dead\"}", "near", PAIRED "\"ended\":true,\"ended_age_ns\":1000,", HEARD, "");
 }
 
+#define GONE PAIRED "\"stalled\":true,", HEARD "\"undelivered\":8,"
+
+/* One of several LAN ports without carrier, or with a smaller MTU, makes the link "port"; the line carries all the
+ * same, and the flow has a cause of its own. */
+static void explain__a_lan_port_is_not_the_line(void **state)
+{
+	(void)state;
+	expect_at("{\"name\":\"l\",\"state\":\"port\",\"paths\":[{\"state\":\"dead\",\"in_use\":false},"
+	          "{\"state\":\"up\",\"in_use\":true}]}",
+	          "near", GONE, "peer_gone ");
+	expect_at("{\"name\":\"l\",\"state\":\"port\",\"paths\":[{\"state\":\"up\",\"in_use\":true}]}", "near", PAIRED,
+	          HEARD, "");
+	/* the WAN's address has gone, or the link does not run */
+	expect_at("{\"name\":\"l\",\"state\":\"port\",\"paths\":[{\"state\":\"dead\",\"in_use\":false}]}", "near", GONE,
+	          "line_down ");
+	expect_at("{\"name\":\"l\",\"state\":\"port\"}", "near", GONE, "line_down ");
+}
+
 /* First answer 10 ms after the first packet; the host repeated after 1 ms and was heard last after 4. */
 static void explain__gave_up_before_an_answer_can_come(void **state)
 {
@@ -235,6 +253,7 @@ int main(void)
 	    cmocka_unit_test(explain__nobody_answered),
 	    cmocka_unit_test(explain__not_ready_or_gone),
 	    cmocka_unit_test(explain__line_down_comes_first),
+	    cmocka_unit_test(explain__a_lan_port_is_not_the_line),
 	    cmocka_unit_test(explain__gave_up_before_an_answer_can_come),
 	    cmocka_unit_test(explain__slow),
 	    cmocka_unit_test(explain__a_life_after_a_failed_one_has_no_cause_of_its_own),

@@ -6,7 +6,8 @@ const struct doctor_check doctor_checks[] = {
     {"link_file", doctor_link_file, "an error in the link file, or a prefix that contains the WAN's own addresses"},
     {"not_reloaded", doctor_not_reloaded, "a link file that was changed after the daemon read it"},
     {"link_failed", doctor_link_failed,
-     "a link that does not start, or that an operator has stopped, here or at the other edge"},
+     "a link that does not start, that an operator has stopped, here or at the other edge, or whose worker lacks the "
+     "session"},
     {"lan_port", doctor_lan_port, "a LAN port that is gone, down, without carrier, no Ethernet, or the WAN port"},
     {"lan_mtu", doctor_lan_mtu, "a LAN port whose MTU is too small for the path MTU of queue pairs"},
     {"lan_neighbour", doctor_lan_neighbour, "a host here that has flows and answers no ARP or neighbour discovery"},

@@ -71,6 +71,13 @@ static const char *port_holder_of(const struct doctor_link *l, char text[PORT_HO
 	return text;
 }
 
+/* True if the link is dead for a reason that the daemon knows: a worker, here or at the other edge, lacks the session
+ * or its keys. The line may be sound. */
+static bool session_is_incomplete(const struct doctor_link *l)
+{
+	return state_is(l, "dead") && j_text(l->now, "error")[0] != '\0';
+}
+
 void doctor_link_failed(struct doctor *d, const struct doctor_link *l)
 {
 	char holder[PORT_HOLDER_TEXT_MAX];
@@ -82,6 +89,12 @@ void doctor_link_failed(struct doctor *d, const struct doctor_link *l)
 		doctor_find(d,
 		            "an operator has stopped the link at the other edge: RoCE between its prefixes stays "
 		            "closed\nrun `longreach start` at the other edge, or remove the link file at both edges");
+	if (session_is_incomplete(l))
+		doctor_find(
+		    d,
+		    "the link is dead: %s\nlook at the memory of that edge (MemoryMax= of the unit, locked memory); "
+		    "longreachd tries to complete the session every few seconds",
+		    j_text(l->now, "error"));
 	if (!state_is(l, "failed"))
 		return;
 	port_holder_of(l, holder);
@@ -208,12 +221,12 @@ static bool is_heard(const struct doctor_link *l, size_t i)
 	       j_uint(path_at(l->now, i), "rx_datagrams") > j_uint(path_at(l->before, i), "rx_datagrams");
 }
 
-/* True for a path that both looks found down. A new path needs a moment, and a path to a stopped link is expected to be
- * down. */
+/* True for a path that both looks found down. A new path needs a moment; a path to a stopped link is expected to be
+ * down, and so is a path of a worker without the session. */
 static bool stays_down(const struct doctor_link *l, size_t i)
 {
-	return !state_is(l, "peer_stopped") && is_down(path_at(l->now, i)) && path_at(l->before, i) != NULL &&
-	       is_down(path_at(l->before, i));
+	return !state_is(l, "peer_stopped") && !session_is_incomplete(l) && is_down(path_at(l->now, i)) &&
+	       path_at(l->before, i) != NULL && is_down(path_at(l->before, i));
 }
 
 void doctor_path_down(struct doctor *d, const struct doctor_link *l)

@@ -162,6 +162,67 @@ static void flows__that_are_well(void **state)
 	assert_string_equal(found, "");
 }
 
+/* --- a link's state --- */
+
+static struct json_object *link_of(const char *members)
+{
+	struct json_object *doc;
+	char text[2048];
+
+	snprintf(text, sizeof(text), "{\"name\":\"tokyo\",%s}", members);
+	assert_int_equal(jdoc_parse(&doc, text), 0);
+	return doc;
+}
+
+static void look_twice(void (*check)(struct doctor *d, const struct doctor_link *l), const char *before,
+                       const char *now)
+{
+	struct json_object *was = link_of(before), *is = link_of(now);
+	static struct doctor_link l;
+
+	found[0] = '\0';
+	l.before = was;
+	l.now = is;
+	check(NULL, &l);
+	jdoc_free(&was);
+	jdoc_free(&is);
+}
+
+/* Both looks give the same link, of which `members` are shown. */
+static void look_at(void (*check)(struct doctor *d, const struct doctor_link *l), const char *members)
+{
+	look_twice(check, members, members);
+}
+
+#define NO_MEMORY    "worker 2 of 4 has no session: no memory for its keys"
+#define PATH_NEW(rx) "\"paths\":[{\"name\":\"\",\"state\":\"new\",\"in_use\":false,\"rx_datagrams\":" #rx "}]"
+#define DEAD(why)    "\"state\":\"dead\",\"error\":\"" why "\","
+
+/* The daemon knows why the link is dead: that is told, and neither line nor firewall is blamed. The other workers hear
+ * datagrams. */
+static void link_failed__a_worker_without_the_session(void **state)
+{
+	(void)state;
+	look_at(doctor_link_failed, DEAD(NO_MEMORY) PATH_NEW(5));
+	finds(NO_MEMORY);
+	look_at(doctor_path_down, DEAD(NO_MEMORY) PATH_NEW(5));
+	assert_string_equal(found, "");
+	look_twice(doctor_path_asymmetric, DEAD(NO_MEMORY) PATH_NEW(5), DEAD(NO_MEMORY) PATH_NEW(9));
+	assert_string_equal(found, "");
+}
+
+/* Nobody knows more than what arrives. */
+static void path_down__without_a_reason(void **state)
+{
+	(void)state;
+	look_at(doctor_link_failed, DEAD("") PATH_NEW(5));
+	assert_string_equal(found, "");
+	look_at(doctor_path_down, DEAD("") PATH_NEW(5));
+	finds("no datagram arrives on the path");
+	look_twice(doctor_path_asymmetric, DEAD("") PATH_NEW(5), DEAD("") PATH_NEW(9));
+	finds("the path works in one direction only");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,6 +231,8 @@ int main(void)
 	    cmocka_unit_test(return_path__behind_thousands_of_near_flows),
 	    cmocka_unit_test(hosts__whose_address_begins_that_of_another),
 	    cmocka_unit_test(flows__that_are_well),
+	    cmocka_unit_test(link_failed__a_worker_without_the_session),
+	    cmocka_unit_test(path_down__without_a_reason),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

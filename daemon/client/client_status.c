@@ -70,16 +70,13 @@ static void show_reauth(FILE *out, const struct json_object *peer)
 /* Tells that workers go on with a former configuration. False: none does. */
 static bool show_untold(FILE *out, const struct json_object *l, const char *before)
 {
-	uint64_t n = j_uint(l, "workers_not_reconfigured");
+	char text[ANSWER_TEXT_MAX];
 
-	if (n > 0)
-		fprintf(out,
-		        "%s%" PRIu64 " of %" PRIu64 " workers go on with the configuration before the last change%s: they are given "
-		        "the new one every second; if this lasts, `longreach restart %s`\n",
-		        before, n, j_uint(l, "workers"),
-		        j_bool(l, "early_acks_held") ? ", and may acknowledge early, which the new one forbids" : "",
-		        j_text(l, "name"));
-	return n > 0;
+	if (!answer_workers_text(l, text))
+		return false;
+	fprintf(out, "%s%s: they are given the new one every second; if this lasts, `longreach restart %s`\n", before,
+	        text, j_text(l, "name"));
+	return true;
 }
 
 static void show_head(FILE *out, const struct json_object *l)
@@ -558,23 +555,11 @@ static void say_why(FILE *complaints, const struct json_object *l)
 /* Complains about a link whose session will end soon: "longreach: link tokyo: its session ends in 240 s: ...". */
 static bool reauth_is_well(FILE *complaints, const struct json_object *l)
 {
-	const struct json_object *r = j_get(j_get(l, "peer"), "reauthentication");
-	const char *state = j_text(r, "state"), *trouble = j_text(r, "trouble");
+	char text[ANSWER_TEXT_MAX];
 
-	if (trouble[0] == '\0')
+	if (!answer_keys_text(l, text))
 		return true;
-	if (strcmp(state, "due") == 0)
-		fprintf(complaints,
-		        "longreach: link %s: its session ends in %" PRIu64
-		        " s: the other edge has not proven itself under the changed keys: %s\n",
-		        j_text(l, "name"), j_uint(r, "left_s"), trouble);
-	else if (strcmp(state, "asked") == 0)
-		fprintf(complaints,
-		        "longreach: link %s: its session ends soon: this edge has not proven itself under the other edge's "
-		        "changed keys: %s\n",
-		        j_text(l, "name"), trouble);
-	else
-		return true;
+	fprintf(complaints, "longreach: link %s: %s\n", j_text(l, "name"), text);
 	return false;
 }
 

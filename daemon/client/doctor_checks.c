@@ -5,6 +5,7 @@
 const struct doctor_check doctor_checks[] = {
     {"link_file", doctor_link_file, "an error in the link file, or a prefix that contains the WAN's own addresses"},
     {"not_reloaded", doctor_not_reloaded, "a link file that was changed after the daemon read it"},
+    {"workers", doctor_workers, "workers that go on with the configuration before the last change"},
     {"link_failed", doctor_link_failed,
      "a link that does not start, that an operator has stopped, here or at the other edge, or whose worker lacks the "
      "session"},
@@ -20,6 +21,7 @@ const struct doctor_check doctor_checks[] = {
     {"firewall", doctor_firewall, "nft rules of this machine that drop UDP or TCP of Port="},
     {"rp_filter", doctor_rp_filter, "rp_filter=1 that drops datagrams of the other edge"},
     {"peer_name", doctor_peer_name, "a PeerName= that is not the name in the other edge's certificate"},
+    {"keys", doctor_keys, "changed keys under which an edge has not proven itself: the session ends, or has ended"},
     {"control", doctor_control, "no control connection to the other edge, for another reason than PeerName="},
     {"edges_differ", doctor_edges_differ, "link files of the two edges that disagree"},
     {"rates_apart", doctor_rates_apart, "Rate= values of the two edges that differ a hundredfold"},

@@ -116,6 +116,25 @@ void doctor_edges_differ(struct doctor *d, const struct doctor_link *l)
 		            state_is(l, "refused") ? "nothing is carried" : "nothing is acknowledged early");
 }
 
+/* Both looks: a worker that is busy takes a new configuration a moment later. */
+void doctor_workers(struct doctor *d, const struct doctor_link *l)
+{
+	char text[ANSWER_TEXT_MAX];
+
+	if (j_uint(l->before, "workers_not_reconfigured") > 0 && answer_workers_text(l->now, text))
+		doctor_find(
+		    d, "%s\nlongreachd gives them the new one every second: if this lasts, run `longreach restart %s`",
+		    text, j_text(l->now, "name"));
+}
+
+void doctor_keys(struct doctor *d, const struct doctor_link *l)
+{
+	char text[ANSWER_TEXT_MAX];
+
+	if (answer_keys_text(l->now, text))
+		doctor_find(d, "%s\ninstall keys of one set at both edges, and run `longreach reload` at both", text);
+}
+
 /* True if the control connection failed because of the other end's name. */
 static bool is_about_name(const char *trouble)
 {

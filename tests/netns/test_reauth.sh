@@ -41,6 +41,12 @@ check_names() { # a|b pattern
 	grep -q "$2" "$LAB_DIR/check" || why "--check at $1 says $(cat "$LAB_DIR/check")"
 }
 
+# The doctor, whom one asks first, finds it as well.
+doctor_names() { # a|b pattern
+	lab_in "e$1" "$LAB_BIN/longreach" --control "$LAB_DIR/$1/control" doctor >"$LAB_DIR/doctor" 2>&1
+	grep -q "^link: keys: $2" "$LAB_DIR/doctor" || why "the doctor at $1 says $(head -1 "$LAB_DIR/doctor")"
+}
+
 # Whether the link was ever not up in the meantime, or lost its control connection before the new one was made.
 watch_state() {
 	local s
@@ -56,7 +62,7 @@ rotation() { # first second
 	make_keys || return
 	at_a=$(sessions a) at_b=$(sessions b)
 	rm -f "$LAB_DIR/states"
-	lab_rcperf --secs 5 --depth 32 --bidir &
+	lab_rcperf --secs 8 --depth 32 --bidir &
 	load=$!
 	watch_state &
 	watch=$!
@@ -70,6 +76,8 @@ rotation() { # first second
 	lab_client "$1" status | grep -q 'keys .*have changed: the other edge has 29[0-9] s' || why "not in the table"
 	check_names "$1" "link link: its session ends in 29[0-9] s: .*CA="
 	check_names "$2" "link link: its session ends soon: this edge .*CA="
+	doctor_names "$1" "its session ends in 29[0-9] s: .*CA=.* -> "
+	doctor_names "$2" "its session ends soon: this edge .*CA=.* -> "
 	give_keys "$2" "$LAB_DIR/new"
 	started=$(date +%s%3N)
 	lab_wait 3 settled "$at_a" "$at_b" ||

@@ -223,6 +223,43 @@ static void path_down__without_a_reason(void **state)
 	finds("the path works in one direction only");
 }
 
+/* --- keys, workers --- */
+
+#define WHY "the other edge's certificate is not signed by this CA"
+
+static void keys__before_the_session_ends(void **state)
+{
+	(void)state;
+	look_at(doctor_keys,
+	        "\"state\":\"up\",\"peer\":{\"connected\":true,\"trouble\":\"\",\"reauthentication\":{\"state\":"
+	        "\"due\",\"left_s\":240,\"trouble\":\"" WHY "\"}}");
+	finds("its session ends in 240 s");
+	finds(WHY);
+	look_at(doctor_keys,
+	        "\"state\":\"up\",\"peer\":{\"reauthentication\":{\"state\":\"asked\",\"trouble\":\"" WHY "\"}}");
+	finds("this edge has not proven itself");
+	look_at(doctor_keys,
+	        "\"state\":\"waiting\",\"peer\":{\"reauthentication\":{\"state\":\"failed\",\"trouble\":\"" WHY "\"}}");
+	finds("there is no session");
+	/* no attempt has failed yet */
+	look_at(doctor_keys,
+	        "\"state\":\"up\",\"peer\":{\"reauthentication\":{\"state\":\"due\",\"left_s\":299,\"trouble\":\"\"}}");
+	assert_string_equal(found, "");
+	look_at(doctor_keys, "\"state\":\"up\",\"peer\":{\"reauthentication\":{\"state\":\"none\"}}");
+	assert_string_equal(found, "");
+}
+
+static void workers__with_a_former_configuration(void **state)
+{
+	(void)state;
+	look_at(doctor_workers,
+	        "\"state\":\"up\",\"workers\":4,\"workers_not_reconfigured\":1,\"early_acks_held\":true");
+	finds("1 of 4 workers go on with the configuration before the last change, and may acknowledge early");
+	finds("longreach restart tokyo");
+	look_at(doctor_workers, "\"state\":\"up\",\"workers\":4,\"workers_not_reconfigured\":0");
+	assert_string_equal(found, "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -233,6 +270,8 @@ int main(void)
 	    cmocka_unit_test(flows__that_are_well),
 	    cmocka_unit_test(link_failed__a_worker_without_the_session),
 	    cmocka_unit_test(path_down__without_a_reason),
+	    cmocka_unit_test(keys__before_the_session_ends),
+	    cmocka_unit_test(workers__with_a_former_configuration),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "client_answer.h"
-#include "daemon/config/config_keys.h"
 #include "daemon/util/addr.h"
 #include "daemon/util/port_holder.h"
 #include "daemon/util/units.h"
@@ -310,27 +309,19 @@ void doctor_distance(struct doctor *d, const struct doctor_link *l)
 
 void doctor_not_reloaded(struct doctor *d, const struct doctor_link *l)
 {
-	const struct link_config *c = &l->config;
-	const struct config_key *k = config_key_find("Link", "AckMode");
-	const char *key = NULL;
-	char mode[16];
+	const char *waits = j_text(l->now, "restart_needed"), *digest = j_text(l->now, "config_digest");
+	char file[17];
 
-	if (j_text(l->now, "restart_needed")[0] != '\0')
-		doctor_find(d, "%s%s", j_text(l->now, "restart_needed"),
-		            strstr(j_text(l->now, "restart_needed"), "systemctl") != NULL
+	if (waits[0] != '\0')
+		doctor_find(d, "%s%s", waits,
+		            strstr(waits, "systemctl") != NULL
 		                ? ""
 		                : "\nrun `longreach restart` with this link's name: other links go on");
-	if (l->now == NULL || !l->has_config || l->reading->nerrors > 0 || j_text(l->now, "restart_needed")[0] != '\0')
+	if (waits[0] != '\0' || digest[0] == '\0' || l->config.digest == 0)
 		return;
-	k->type->write(k, &c->ack_mode, mode, sizeof(mode));
-	if (strcmp(mode, j_text(l->now, "ack_mode")) != 0)
-		key = "AckMode";
-	else if (config_rate_bps(c) != j_uint(l->now, "rate_bps"))
-		key = "Rate";
-	else if (c->distance_m != j_uint(l->now, "configured_distance_m"))
-		key = "Distance";
-	if (key != NULL)
-		doctor_find(d, "%s has another %s= than the daemon runs with\nrun `longreach reload`", c->path, key);
+	snprintf(file, sizeof(file), "%016" PRIx64, l->config.digest);
+	if (strcmp(file, digest) != 0)
+		doctor_find(d, "%s has other values than the daemon runs with\nrun `longreach reload`", l->config.path);
 }
 
 /* --- buffers and flows --- */

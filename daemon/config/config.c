@@ -18,6 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include "config_keys.h"
 
 #define QUOTE_MAX 80 /* characters of a value that are quoted */
@@ -526,6 +528,8 @@ static int parse_file(struct parser *p, const char *text, size_t len)
 	}
 	set_defaults(p->c);
 	parse_text(p, text, len);
+	if (p->err[0] == '\0')
+		p->c->digest = config_digest(p->c);
 	return p->err[0] == '\0' ? 0 : -EINVAL;
 }
 
@@ -775,6 +779,34 @@ void config_write(const struct link_config *c, FILE *out)
 		write_help(k->help, out);
 		write_key(k, c, 0, out);
 	}
+}
+
+/* The names of sections of a kind; a path without a name is as much of the configuration as one with a name. */
+static uint64_t digest_names(const struct link_config *c, uint64_t digest)
+{
+	for (uint32_t i = 0; i < c->npaths; i++)
+		digest = XXH64(c->paths[i].name, strlen(c->paths[i].name) + 1, digest);
+	for (uint32_t i = 0; i < c->nexports; i++)
+		digest = XXH64(c->exports[i].name, strlen(c->exports[i].name) + 1, digest);
+	return digest;
+}
+
+uint64_t config_digest(const struct link_config *c)
+{
+	uint64_t digest = digest_names(c, 0);
+	char item[CONFIG_ITEM_MAX];
+
+	for (uint32_t i = 0; i < config_nkeys; i++) {
+		const struct config_key *k = &config_keys[i];
+		uint32_t n = config_key_count(k, c);
+
+		digest = XXH64(k->name, strlen(k->name) + 1, digest);
+		for (uint32_t j = 0; j < n; j++) {
+			k->type->write(k, config_key_item(k, c, j), item, sizeof(item));
+			digest = XXH64(item, strlen(item) + 1, digest);
+		}
+	}
+	return digest;
 }
 
 void config_print(const struct link_config *c)

@@ -108,6 +108,8 @@ enum barrier_config { BARRIER_AUTO, BARRIER_SAYS_OFF, BARRIER_SAYS_PAIR, BARRIER
 struct link_config {
 	char name[LINK_NAME_MAX]; /* file name without .conf */
 	char path[256];
+	uint64_t digest; /* of all values, as the file and the defaults gave them; 0: the file has an error; see
+	                  * config_digest() */
 
 	/* [Link] */
 	char lan_ports[LAN_PORTS_MAX][IF_NAMESIZE];
@@ -303,6 +305,10 @@ static inline bool config_relay_listens(const struct link_config *c)
 
 /* Writes the value of FEC= in the file's syntax. */
 void config_fec_name(const struct fec_config *f, char *text, size_t cap);
+
+/* A digest of the values of all keys and the names of all paths and exports, but not of the file's name, comments or
+ * order of keys. config_parse() keeps it as `digest`: the daemon changes other members later. */
+uint64_t config_digest(const struct link_config *c);
 
 /* Prints the whole configuration as in force, defaults included, in the file's own syntax: to stdout, or anywhere. */
 void config_print(const struct link_config *c);

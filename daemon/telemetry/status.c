@@ -2,6 +2,7 @@
 /* status.c - the state of a link as JSON. */
 #include "status.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -39,6 +40,10 @@ static void write_prefixes(struct json *j, const char *key, const struct ip_pref
 
 static void write_config(struct json *j, const struct link_config *c)
 {
+	char digest[17];
+
+	snprintf(digest, sizeof(digest), "%016" PRIx64, c->digest);
+	json_string(j, "config_digest", digest);
 	json_string(j, "ack_mode", ack_mode_name(c->ack_mode));
 	json_bool(j, "sealed", c->encryption != SEAL_NONE);
 	json_string(j, "encryption", seal_cipher_name(c->encryption));

@@ -161,6 +161,12 @@ changed_file() {
 	sed -i 's/^Rate=.*/Rate=300M/' "$(lab_conf_path a)"
 	finds a not_reloaded || return
 	lab_client a reload >/dev/null
+	is_well_again || return
+	cp "$(lab_conf_path a)" "$LAB_DIR/good.conf"
+	printf '\n[Link]\nPairAckMode=10.101.1.9/32~10.101.2.0/24=host\n' >>"$(lab_conf_path a)"
+	finds a not_reloaded || return
+	# another order and comments are no change
+	{ echo "# a comment"; cat "$LAB_DIR/good.conf"; } >"$(lab_conf_path a)"
 	is_well_again
 }
 

@@ -671,6 +671,65 @@ static void config_write__can_be_read_back(void **state)
 	free(text);
 }
 
+/* Gives a key another value than it has, of a few that suit some kind of value. */
+static void change(const struct config_key *k, struct link_config *c)
+{
+	char values[] =
+	    "eth7 10.9.0.0/16 10.9.9.9 10.1.9.0/24~10.2.0.0/16=host 10.1.0.5+10.1.0.6 10.1.0.0/16=get:x yes no "
+	    "finite infinite host far off auto pair read write none dpdk pci:0000:01:00.0 aes-128-gcm cubic 3 7 "
+	    "40 128 1500 9000 70000 2ms 250ms 7s 100M 3MiB 8GiB 77km /some/file /some/other nobody 0 b.link-7";
+	char was[CONFIG_ITEM_MAX] = "", is[CONFIG_ITEM_MAX], why[CONFIG_WHY_MAX], *at = values, *value;
+
+	if (config_key_count(k, c) > 0)
+		k->type->write(k, config_key_item(k, c, 0), was, sizeof(was));
+	while ((value = strsep(&at, " ")) != NULL) {
+		if (k->flags & KEY_LIST)
+			config_key_clear(k, c);
+		if (config_key_read(k, c, 0, value, why) < 0)
+			continue;
+		k->type->write(k, config_key_item(k, c, 0), is, sizeof(is));
+		if (strcmp(is, was) != 0)
+			return;
+	}
+	fail_msg("no other value for %s=", k->name);
+}
+
+#define WITH_EXPORT MINIMAL "[Relay]\nEnable=yes\n[Export data]\nPath=/srv/data\nUser=root\n"
+
+static void config_digest__differs_if_any_key_does(void **state)
+{
+	struct link_config base, other;
+
+	(void)state;
+	accepts(WITH_EXPORT, &base);
+	assert_true(base.digest == config_digest(&base));
+	for (uint32_t i = 0; i < config_nkeys; i++) {
+		other = base;
+		change(&config_keys[i], &other);
+		if (config_digest(&other) == base.digest)
+			fail_msg("the same digest with another %s=", config_keys[i].name);
+	}
+	accepts("# as before\n" WITH_EXPORT, &other);
+	assert_true(other.digest == base.digest);
+	accepts(MINIMAL "[Relay]\nEnable=yes\n[Export date]\nPath=/srv/data\nUser=root\n", &other);
+	assert_true(other.digest != base.digest);
+}
+
+/* What the daemon changes in a configuration that it runs with is not in the file. */
+static void config_digest__is_of_the_file(void **state)
+{
+	struct link_config c, again;
+
+	(void)state;
+	accepts_line("Link", "AckMode=near", &c);
+	c.workers = 2;
+	c.barrier_kept = true;
+	accepts_line("Link", "AckMode=near", &again);
+	assert_true(c.digest == again.digest);
+	accepts_line("Link", "AckMode=near\nPairAckMode=10.1.9.0/24~10.2.0.0/16=host", &again);
+	assert_true(c.digest != again.digest);
+}
+
 /* near -> host -> near, as one tries it out: the barrier stays on all the while. */
 static void config_carry_over__keeps_the_barrier_that_auto_turned_on(void **state)
 {
@@ -1142,6 +1201,8 @@ int main(void)
 	    cmocka_unit_test(config_load__symbolic_link_without_its_target),
 	    cmocka_unit_test(config_parse__fec),
 	    cmocka_unit_test(config_write__can_be_read_back),
+	    cmocka_unit_test(config_digest__differs_if_any_key_does),
+	    cmocka_unit_test(config_digest__is_of_the_file),
 	    cmocka_unit_test(config_carry_over__keeps_the_barrier_that_auto_turned_on),
 	    cmocka_unit_test(config_carry_over__keeps_the_barrier_of_a_buffer_that_owes),
 	    cmocka_unit_test(config_carry_over__turns_nothing_on),

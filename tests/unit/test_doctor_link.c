@@ -36,13 +36,6 @@ char *port_holder_text(enum port_protocol protocol, const struct ip_addr *addr, 
 	return text;
 }
 
-const struct config_key *config_key_find(const char *section, const char *name)
-{
-	(void)section;
-	(void)name;
-	return NULL;
-}
-
 /* A link's flows at the two looks. */
 static struct {
 	char *text[2];
@@ -223,6 +216,41 @@ static void path_down__without_a_reason(void **state)
 	finds("the path works in one direction only");
 }
 
+/* --- the link file --- */
+
+/* The file's digest is 0x2a; 0: it has an error. */
+static void look_at_file(uint64_t digest, const char *members)
+{
+	static struct config_reading reading;
+	static struct doctor_link l = {.has_config = true, .reading = &reading};
+	struct json_object *doc;
+
+	found[0] = '\0';
+	strcpy(l.config.path, "/etc/longreach/tokyo.conf");
+	l.config.digest = digest;
+	assert_int_equal(jdoc_parse(&doc, members), 0);
+	l.now = l.before = doc;
+	doctor_not_reloaded(NULL, &l);
+	jdoc_free(&doc);
+}
+
+static void not_reloaded__by_the_digest(void **state)
+{
+	(void)state;
+	look_at_file(0x2a, "{\"config_digest\":\"000000000000002b\",\"ack_mode\":\"near\"}");
+	finds("/etc/longreach/tokyo.conf has other values than the daemon runs with");
+	look_at_file(0x2a, "{\"config_digest\":\"000000000000002a\"}");
+	assert_string_equal(found, "");
+	look_at_file(0, "{\"config_digest\":\"000000000000002a\"}");
+	assert_string_equal(found, "");
+	/* no daemon, or one of an earlier version */
+	look_at_file(0x2a, "{}");
+	assert_string_equal(found, "");
+	look_at_file(0x2a, "{\"config_digest\":\"000000000000002b\",\"restart_needed\":\"Lanes= cannot change\"}");
+	finds("Lanes= cannot change");
+	assert_null(strstr(found, "longreach reload"));
+}
+
 /* --- keys, workers --- */
 
 #define WHY "the other edge's certificate is not signed by this CA"
@@ -270,6 +298,7 @@ int main(void)
 	    cmocka_unit_test(flows__that_are_well),
 	    cmocka_unit_test(link_failed__a_worker_without_the_session),
 	    cmocka_unit_test(path_down__without_a_reason),
+	    cmocka_unit_test(not_reloaded__by_the_digest),
 	    cmocka_unit_test(keys__before_the_session_ends),
 	    cmocka_unit_test(workers__with_a_former_configuration),
 	};

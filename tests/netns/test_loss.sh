@@ -95,12 +95,24 @@ near_buffer_gone() {
 	NOTE="$HELD bytes were lost; $NAMED queue pairs are named"
 }
 
+# The alert rule looks at events of both edges: each edge's Prometheus may be another.
+alert_fires() {
+	local events at
+	events=$(sed -n 's/.*event=~"\(buffer_lost[a-z_|]*\)".*/\1/p' "${BASH_SOURCE[0]%/*}/../../etc/prometheus/longreach.rules.yml" | head -1)
+	[ -n "$events" ] || why "no alert rule looks at buffer_lost" || return
+	for at in a b; do
+		[ "$(lab_status $at "[.links[0].events[\"${events//|/\",\"}\"]] | add")" -gt 0 ] ||
+			why "edge $at has none of the events $events, which the alert looks at" || return
+	done
+}
+
 both_say_it() {
 	[ "$(lab_status a '.links[0].events.buffer_lost')" = 1 ] || why "edge a does not say that its buffer is lost" || return
 	grep -q 'this edge came back without its buffer' "$LAB_DIR/a/log" || why "the log of edge a is silent" || return
 	NAMED=$(lab_client b failed --json |
 		jq '.failed | map(select(.reason == "perhaps_lost" or .reason == "buffer_lost") | .dest_qpn) | unique | length')
-	[ "$NAMED" = 2 ] || why "edge b names $NAMED queue pairs, not 2"
+	[ "$NAMED" = 2 ] || why "edge b names $NAMED queue pairs, not 2" || return
+	alert_fires
 }
 
 # Edge a is killed again before its hello could report the lost buffer, and edge b is restarted meanwhile: both edges report the

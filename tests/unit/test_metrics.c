@@ -611,6 +611,7 @@ static void dashboard__asks_for_what_is_served(void **state)
 
 	(void)state;
 	sites[0].config.npaths = snap.npaths = 1;
+	sites[0].config.ack_mode = ACK_MODE_NEAR;
 	bursts.port[bursts.nports].bytes[3] = 1; /* series of a priority begin with its first frame */
 	scrape_all();
 	assert_true(all_served(board, "the dashboard", &labels) > 60);

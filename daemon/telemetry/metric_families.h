@@ -161,6 +161,8 @@
 	X(EVENTS, "events", "_total", "counter",                                                                       \
 	  "Events, including those that the log leaves out when there are many.")                                      \
 	X(STRAYS, "stray_buffers", "", "gauge", "Buffers on this machine that no link will drain, by kind.")           \
+	X(LINKS, "links", "", "gauge",                                                                                 \
+	  "Links that are loaded, whatever their state. 0: the daemon carries nothing: `longreach status` says why.")  \
 	X(REFUSED, "link_files_refused", "", "gauge",                                                                  \
 	  "1: the link files were refused when they were read last, and are not in force: `longreach status` says why.") \
 	X(ALL_CLOSED, "all_roce_closed", "", "gauge",                                                                  \

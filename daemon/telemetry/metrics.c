@@ -420,6 +420,8 @@ void metrics_write_strays(struct evbuffer *out, const struct arena_stray *list, 
 
 void metrics_write_files(struct evbuffer *out, const struct sites *s)
 {
+	put_other_head(out, OTHER_LINKS);
+	evbuffer_add_printf(out, "longreach_links %u\n", s->n);
 	put_other_head(out, OTHER_REFUSED);
 	evbuffer_add_printf(out, "longreach_link_files_refused %d\n", s->refused[0] != '\0');
 	put_other_head(out, OTHER_ALL_CLOSED);

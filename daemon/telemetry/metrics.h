@@ -10,7 +10,7 @@
 struct evbuffer;
 
 void metrics_write(struct evbuffer *out, const struct gathered *links, uint32_t n);
-/* Whether the link files are in force, and whether all RoCE is closed. */
+/* How many links there are, whether the link files are in force, and whether all RoCE is closed. */
 void metrics_write_files(struct evbuffer *out, const struct sites *s);
 /* How many buffers there are that no link will drain. */
 void metrics_write_strays(struct evbuffer *out, const struct arena_stray *list, uint32_t n);

@@ -13,7 +13,7 @@ scrape() { # what the edge answers, head and all, in $LAB_DIR/answer, the body i
 }
 
 value() { # series
-	grep -F "$1 " "$LAB_DIR/metrics" | awk '{ print $NF }'
+	awk -v series="$1 " 'index($0, series) == 1 { print $NF }' "$LAB_DIR/metrics"
 }
 
 ask() { # bytes to send: the first line of the answer
@@ -218,6 +218,20 @@ taken() {
 	lab_in ea ss -Hltn "sport = :${WHERE##*:}" | grep -q .
 }
 
+# Two link files, each of which is valid: together they are refused, and no link is started.
+no_link_at_start() {
+	local other=$LAB_DIR/a/other.conf
+	lab_edge_stop a
+	lab_conf a >"$other"
+	LAB_DAEMON_ARGS="--metrics $WHERE --config $other" lab_edge_start a
+	lab_wait 5 answers || why "no answer" || return
+	rm "$other"
+	[ "$(value longreach_links)" = 0 ] || why "longreach_links is $(value longreach_links)" || return
+	[ "$(value longreach_link_files_refused)" = 1 ] || why "the files are not refused" || return
+	[ "$(value longreach_all_roce_closed)" = 0 ] || why "all RoCE is closed: another alert tells that" || return
+	! grep -q '^longreach_link_state{' "$LAB_DIR/metrics" || why "there is a link"
+}
+
 unix_socket() {
 	lab_edges_stop
 	LAB_DAEMON_ARGS="--metrics $LAB_DIR/metrics.sock"
@@ -247,5 +261,6 @@ check "metrics: the measured distance" distance
 check "metrics: strangers are answered in short" strangers
 check "metrics: silent connections end" silent_ones
 check "metrics: a place that another program has" the_place_is_taken
+check "metrics: a start whose link files are refused" no_link_at_start
 check "metrics: a Unix socket" unix_socket
 check_end

@@ -325,6 +325,19 @@ static void metrics_write__files_that_are_not_in_force(void **state)
 	files(&s, "longreach_link_files_refused 1", "longreach_all_roce_closed 1");
 }
 
+/* A daemon without links has no longreach_link_state: the number alone says that something is wrong. */
+static void metrics_write__how_many_links(void **state)
+{
+	static struct sites s;
+
+	(void)state;
+	s.n = 0;
+	s.refused[0] = '?';
+	files(&s, "longreach_links 0", "longreach_link_files_refused 1");
+	s.n = 2;
+	files(&s, "longreach_links 2", "longreach_link_files_refused 1");
+}
+
 static void metrics_write__workers_that_keep_a_former_configuration(void **state)
 {
 	(void)state;
@@ -650,6 +663,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(metrics_write__a_link_that_does_not_run, setup, teardown),
 	    cmocka_unit_test(metrics_write__stray_buffers),
 	    cmocka_unit_test_setup_teardown(metrics_write__files_that_are_not_in_force, setup, teardown),
+	    cmocka_unit_test_setup_teardown(metrics_write__how_many_links, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__workers_that_keep_a_former_configuration, setup, teardown),
 	    cmocka_unit_test_setup_teardown(counters_page__names_all_that_metrics_count, setup, teardown),
 	    cmocka_unit_test_setup_teardown(counters_page__names_every_family, setup, teardown),

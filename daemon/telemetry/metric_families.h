@@ -8,12 +8,13 @@
  * together; the first one's text counts. */
 #define GAUGES(X)                                                                                                      \
 	X(RTT, "rtt_seconds",                                                                                          \
-	  "Round trip to the other edge, smoothed; 0: not measured. At twice rtt_least_seconds a queue stands on the " \
-	  "line.",                                                                                                     \
+	  "Round trip to the other edge, smoothed; 0: not measured. At twice its least value of an idle line a queue " \
+	  "stands on the line.",                                                                                       \
 	  "", SECONDS(v->snap->status.rtt_smoothed_ns))                                                                \
 	X(RTT_LEAST, "rtt_least_seconds",                                                                              \
-	  "Least round trip of the last seconds; longreachd computes the distance from it.", "",                       \
-	  SECONDS(v->distance->least_ns))                                                                              \
+	  "Least round trip of the last 30 s; longreachd computes the distance from it. A queue that stands as long "  \
+	  "is part of it.",                                                                                            \
+	  "", SECONDS(v->distance->least_ns))                                                                          \
 	X(DISTANCE, "distance_measured_meters", "Length of fibre with that least round trip: an upper bound.", "",     \
 	  distance_measured_m(v->distance))                                                                            \
 	X(DISTANCE_AGE, "distance_age_seconds", "Time since the distance was last measured.", "",                      \
@@ -120,7 +121,9 @@
 	X(STALE, "path_stale", "", "gauge",                                                                            \
 	  "1: round trip, or loss and delivery, were not measured for three seconds: the values may be old.",          \
 	  path_rtt_stale(s) || path_loss_stale(s))                                                                     \
-	X(RTT_LEAST, "path_rtt_least_seconds", "", "gauge", "Least round trip.", SECONDS(s->rtt_min_ns))               \
+	X(RTT_LEAST, "path_rtt_least_seconds", "", "gauge",                                                            \
+	  "Least round trip of the last two seconds. A queue that stands as long is part of it.",                      \
+	  SECONDS(s->rtt_min_ns))                                                                                      \
 	X(RTT_P99, "path_rtt_p99_seconds", "", "gauge", "99th percentile of the round trip.", SECONDS(s->rtt_p99_ns))  \
 	X(EPOCH, "path_epoch", "", "gauge", "Epoch of the session; 0: there is no session.", s->epoch_tx)              \
 	X(LOSS, "path_loss_ratio", "", "gauge",                                                                        \

@@ -249,6 +249,24 @@ static void distance__grows_old(void **state)
 	assert_false(distance_stale(&d));
 }
 
+/* Packets that queue on the line are all late, so a queue of 20 ms is 2000 km of fibre within half a minute: whatever
+ * notices queues must compare with an older minimum (LongreachQueueOnTheLine compares with the least of a day). */
+static void distance__a_standing_queue_looks_like_fibre(void **state)
+{
+	struct distance d;
+
+	(void)state;
+	distance_init(&d, 300 * KM);
+	for (int i = 0; i < 60; i++)
+		distance_sample(&d, km_ns(300, 0));
+	assert_int_equal(d.least_ns, 3000 * US);
+	for (uint64_t i = 0; i < 600; i++) {
+		distance_sample(&d, km_ns(2200, i * 7919 % 2000)); /* 22 to 24 ms */
+		assert_true(i < DISTANCE_SAMPLES || d.least_ns >= 22000 * US);
+	}
+	assert_true(distance_differs(&d));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -264,6 +282,7 @@ int main(void)
 	    cmocka_unit_test(distance__one_sample_is_no_contradiction),
 	    cmocka_unit_test(distance__larger_of_the_two_rules),
 	    cmocka_unit_test(distance__grows_old),
+	    cmocka_unit_test(distance__a_standing_queue_looks_like_fibre),
 	};
 
 	return cmocka_run_group_tests_name("distance", tests, NULL, NULL);

@@ -46,10 +46,14 @@ panels_apart() {
 		jq -e '[.panels[].gridPos | range(.x; .x + .w) as $x | range(.y; .y + .h) as $y | [$x, $y]] | length == (unique | length)' $board
 }
 
-# Each panel has a title, a unit, and queries for the chosen edges and links, each with its own legend.
+# Each panel has a title, a unit, and queries for the chosen edges and links, each with its own legend. A link has the same name
+# at both edges: no query adds edges up, and each legend names the edge.
 panels_alike() {
 	jq -e '[.panels[] | select(.title == "" or .fieldConfig.defaults.unit == null or .datasource.uid != "${datasource}")] == []' $board &&
 		jq -e '[.panels[].targets[] | select(.expr | contains("{instance=~\"$instance\"") | not)] == []' $board &&
+		jq -e '[.panels[].targets[] | select(.expr | [scan("by \\(([^)]*)\\)")[0] | select(test("\\binstance\\b") | not)] != [])] == []' $board &&
+		jq -e '[.panels[].targets[] | select(.expr | test("(sum|min|max|avg|count) *\\("))] == []' $board &&
+		jq -e '[.panels[].targets[] | select(.legendFormat | contains("{{instance}}") | not)] == []' $board &&
 		jq -e '[.panels[] | [.targets[] | .legendFormat, .refId] | select(length != (unique | length) or any(. == ""))] == []' $board
 }
 

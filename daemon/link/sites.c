@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "daemon/closed/closed.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/log.h"
 #include "daemon/peer/tls.h"
 
@@ -133,6 +134,7 @@ static void say_strays(const struct sites *s, char *report)
 
 int sites_start(struct sites *s, const struct site_configs *configs)
 {
+	s->started_ns = clock_wall_ns();
 	for (uint32_t i = 0; i < configs->n; i++)
 		if (add_site(s, &configs->list[i]) < 0)
 			return -ENOMEM;

@@ -161,6 +161,7 @@ static void on_gathered(void *arg, const struct gathered *links, uint32_t n)
 		return;
 	}
 	metrics_write(body, links, n);
+	metrics_write_process(body, c->exporter->sites);
 	metrics_write_files(body, c->exporter->sites);
 	write_strays(body, c->exporter->sites);
 	reply(c, HTTP_OK, METRICS_CONTENT_TYPE, body);

@@ -171,4 +171,9 @@
 	X(ALL_CLOSED, "all_roce_closed", "", "gauge",                                                                  \
 	  "1: this machine forwards no RoCE at all, because a link file cannot be understood.")
 
+/* The name that Prometheus' own client libraries use, so it has no prefix. */
+#define PROCESS_START_FAMILY "process_start_time_seconds"
+#define PROCESS_START_TEXT                                                                                             \
+	"When the daemon started, in seconds since 1970. If it changes again and again, the daemon dies and is restarted."
+
 #endif

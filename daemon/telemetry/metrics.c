@@ -418,6 +418,12 @@ void metrics_write_strays(struct evbuffer *out, const struct arena_stray *list, 
 	                    of_kind[1]);
 }
 
+void metrics_write_process(struct evbuffer *out, const struct sites *s)
+{
+	evbuffer_add_printf(out, "# HELP %s %s\n# TYPE %s gauge\n%s %.3f\n", PROCESS_START_FAMILY, PROCESS_START_TEXT,
+	                    PROCESS_START_FAMILY, PROCESS_START_FAMILY, SECONDS(s->started_ns));
+}
+
 void metrics_write_files(struct evbuffer *out, const struct sites *s)
 {
 	put_other_head(out, OTHER_LINKS);

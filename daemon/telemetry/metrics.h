@@ -10,6 +10,8 @@
 struct evbuffer;
 
 void metrics_write(struct evbuffer *out, const struct gathered *links, uint32_t n);
+/* Since when the daemon runs. */
+void metrics_write_process(struct evbuffer *out, const struct sites *s);
 /* How many links there are, whether the link files are in force, and whether all RoCE is closed. */
 void metrics_write_files(struct evbuffer *out, const struct sites *s);
 /* How many buffers there are that no link will drain. */

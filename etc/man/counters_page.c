@@ -73,6 +73,7 @@ static void page_metrics(FILE *out)
 {
 	page_section(out, "OTHER METRICS",
 	            "States, sizes and times as they are now, of each \\fIlink\\fR and of each of its \\fIpath\\fRs.");
+	page_entry(out, PROCESS_START_FAMILY, "", PROCESS_START_TEXT);
 #define X(id, family, suffix, type, help) page_metric(out, family, suffix, help);
 	OTHER_FAMILIES(X)
 #undef X

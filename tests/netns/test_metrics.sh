@@ -82,7 +82,7 @@ latency() {
 asked_for() {
 	local root=${BASH_SOURCE[0]%/*}/../.. name n=0
 	scrape
-	for name in $(grep -oh 'longreach_[a-z0-9_]*' "$root/etc/grafana/longreach.json" "$root/etc/prometheus/longreach.rules.yml" |
+	for name in $(grep -ohE '(longreach|process)_[a-z0-9_]*' "$root/etc/grafana/longreach.json" "$root/etc/prometheus/longreach.rules.yml" |
 		sort -u); do
 		n=$((n + 1))
 		grep -q "^${name}[{ ]" "$LAB_DIR/metrics" || why "$name is not served" || return

@@ -148,6 +148,7 @@ static void scrape_all(void)
 	metrics_write(out, links, 2);
 	metrics_write_strays(out, NULL, 0);
 	metrics_write_files(out, &files);
+	metrics_write_process(out, &files);
 	take(out);
 }
 
@@ -338,6 +339,19 @@ static void metrics_write__how_many_links(void **state)
 	files(&s, "longreach_links 2", "longreach_link_files_refused 1");
 }
 
+/* Under the name that Prometheus' own libraries have, and the same at each scrape, whoever sets the clock. */
+static void metrics_write__process_start(void **state)
+{
+	static const struct sites s = {.started_ns = 1767225600125000000};
+	struct evbuffer *out = evbuffer_new();
+
+	(void)state;
+	metrics_write_process(out, &s);
+	take(out);
+	says("# TYPE process_start_time_seconds gauge");
+	says("process_start_time_seconds 1767225600.125");
+}
+
 static void metrics_write__workers_that_keep_a_former_configuration(void **state)
 {
 	(void)state;
@@ -523,6 +537,7 @@ static void counters_page__names_every_family(void **state)
 			fail_msg("longreach-counters(7) has no longreach_%s", name);
 	}
 	assert_true(n > CTR_COUNT + GAUGE_COUNT / 2 + PATH_FAMILY_COUNT);
+	assert_non_null(strstr(page, "\n.B process_start_time_seconds\n"));
 	free(page);
 }
 
@@ -663,6 +678,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(metrics_write__a_link_that_does_not_run, setup, teardown),
 	    cmocka_unit_test(metrics_write__stray_buffers),
 	    cmocka_unit_test_setup_teardown(metrics_write__files_that_are_not_in_force, setup, teardown),
+	    cmocka_unit_test_setup_teardown(metrics_write__process_start, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__how_many_links, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__workers_that_keep_a_former_configuration, setup, teardown),
 	    cmocka_unit_test_setup_teardown(counters_page__names_all_that_metrics_count, setup, teardown),

@@ -277,6 +277,18 @@ static int tear_down(void **state)
 	return 0;
 }
 
+/* A reload is no start of the daemon. */
+static void sites_start__notes_when(void **state)
+{
+	int64_t was = sites.started_ns, now = clock_wall_ns();
+
+	(void)state;
+	assert_true(was <= now && was > now - 60 * (int64_t)NS_PER_S);
+	HAS("osaka", "tokyo", "wakkanai");
+	assert_int_equal(sites_reload(&sites, report), 0);
+	assert_int_equal(sites.started_ns, was);
+}
+
 /* All that takes seconds happens behind the rules of the new name. The rules of the old one stay for the caller, who
  * knows when all others are set. */
 static void sites_reload__closes_a_renamed_link_before_anything_stops_or_starts(void **state)
@@ -362,6 +374,7 @@ static void sites_reload__says_that_exports_are_reloaded_by_themselves(void **st
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(sites_start__notes_when, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(sites_reload__closes_a_renamed_link_before_anything_stops_or_starts, set_up,
 	                                    tear_down),
 	    cmocka_unit_test_setup_teardown(sites_reload__closes_links_at_rest_as_well, set_up, tear_down),

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "client_answer.h"
+#include "daemon/config/link_plan.h"
 #include "daemon/util/addr.h"
 #include "daemon/util/port_holder.h"
 #include "daemon/util/units.h"
 
-#define BUFFER_FULL      0.9  /* share of a pool */
 #define RETRIES_AT_LEAST 20   /* least repetitions within the second between two looks ... */
 #define CLOCKS_APART_S   1.0  /* with a smaller difference, logs of both edges can be read side by side */
 #define CLOCK_SET_AGE_S  3600 /* so long after a step of the clock it is reported, for somebody who looks after a
@@ -342,8 +342,8 @@ void doctor_buffer_full(struct doctor *d, const struct doctor_link *l)
 		const struct json_object *was = j_get(j_get(l->before, "buffer"), pools[i][0]);
 		double cap = j_number(p, "capacity_bytes"), used = j_number(p, "used_bytes");
 
-		if (cap <= 0 || (!j_bool(p, "stuck") &&
-		                 (used < BUFFER_FULL * cap || j_number(was, "used_bytes") < BUFFER_FULL * cap)))
+		if (cap <= 0 || (!j_bool(p, "stuck") && (used < LINK_BUFFER_FULL * cap ||
+		                                         j_number(was, "used_bytes") < LINK_BUFFER_FULL * cap)))
 			continue;
 		doctor_find(d, "the buffer %s is %s: %.0f %% of %s\n%s", pools[i][1],
 		            j_bool(p, "stuck") ? "full, and no packet has left it for seconds" : "nearly full",

@@ -16,6 +16,13 @@ uint64_t link_plan_rtt_ns(const struct link_config *c);
 int link_plan_deep(const struct link_config *c, uint64_t rtt_ns, uint64_t capacity_bytes, unsigned flows,
                    struct headroom_deep *d);
 
+/* Share of a pool's capacity from which the pool is called full, by the doctor and by alerts: the fill that hosts are
+ * held off at, less the lull until they come back. One flow on a full line reaches 49/64 of the capacity, many flows
+ * reach 7/8 (share.c, slot.c), and queue pairs in turns (near_turn.c) go up and down. Means measured with a buffer
+ * of 2.5 bandwidth-delay products and hosts that ignore CNPs: 0.74 (1 flow), 0.82 (4), 0.65 (32 and 128). With 8
+ * bandwidth-delay products, where nobody is held off for lack of room, 128 flows fill 0.47. */
+#define LINK_BUFFER_FULL 0.6
+
 /* [Buffer] Size=auto for that round trip: both directions. */
 uint64_t link_plan_arena_bytes(const struct link_config *c, uint64_t rtt_ns);
 

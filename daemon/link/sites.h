@@ -16,7 +16,7 @@ struct sites {
 	struct site_sources sources;
 	struct event_base *base;
 	const char *pcap_dir;
-	int64_t started_ns; /* since 1970, as the clock was when sites_start() was called; never changes */
+	int64_t started_ns;           /* since 1970, as the clock was when sites_start() was called; never changes */
 	struct failed_record *failed; /* NULL: none is kept */
 	char refused[SITES_REPORT_MAX]; /* why the link files are not in force since they were read last; empty: they are */
 	bool unstarted; /* so it was at the start, and since then: no link was started */

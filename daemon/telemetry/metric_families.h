@@ -37,6 +37,12 @@
 	X(LAN_ROOM, "buffer_capacity_bytes", "Buffer capacity, by direction.", ",pool=\"from_lan\"",                   \
 	  v->snap->status.pool_capacity[POOL_LAN])                                                                     \
 	X(WAN_ROOM, "buffer_capacity_bytes", "", ",pool=\"from_wan\"", v->snap->status.pool_capacity[POOL_WAN])        \
+	X(LAN_FULL, "buffer_full_bytes",                                                                               \
+	  "Fill from which the buffer is full: hosts are held off above it. The rest is room for packets that flows "  \
+	  "wait for.",                                                                                                 \
+	  ",pool=\"from_lan\"", (double)v->snap->status.pool_capacity[POOL_LAN] * LINK_BUFFER_FULL)                    \
+	X(WAN_FULL, "buffer_full_bytes", "", ",pool=\"from_wan\"",                                                     \
+	  (double)v->snap->status.pool_capacity[POOL_WAN] * LINK_BUFFER_FULL)                                          \
 	X(WANTED, "buffer_wanted_bytes",                                                                               \
 	  "Buffer that one direction needs at the distance in force. If it exceeds the capacity, raise Size=.", "",    \
 	  v->deep.wanted_bytes)                                                                                        \
@@ -167,13 +173,15 @@
 	X(LINKS, "links", "", "gauge",                                                                                 \
 	  "Links that are loaded, whatever their state. 0: the daemon carries nothing: `longreach status` says why.")  \
 	X(REFUSED, "link_files_refused", "", "gauge",                                                                  \
-	  "1: the link files were refused when they were read last, and are not in force: `longreach status` says why.") \
+	  "1: the link files were refused when they were read last, and are not in force: `longreach status` says "    \
+	  "why.")                                                                                                      \
 	X(ALL_CLOSED, "all_roce_closed", "", "gauge",                                                                  \
 	  "1: this machine forwards no RoCE at all, because a link file cannot be understood.")
 
 /* The name that Prometheus' own client libraries use, so it has no prefix. */
 #define PROCESS_START_FAMILY "process_start_time_seconds"
 #define PROCESS_START_TEXT                                                                                             \
-	"When the daemon started, in seconds since 1970. If it changes again and again, the daemon dies and is restarted."
+	"When the daemon started, in seconds since 1970. If it changes again and again, the daemon dies and is "       \
+	"restarted."
 
 #endif

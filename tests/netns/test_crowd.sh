@@ -40,8 +40,23 @@ serves() { # log and status have the number of queue pairs that the buffer serve
 	lab_wait 5 grep -q "serves $once busy queue pairs at once, and $turns in turns" "$LAB_DIR/a/log" || why "not in the log"
 }
 
+# A buffer of 2.5 bandwidth-delay products: the hosts are held off all the time, and the doctor says so.
+full_buffer() {
+	local pid
+	lab_edges_stop
+	LAB_BUFFER=20MiB lab_relink 10000 || return
+	lab_rcperf --secs 8 --depth 16 --size 65536 --qps 4 &
+	pid=$!
+	sleep 4
+	NOTE=$(lab_status a '.links[0].buffer.from_lan | "\(.used_bytes) of \(.capacity_bytes) bytes"')
+	lab_client a doctor >"$LAB_DIR/doctor"
+	kill -INT $(lab_children $pid)
+	wait $pid
+	grep -q 'the buffer outward is' "$LAB_DIR/doctor" || why "the doctor says nothing of $NOTE"
+}
+
 lab_up
-lab_line --rate $LAB_LINE_RATE
+lab_line --rate $LAB_LINE_RATE --max-delay 150ms
 lab_server $B_HOST
 check "the link comes up" lab_relink $KM
 check "how many queue pairs the buffer serves" serves
@@ -49,6 +64,7 @@ for qps in 100 200; do
 	check "near: $qps QPs" crowd $qps
 	check "near: $qps QPs that repeat as ConnectX does" crowd $qps --adaptive-retrans
 done
+check "a buffer that is too small is called full" full_buffer
 check "direct: 100 QPs" direct 100
 check "direct: 200 QPs" direct 200
 check_end

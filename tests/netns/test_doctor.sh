@@ -690,7 +690,7 @@ server_with
 LAB_MODE=host LAB_EXTRA=Link.Barrier=off relink
 check "remote_route" no_remote_route
 check "the daemon's answer by another way: nothing" answers . ""
-check "buffer_full: nearly" answers '.links[0].buffer.from_lan |= (.used_bytes = (.capacity_bytes * 0.95 | floor))' buffer_full
+check "buffer_full: nearly" answers '.links[0].buffer.from_lan |= (.used_bytes = (.capacity_bytes * 0.75 | floor))' buffer_full
 check "buffer_full: stuck" answers '.links[0].buffer.from_wan.stuck = true' buffer_full
 check "overrun" answers '.links[0].drops.lan_kernel = (now * 10 | floor)' overrun
 relink

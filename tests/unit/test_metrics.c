@@ -241,6 +241,7 @@ static void metrics_write__distance_and_buffer(void **state)
 	says("longreach_distance_in_force_meters{link=\"wakkanai\"} 340000");
 	says("longreach_distance_differs{link=\"wakkanai\"} 1");
 	says("longreach_buffer_capacity_bytes{link=\"wakkanai\",pool=\"from_lan\"} 1099511627776");
+	says("longreach_buffer_full_bytes{link=\"wakkanai\",pool=\"from_lan\"} 659706976665.6");
 	says("longreach_buffer_wanted_bytes{link=\"wakkanai\"} 3400000");
 	says("longreach_busy_queue_pairs_at_once{link=\"wakkanai\"} 71");
 	says("longreach_busy_queue_pairs_in_turns{link=\"wakkanai\"} 17000");

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* lan_pause.c - the rings' requests for pauses, joined by interface and priority, and the thread that looks at them.
+ *
+ * Workers and links may share an interface, and each has its ring and its thread. A pause frame is obeyed by all hosts
+ * behind the interface, whoever sent it: so the state of the pause is one per interface and priority (pause_ports), and
+ * threads agree on it under pause_lock. Frames are sent without the lock, because the device may keep a sender for
+ * milliseconds; pfc_sent() then finds frames that overtook each other. */
 #define _GNU_SOURCE
 #include "lan_pause.h"
 
@@ -27,12 +33,24 @@
 #define MAC_LEN          6
 #define RATE_UNKNOWN_BPS 100000000000ull
 
+struct pause_port {
+	struct pause_port *next;
+	unsigned users;
+	int ifindex;
+	uint8_t priority;
+	uint8_t mac[MAC_LEN]; /* source of the frames; the last frame of a pause may still have the old MAC */
+	struct pfc_port pfc;
+};
+
+/* Of pause_ports, and of each struct watched once its thread runs. With priority inheritance: a thread that holds the
+ * lock may be without a processor while the threads of real time want it. */
+static pthread_mutex_t pause_lock;
+static struct pause_port *pause_ports;
+
 struct watched {
 	const struct lan_port *port;
-	struct pfc pfc;
-	_Atomic int ifindex;
-	_Atomic uint64_t mac; /* the source MAC's bytes, the first one highest; the last frame of a pause may still have
-	                       * the old MAC */
+	struct pause_port *at;
+	struct pfc_ring ring;
 };
 
 struct lan_pause {
@@ -77,11 +95,23 @@ int lan_pause_plan(struct pfc_plan *p, const char *ifname, uint64_t watchdog_ns)
 	return pfc_plan(p, rate_bps ? rate_bps : RATE_UNKNOWN_BPS, LOOK_NS, watchdog_ns);
 }
 
+static void make_lock(void)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
+	pthread_mutex_init(&pause_lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
 int lan_pause_open(struct lan_pause **out, const struct lan_pause_params *params, char *err, size_t errlen)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct lan_pause *l = calloc(1, sizeof(*l));
 	int one = 1;
 
+	pthread_once(&once, make_lock);
 	if (l)
 		l->fd = privileged_packet_socket(0);
 	if (!l || l->fd < 0) {
@@ -95,13 +125,102 @@ int lan_pause_open(struct lan_pause **out, const struct lan_pause_params *params
 	return 0;
 }
 
+/* --- ports; under the lock --- */
+
+/* The port's state; NULL: no memory. */
+static struct pause_port *share_port(int ifindex, uint8_t priority)
+{
+	struct pause_port *p = pause_ports;
+
+	while (p && (p->ifindex != ifindex || p->priority != priority))
+		p = p->next;
+	if (!p) {
+		p = calloc(1, sizeof(*p));
+		if (!p)
+			return NULL;
+		*p = (struct pause_port){.next = pause_ports, .ifindex = ifindex, .priority = priority};
+		pause_ports = p;
+	}
+	p->users++;
+	return p;
+}
+
+static void release_port(struct pause_port *port)
+{
+	struct pause_port **p = &pause_ports;
+
+	if (--port->users > 0)
+		return;
+	while (*p != port)
+		p = &(*p)->next;
+	*p = port->next;
+	free(port);
+}
+
+/* --- frames --- */
+
+/* Sends a pause frame. A frame that the device does not take now is lost; the next refresh repeats it. */
+static void send_frame(int fd, const struct pause_port *port, enum pfc_say what)
+{
+	struct sockaddr_ll to = {.sll_family = AF_PACKET, .sll_halen = MAC_LEN, .sll_ifindex = port->ifindex};
+	uint8_t frame[PFC_FRAME_BYTES];
+
+	pfc_frame(frame, port->mac, port->priority, what == PFC_XOFF ? PFC_QUANTA_MAX : 0);
+	memcpy(to.sll_addr, frame, 6);
+	if (sendto(fd, frame, sizeof(frame), MSG_DONTWAIT, (struct sockaddr *)&to, sizeof(to)) < 0)
+		return;
+}
+
+/* Called and returns with the lock, and lets go of it while it sends. port stays: the caller is one of its users. */
+static void say(int fd, struct pause_port *port, enum pfc_say what)
+{
+	for (; what != PFC_NOTHING; what = pfc_sent(&port->pfc, what)) {
+		struct pause_port as_now = *port;
+
+		pthread_mutex_unlock(&pause_lock);
+		send_frame(fd, &as_now, what);
+		pthread_mutex_lock(&pause_lock);
+	}
+}
+
+/* --- rings --- */
+
+/* With the lock. The ring is of no port then. */
+static void leave_port(struct lan_pause *l, struct watched *w)
+{
+	struct pause_port *port = w->at;
+
+	if (!port)
+		return;
+	w->at = NULL;
+	say(l->fd, port, pfc_leave(&port->pfc, &w->ring));
+	release_port(port);
+}
+
+/* With the lock. 0 or -ENOMEM: the ring stays at its port. */
+static int join_port(struct lan_pause *l, struct watched *w, int ifindex, const uint8_t mac[MAC_LEN])
+{
+	struct pause_port *port = share_port(ifindex, l->params.priority);
+
+	if (!port)
+		return -ENOMEM;
+	memcpy(port->mac, mac, MAC_LEN);
+	if (port == w->at) {
+		release_port(port);
+		return 0;
+	}
+	leave_port(l, w);
+	w->at = port;
+	return 0;
+}
+
 int lan_pause_watch(struct lan_pause *l, const struct lan_port *port, const char *ifname, const struct pfc_plan *plan,
                     char *err, size_t errlen)
 {
 	struct watched *w = &l->ports[l->nports];
 	int r;
 
-	*w = (struct watched){.port = port, .pfc = {.plan = *plan}};
+	*w = (struct watched){.port = port, .ring = {.plan = *plan}};
 	r = lan_pause_follow(l, l->nports, ifname);
 	if (r < 0)
 		snprintf(err, errlen, "LAN port %s: cannot read its address: %s", ifname, strerror(-r));
@@ -112,44 +231,35 @@ int lan_pause_watch(struct lan_pause *l, const struct lan_port *port, const char
 
 int lan_pause_follow(struct lan_pause *l, uint32_t port, const char *ifname)
 {
-	struct watched *w = &l->ports[port];
 	struct ifreq ifr = {0};
-	uint64_t mac = 0;
+	uint8_t mac[MAC_LEN];
+	int r;
 
 	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
 	if (ioctl(l->fd, SIOCGIFHWADDR, &ifr) < 0)
 		return -errno;
-	for (unsigned i = 0; i < MAC_LEN; i++)
-		mac = mac << 8 | (uint8_t)ifr.ifr_hwaddr.sa_data[i];
-	atomic_store_explicit(&w->mac, mac, memory_order_relaxed);
-	atomic_store_explicit(&w->ifindex, (int)if_nametoindex(ifname), memory_order_relaxed);
-	return 0;
-}
-
-/* Sends a pause frame. A frame that the device does not take now is lost; the next refresh repeats it. */
-static void say(struct lan_pause *l, const struct watched *w, enum pfc_say what)
-{
-	struct sockaddr_ll to = {.sll_family = AF_PACKET, .sll_halen = MAC_LEN};
-	uint64_t from = atomic_load_explicit(&w->mac, memory_order_relaxed);
-	uint8_t frame[PFC_FRAME_BYTES], mac[MAC_LEN];
-
-	to.sll_ifindex = atomic_load_explicit(&w->ifindex, memory_order_relaxed);
-	for (unsigned i = 0; i < MAC_LEN; i++)
-		mac[i] = (uint8_t)(from >> 8 * (MAC_LEN - 1 - i));
-	pfc_frame(frame, mac, l->params.priority, what == PFC_XOFF ? PFC_QUANTA_MAX : 0);
-	memcpy(to.sll_addr, frame, 6);
-	if (sendto(l->fd, frame, sizeof(frame), MSG_DONTWAIT, (struct sockaddr *)&to, sizeof(to)) < 0)
-		return;
+	memcpy(mac, ifr.ifr_hwaddr.sa_data, MAC_LEN);
+	pthread_mutex_lock(&pause_lock);
+	r = join_port(l, &l->ports[port], (int)if_nametoindex(ifname), mac);
+	pthread_mutex_unlock(&pause_lock);
+	return r;
 }
 
 static void look(struct lan_pause *l, struct watched *w)
 {
-	const struct pfc_plan *p = &w->pfc.plan;
-	enum pfc_say what = pfc_look(&w->pfc, now(), l->params.ops->rx_waits(w->port, p->xoff_frames),
-	                             !l->params.ops->rx_waits(w->port, p->xon_frames));
+	const struct pfc_plan *p = &w->ring.plan;
+	struct pause_port *port;
 
-	if (what != PFC_NOTHING)
-		say(l, w, what);
+	pthread_mutex_lock(&pause_lock);
+	port = w->at;
+	if (port) {            /* NULL: lan_pause_follow() is at it */
+		port->users++; /* say() lets others in */
+		say(l->fd, port,
+		    pfc_look(&port->pfc, &w->ring, now(), l->params.ops->rx_waits(w->port, p->xoff_frames),
+		             !l->params.ops->rx_waits(w->port, p->xon_frames)));
+		release_port(port);
+	}
+	pthread_mutex_unlock(&pause_lock);
 }
 
 static void publish(struct lan_pause *l)
@@ -157,8 +267,8 @@ static void publish(struct lan_pause *l)
 	uint64_t xoffs = 0, watchdogs = 0;
 
 	for (unsigned i = 0; i < l->nports; i++) {
-		xoffs += l->ports[i].pfc.xoffs;
-		watchdogs += l->ports[i].pfc.watchdogs;
+		xoffs += l->ports[i].ring.xoffs;
+		watchdogs += l->ports[i].ring.watchdogs;
 	}
 	atomic_store_explicit(&l->xoffs, xoffs, memory_order_relaxed);
 	atomic_store_explicit(&l->watchdogs, watchdogs, memory_order_relaxed);
@@ -178,9 +288,6 @@ static void *watch_rings(void *arg)
 		publish(l);
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
 	}
-	for (unsigned i = 0; i < l->nports; i++)
-		if (l->ports[i].pfc.paused)
-			say(l, &l->ports[i], PFC_XON);
 	return NULL;
 }
 
@@ -204,6 +311,10 @@ void lan_pause_stop(struct lan_pause *l)
 		atomic_store_explicit(&l->stop, true, memory_order_release);
 		pthread_join(l->thread, NULL);
 	}
+	pthread_mutex_lock(&pause_lock);
+	for (unsigned i = 0; i < LAN_PORTS_MAX; i++)
+		leave_port(l, &l->ports[i]);
+	pthread_mutex_unlock(&pause_lock);
 	close(l->fd);
 	free(l);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lan_pause.h - a thread that watches the receive rings of one worker's LAN ports and pauses the hosts before they run
- * over. It is a separate thread because it exists for the case that the worker stalls. */
+ * over. It is a separate thread because it exists for the case that the worker stalls. Rings of other workers and links
+ * on the same interface take part in the same pause: it ends when no ring needs it any more. */
 #ifndef DAEMON_LAN_PAUSE_H
 #define DAEMON_LAN_PAUSE_H
 
@@ -16,7 +17,8 @@ struct lan_pause_params {
 };
 
 struct lan_pause_stats {
-	uint64_t xoffs, watchdogs; /* pauses begun; ended by the watchdog because the ring did not empty */
+	uint64_t xoffs, watchdogs; /* pauses begun by these rings; rings that the watchdog let go on, because they did
+	                            * not empty */
 };
 
 /* Plans the thresholds of a ring on that interface. -EINVAL: the interface's rate is unknown. */
@@ -30,6 +32,6 @@ int lan_pause_watch(struct lan_pause *l, const struct lan_port *port, const char
 int lan_pause_follow(struct lan_pause *l, uint32_t port, const char *ifname);
 int lan_pause_run(struct lan_pause *l);
 void lan_pause_stats(struct lan_pause *l, struct lan_pause_stats *s); /* any thread */
-void lan_pause_stop(struct lan_pause *l);                             /* sends XON on paused ports; frees l */
+void lan_pause_stop(struct lan_pause *l); /* sends XON on ports that only its rings pause; frees l */
 
 #endif

@@ -29,8 +29,7 @@ static void put16(uint8_t *b, unsigned v)
 
 void pfc_frame(uint8_t frame[PFC_FRAME_BYTES], const uint8_t mac[6], uint8_t priority, uint16_t quanta)
 {
-	static const uint8_t to[6] = {0x01, 0x80, 0xc2,
-	                              0x00, 0x00, 0x01}; /* bridges do not forward this address */
+	static const uint8_t to[6] = {0x01, 0x80, 0xc2, 0x00, 0x00, 0x01}; /* bridges do not forward this address */
 
 	memset(frame, 0, PFC_FRAME_BYTES);
 	memcpy(frame, to, 6);
@@ -68,38 +67,53 @@ int pfc_plan(struct pfc_plan *p, uint64_t rate_bps, uint64_t look_ns, uint64_t w
 	return 0;
 }
 
-static enum pfc_say end_pause(struct pfc *f)
+static enum pfc_say begin(struct pfc_port *p, struct pfc_ring *r, uint64_t now_ns)
 {
-	f->paused = false;
-	f->xons++;
-	return PFC_XON;
+	r->asks = true;
+	if (p->asking++ > 0)
+		return PFC_NOTHING;
+	p->since_ns = p->said_ns = now_ns;
+	r->xoffs++;
+	return PFC_XOFF;
 }
 
-static enum pfc_say while_paused(struct pfc *f, uint64_t now_ns, bool below_xon)
+enum pfc_say pfc_leave(struct pfc_port *p, struct pfc_ring *r)
+{
+	if (!r->asks)
+		return PFC_NOTHING;
+	r->asks = false;
+	return --p->asking == 0 ? PFC_XON : PFC_NOTHING;
+}
+
+static enum pfc_say while_asking(struct pfc_port *p, struct pfc_ring *r, uint64_t now_ns, bool below_xon)
 {
 	if (below_xon)
-		return end_pause(f);
-	if (now_ns - f->since_ns >= f->plan.watchdog_ns) {
-		f->given_up = true;
-		f->watchdogs++;
-		return end_pause(f);
+		return pfc_leave(p, r);
+	if (now_ns - p->since_ns >= r->plan.watchdog_ns) {
+		r->given_up = true;
+		r->watchdogs++;
+		return pfc_leave(p, r);
 	}
-	if (now_ns - f->said_ns < f->plan.refresh_ns)
+	if (now_ns - p->said_ns < r->plan.refresh_ns)
 		return PFC_NOTHING;
-	f->said_ns = now_ns;
+	p->said_ns = now_ns;
 	return PFC_XOFF;
 }
 
-enum pfc_say pfc_look(struct pfc *f, uint64_t now_ns, bool above_xoff, bool below_xon)
+enum pfc_say pfc_look(struct pfc_port *p, struct pfc_ring *r, uint64_t now_ns, bool above_xoff, bool below_xon)
 {
-	if (f->paused)
-		return while_paused(f, now_ns, below_xon);
+	if (r->asks)
+		return while_asking(p, r, now_ns, below_xon);
 	if (below_xon)
-		f->given_up = false;
-	if (!above_xoff || f->given_up)
-		return PFC_NOTHING;
-	f->paused = true;
-	f->since_ns = f->said_ns = now_ns;
-	f->xoffs++;
-	return PFC_XOFF;
+		r->given_up = false;
+	return above_xoff && !r->given_up ? begin(p, r, now_ns) : PFC_NOTHING;
+}
+
+enum pfc_say pfc_sent(const struct pfc_port *p, enum pfc_say sent)
+{
+	if (sent == PFC_XON && p->asking > 0)
+		return PFC_XOFF;
+	if (sent == PFC_XOFF && p->asking == 0)
+		return PFC_XON;
+	return PFC_NOTHING;
 }

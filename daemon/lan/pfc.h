@@ -27,15 +27,28 @@ int pfc_plan(struct pfc_plan *p, uint64_t rate_bps, uint64_t look_ns, uint64_t w
 
 enum pfc_say { PFC_NOTHING, PFC_XOFF, PFC_XON };
 
-struct pfc {
-	struct pfc_plan plan;
-	bool paused;   /* XOFF is in force */
-	bool given_up; /* the watchdog has ended the pause; no further pause until the ring has emptied */
-	uint64_t since_ns, said_ns;
-	uint64_t xoffs, xons, watchdogs; /* XOFFs (without refreshes) and XONs sent; pauses ended by the watchdog */
+/* A port and priority, shared by all rings that hosts behind the port can fill: an XON ends the pause for all of them.
+ * Zeros: not paused. */
+struct pfc_port {
+	unsigned asking;   /* rings that need the pause; 0: XON is in force */
+	uint64_t since_ns; /* begin of the pause */
+	uint64_t said_ns;  /* last XOFF */
 };
 
-/* One look at the ring: at least xoff_frames wait; fewer than xon_frames do. */
-enum pfc_say pfc_look(struct pfc *f, uint64_t now_ns, bool above_xoff, bool below_xon);
+struct pfc_ring {
+	struct pfc_plan plan;
+	bool asks;                 /* counts in the port's asking */
+	bool given_up;             /* the watchdog has withdrawn the request; the ring asks again when it has emptied */
+	uint64_t xoffs, watchdogs; /* pauses that this ring began; requests that the watchdog withdrew */
+};
+
+/* One look at a ring: at least xoff_frames wait; fewer than xon_frames do. The port is paused as long as one of its
+ * rings asks. The watchdog counts from the begin of the port's pause. Returns the frame that the port sends. */
+enum pfc_say pfc_look(struct pfc_port *p, struct pfc_ring *r, uint64_t now_ns, bool above_xoff, bool below_xon);
+/* The ring is no longer there. */
+enum pfc_say pfc_leave(struct pfc_port *p, struct pfc_ring *r);
+/* A thread has sent that frame, and other threads may have sent theirs in between, which then count for nothing.
+ * Returns the frame that has to follow, PFC_NOTHING if the hosts do what the port needs. */
+enum pfc_say pfc_sent(const struct pfc_port *p, enum pfc_say sent);
 
 #endif

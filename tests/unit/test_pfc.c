@@ -47,46 +47,100 @@ static void pfc_plan__room_above_xoff(void **state)
 	assert_true(pfc_plan(&p, 0, 100 * US, 5 * MS) < 0);
 }
 
-static struct pfc make(void)
+static struct pfc_ring make(void)
 {
-	struct pfc f = {.plan = {4096, 1000, 500, 200 * US, 5 * MS, false}};
+	struct pfc_ring r = {.plan = {.ring_frames = 4096,
+	                              .xoff_frames = 1000,
+	                              .xon_frames = 500,
+	                              .refresh_ns = 200 * US,
+	                              .watchdog_ns = 5 * MS}};
 
-	return f;
+	return r;
 }
 
 static void pfc_look__xoff_refresh_xon(void **state)
 {
-	struct pfc f = make();
+	struct pfc_ring r = make();
+	struct pfc_port p = {0};
 	uint64_t t = 10 * MS;
 
 	(void)state;
-	assert_int_equal(pfc_look(&f, t, false, true), PFC_NOTHING);
-	assert_int_equal(pfc_look(&f, t, false, false), PFC_NOTHING);
-	assert_int_equal(pfc_look(&f, t, true, false), PFC_XOFF);
-	assert_int_equal(pfc_look(&f, t + 100 * US, true, false), PFC_NOTHING);
-	assert_int_equal(pfc_look(&f, t + 200 * US, false, false), PFC_XOFF); /* between the two: still paused */
-	assert_int_equal(pfc_look(&f, t + 300 * US, false, false), PFC_NOTHING);
-	assert_int_equal(pfc_look(&f, t + 350 * US, false, true), PFC_XON);
-	assert_int_equal(pfc_look(&f, t + 360 * US, false, true), PFC_NOTHING);
-	assert_int_equal(f.xoffs, 1);
-	assert_int_equal(f.xons, 1);
+	assert_int_equal(pfc_look(&p, &r, t, false, true), PFC_NOTHING);
+	assert_int_equal(pfc_look(&p, &r, t, false, false), PFC_NOTHING);
+	assert_int_equal(pfc_look(&p, &r, t, true, false), PFC_XOFF);
+	assert_int_equal(pfc_look(&p, &r, t + 100 * US, true, false), PFC_NOTHING);
+	assert_int_equal(pfc_look(&p, &r, t + 200 * US, false, false), PFC_XOFF); /* between the two: still paused */
+	assert_int_equal(pfc_look(&p, &r, t + 300 * US, false, false), PFC_NOTHING);
+	assert_int_equal(pfc_look(&p, &r, t + 350 * US, false, true), PFC_XON);
+	assert_int_equal(pfc_look(&p, &r, t + 360 * US, false, true), PFC_NOTHING);
+	assert_int_equal(r.xoffs, 1);
 }
 
 static void pfc_look__watchdog_ends_it_until_the_ring_has_emptied(void **state)
 {
-	struct pfc f = make();
+	struct pfc_ring r = make();
+	struct pfc_port p = {0};
 	uint64_t t = 10 * MS, end = t + 5 * MS;
 
 	(void)state;
-	assert_int_equal(pfc_look(&f, t, true, false), PFC_XOFF);
+	assert_int_equal(pfc_look(&p, &r, t, true, false), PFC_XOFF);
 	for (t += 100 * US; t < end; t += 100 * US)
-		assert_int_not_equal(pfc_look(&f, t, true, false), PFC_XON);
-	assert_int_equal(pfc_look(&f, t, true, false), PFC_XON);
-	assert_int_equal(f.watchdogs, 1);
+		assert_int_not_equal(pfc_look(&p, &r, t, true, false), PFC_XON);
+	assert_int_equal(pfc_look(&p, &r, t, true, false), PFC_XON);
+	assert_int_equal(r.watchdogs, 1);
 	for (int i = 0; i < 100; i++)
-		assert_int_equal(pfc_look(&f, t += 100 * US, true, false), PFC_NOTHING);
-	assert_int_equal(pfc_look(&f, t += 100 * US, false, true), PFC_NOTHING);
-	assert_int_equal(pfc_look(&f, t += 100 * US, true, false), PFC_XOFF);
+		assert_int_equal(pfc_look(&p, &r, t += 100 * US, true, false), PFC_NOTHING);
+	assert_int_equal(pfc_look(&p, &r, t += 100 * US, false, true), PFC_NOTHING);
+	assert_int_equal(pfc_look(&p, &r, t += 100 * US, true, false), PFC_XOFF);
+}
+
+/* A pause lasts until its last ring needs it no more; each ring's looks repeat it. */
+static void pfc_look__rings_share_the_pause(void **state)
+{
+	struct pfc_ring a = make(), b = make();
+	struct pfc_port p = {0};
+	uint64_t t = 10 * MS;
+
+	(void)state;
+	assert_int_equal(pfc_look(&p, &a, t, true, false), PFC_XOFF);
+	assert_int_equal(pfc_look(&p, &b, t + 10 * US, true, false), PFC_NOTHING);
+	assert_int_equal(pfc_look(&p, &b, t + 100 * US, false, true), PFC_NOTHING);
+	assert_int_equal(pfc_look(&p, &a, t + 200 * US, true, false), PFC_XOFF);
+	assert_int_equal(pfc_look(&p, &b, t + 300 * US, true, false), PFC_NOTHING);
+	assert_int_equal(pfc_look(&p, &b, t + 400 * US, true, false), PFC_XOFF);
+	assert_int_equal(pfc_look(&p, &a, t + 450 * US, true, false), PFC_NOTHING);
+	assert_int_equal(pfc_leave(&p, &a), PFC_NOTHING);
+	assert_int_equal(pfc_leave(&p, &a), PFC_NOTHING);
+	assert_int_equal(pfc_look(&p, &b, t + 500 * US, false, true), PFC_XON);
+	assert_int_equal(a.xoffs + b.xoffs, 1);
+}
+
+/* However many rings take turns, hosts wait no longer than the watchdog's time. */
+static void pfc_look__watchdog_counts_from_the_begin_of_the_pause(void **state)
+{
+	struct pfc_ring a = make(), b = make();
+	struct pfc_port p = {0};
+	uint64_t t = 10 * MS, end = t + 5 * MS;
+
+	(void)state;
+	assert_int_equal(pfc_look(&p, &a, t, true, false), PFC_XOFF);
+	assert_int_equal(pfc_look(&p, &b, end - 1, true, false), PFC_NOTHING);
+	assert_int_equal(pfc_look(&p, &a, end - 1, false, true), PFC_NOTHING);
+	assert_int_equal(pfc_look(&p, &b, end, true, false), PFC_XON);
+	assert_int_equal(a.watchdogs, 0);
+	assert_int_equal(b.watchdogs, 1);
+	assert_int_equal(pfc_look(&p, &a, end + 1, true, false), PFC_XOFF); /* this ring has emptied meanwhile */
+}
+
+static void pfc_sent__frames_that_overtook_each_other(void **state)
+{
+	struct pfc_port paused = {.asking = 1}, open = {0};
+
+	(void)state;
+	assert_int_equal(pfc_sent(&paused, PFC_XOFF), PFC_NOTHING);
+	assert_int_equal(pfc_sent(&paused, PFC_XON), PFC_XOFF);
+	assert_int_equal(pfc_sent(&open, PFC_XON), PFC_NOTHING);
+	assert_int_equal(pfc_sent(&open, PFC_XOFF), PFC_XON);
 }
 
 int main(void)
@@ -96,6 +150,9 @@ int main(void)
 	    cmocka_unit_test(pfc_plan__room_above_xoff),
 	    cmocka_unit_test(pfc_look__xoff_refresh_xon),
 	    cmocka_unit_test(pfc_look__watchdog_ends_it_until_the_ring_has_emptied),
+	    cmocka_unit_test(pfc_look__rings_share_the_pause),
+	    cmocka_unit_test(pfc_look__watchdog_counts_from_the_begin_of_the_pause),
+	    cmocka_unit_test(pfc_sent__frames_that_overtook_each_other),
 	};
 
 	return cmocka_run_group_tests_name("pfc", tests, NULL, NULL);

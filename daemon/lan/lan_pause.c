@@ -29,9 +29,9 @@
 #include "daemon/privileged/privileged.h"
 #include "daemon/util/thread.h"
 
-#define LOOK_NS          100000 /* interval of looks at the ring */
+#define LOOK_NS          100000 /* between looks at a ring of a port that is not paused */
 #define MAC_LEN          6
-#define RATE_UNKNOWN_BPS 100000000000ull
+#define RATE_UNKNOWN_BPS 100000000000ull /* without carrier, until lan_pause_follow() knows it */
 
 struct pause_port {
 	struct pause_port *next;
@@ -226,11 +226,20 @@ int lan_pause_watch(struct lan_pause *l, const struct lan_port *port, const char
 		snprintf(err, errlen, "LAN port %s: cannot read its address: %s", ifname, strerror(-r));
 	else
 		l->nports++;
-	return r;
+	return r < 0 ? r : 0;
+}
+
+/* With the lock. True if the rate is a new one, and the ring too small for it. An unknown rate is none. */
+static bool follow_rate(struct watched *w, uint64_t rate_bps)
+{
+	struct pfc_plan *p = &w->ring.plan;
+
+	return rate_bps != 0 && rate_bps != p->rate_bps && pfc_replan(p, rate_bps, LOOK_NS) == 0 && p->tight;
 }
 
 int lan_pause_follow(struct lan_pause *l, uint32_t port, const char *ifname)
 {
+	uint64_t rate_bps = rate_of(ifname);
 	struct ifreq ifr = {0};
 	uint8_t mac[MAC_LEN];
 	int r;
@@ -241,13 +250,17 @@ int lan_pause_follow(struct lan_pause *l, uint32_t port, const char *ifname)
 	memcpy(mac, ifr.ifr_hwaddr.sa_data, MAC_LEN);
 	pthread_mutex_lock(&pause_lock);
 	r = join_port(l, &l->ports[port], (int)if_nametoindex(ifname), mac);
+	if (r == 0)
+		r = follow_rate(&l->ports[port], rate_bps);
 	pthread_mutex_unlock(&pause_lock);
 	return r;
 }
 
-static void look(struct lan_pause *l, struct watched *w)
+/* Returns the time until the next look, in ns. */
+static uint64_t look(struct lan_pause *l, struct watched *w)
 {
 	const struct pfc_plan *p = &w->ring.plan;
+	uint64_t nap_ns = LOOK_NS;
 	struct pause_port *port;
 
 	pthread_mutex_lock(&pause_lock);
@@ -257,9 +270,11 @@ static void look(struct lan_pause *l, struct watched *w)
 		say(l->fd, port,
 		    pfc_look(&port->pfc, &w->ring, now(), l->params.ops->rx_waits(w->port, p->xoff_frames),
 		             !l->params.ops->rx_waits(w->port, p->xon_frames)));
+		nap_ns = port->pfc.asking > 0 ? p->paused_look_ns : LOOK_NS;
 		release_port(port);
 	}
 	pthread_mutex_unlock(&pause_lock);
+	return nap_ns;
 }
 
 static void publish(struct lan_pause *l)
@@ -276,15 +291,20 @@ static void publish(struct lan_pause *l)
 
 static void *watch_rings(void *arg)
 {
-	static const struct timespec nap = {.tv_nsec = LOOK_NS};
 	struct lan_pause *l = arg;
 
 	pthread_setname_np(pthread_self(), "lr:pause");
 	prctl(PR_SET_TIMERSLACK, 1ul);
 	privileged_run_first(); /* runs before any thread that keeps a worker from its ring */
 	while (!atomic_load_explicit(&l->stop, memory_order_acquire)) {
-		for (unsigned i = 0; i < l->nports; i++)
-			look(l, &l->ports[i]);
+		struct timespec nap = {.tv_nsec = LOOK_NS};
+
+		for (unsigned i = 0; i < l->nports; i++) {
+			long nap_ns = (long)look(l, &l->ports[i]);
+
+			if (nap_ns < nap.tv_nsec)
+				nap.tv_nsec = nap_ns;
+		}
 		publish(l);
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
 	}

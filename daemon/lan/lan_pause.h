@@ -21,14 +21,17 @@ struct lan_pause_stats {
 	                            * not empty */
 };
 
-/* Plans the thresholds of a ring on that interface. -EINVAL: the interface's rate is unknown. */
+/* Plans the thresholds of a ring on that interface; an unknown rate counts as 100G. -EINVAL: no pause can be planned at
+ * its rate. */
 int lan_pause_plan(struct pfc_plan *p, const char *ifname, uint64_t watchdog_ns);
 
 /* 0 or negative errno with err (of errlen bytes) a sentence. The ports stay open until lan_pause_stop(). */
 int lan_pause_open(struct lan_pause **l, const struct lan_pause_params *params, char *err, size_t errlen);
 int lan_pause_watch(struct lan_pause *l, const struct lan_port *port, const char *ifname, const struct pfc_plan *plan,
                     char *err, size_t errlen);
-/* The interface of that name has been made anew. port: as counted by lan_pause_watch(). 0 or negative errno. */
+/* The interface of that name has been made anew, or has another MAC address or another rate; the rate may not have been
+ * known at the start. 0; 1: at this new rate the ring cannot always be kept from overflowing; or negative errno. port:
+ * as counted by lan_pause_watch(). Main thread: the kernel may take long for the rate. */
 int lan_pause_follow(struct lan_pause *l, uint32_t port, const char *ifname);
 int lan_pause_run(struct lan_pause *l);
 void lan_pause_stats(struct lan_pause *l, struct lan_pause_stats *s); /* any thread */

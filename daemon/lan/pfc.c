@@ -15,6 +15,7 @@
 #define LAN_MTU        9216
 #define PACKET_BYTES   1082u /* Ethernet, IPv4, UDP, BTH, 1024, ICRC */
 #define REACTION_LOOKS 3     /* a look just missed, the next, and one for a processor that was late */
+#define LATE_NS        30000 /* wake-up after a timer: 26 us at the median; the room above XOFF is for later ones */
 #define RING_MIN       4096u
 #define RING_MAX       32768u
 #define XOFF_MIN       512u /* least XOFF: a shorter burst causes no pause */
@@ -40,13 +41,12 @@ void pfc_frame(uint8_t frame[PFC_FRAME_BYTES], const uint8_t mac[6], uint8_t pri
 	put16(frame + 18 + 2 * (priority & 7), quanta);
 }
 
-int pfc_plan(struct pfc_plan *p, uint64_t rate_bps, uint64_t look_ns, uint64_t watchdog_ns)
+/* The packets that arrive from XOFF's threshold until the hosts are silent, and the link's times. */
+static int reckon(uint64_t rate_bps, uint64_t look_ns, uint64_t *frames, struct headroom_plan *times)
 {
 	char why[HEADROOM_ERROR_MAX];
 	struct headroom_result r;
-	struct headroom_plan times;
 	struct headroom_in in;
-	uint64_t bytes, frames;
 
 	headroom_defaults(&in);
 	in.length_m = LAN_LENGTH_M;
@@ -54,17 +54,59 @@ int pfc_plan(struct pfc_plan *p, uint64_t rate_bps, uint64_t look_ns, uint64_t w
 	in.port_mtu = LAN_MTU;
 	in.small_percent = 0;
 	if (headroom_compute(HEADROOM_PHYSICS, &in, &r, why) < 0 ||
-	    headroom_plan_link(HEADROOM_PHYSICS, &in, &times, why) < 0)
+	    headroom_plan_link(HEADROOM_PHYSICS, &in, times, why) < 0)
 		return -EINVAL;
-	bytes = r.headroom_bytes + rate_bps / 8000 * (REACTION_LOOKS * look_ns / 1000) / 1000;
-	frames = bytes / PACKET_BYTES + 1;
-	*p = (struct pfc_plan){.ring_frames = RING_MIN, .refresh_ns = times.refresh_ns, .watchdog_ns = watchdog_ns};
-	while (p->ring_frames < RING_MAX && p->ring_frames < frames + 2 * XOFF_MIN)
-		p->ring_frames *= 2;
+	*frames = (r.headroom_bytes + rate_bps / 8000 * (REACTION_LOOKS * look_ns / 1000) / 1000) / PACKET_BYTES + 1;
+	return 0;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static void plan_thresholds(struct pfc_plan *p, uint64_t frames)
+{
 	p->tight = p->ring_frames < frames + XOFF_MIN;
 	p->xoff_frames = p->tight ? XOFF_MIN : p->ring_frames - (uint32_t)frames;
 	p->xon_frames = p->xoff_frames / 2;
+}
+
+/* At 400G a pause lasts 84 us, less than a look and its wake-up take otherwise. */
+static void plan_refresh(struct pfc_plan *p, uint64_t pause_ns, uint64_t look_ns)
+{
+	uint64_t next_ns;
+
+	p->paused_look_ns = least(look_ns, pause_ns / 4);
+	next_ns = p->paused_look_ns + LATE_NS;
+	p->refresh_ns = next_ns < pause_ns ? least(pause_ns / 2, pause_ns - next_ns) : 0;
+	p->tight |= next_ns >= pause_ns;
+}
+
+int pfc_replan(struct pfc_plan *p, uint64_t rate_bps, uint64_t look_ns)
+{
+	struct headroom_plan times;
+	uint64_t frames;
+
+	if (reckon(rate_bps, look_ns, &frames, &times) < 0)
+		return -EINVAL;
+	p->rate_bps = rate_bps;
+	plan_thresholds(p, frames);
+	plan_refresh(p, times.pause_ns, look_ns);
 	return 0;
+}
+
+int pfc_plan(struct pfc_plan *p, uint64_t rate_bps, uint64_t look_ns, uint64_t watchdog_ns)
+{
+	struct headroom_plan times;
+	uint64_t frames;
+
+	if (reckon(rate_bps, look_ns, &frames, &times) < 0)
+		return -EINVAL;
+	*p = (struct pfc_plan){.ring_frames = RING_MIN, .watchdog_ns = watchdog_ns};
+	while (p->ring_frames < RING_MAX && p->ring_frames < frames + 2 * XOFF_MIN)
+		p->ring_frames *= 2;
+	return pfc_replan(p, rate_bps, look_ns);
 }
 
 static enum pfc_say begin(struct pfc_port *p, struct pfc_ring *r, uint64_t now_ns)

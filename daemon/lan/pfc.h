@@ -14,16 +14,21 @@
 void pfc_frame(uint8_t frame[PFC_FRAME_BYTES], const uint8_t mac[6], uint8_t priority, uint16_t quanta);
 
 struct pfc_plan {
+	uint64_t rate_bps; /* of the port */
 	uint32_t ring_frames;
 	uint32_t xoff_frames, xon_frames; /* fills of the ring */
-	uint64_t refresh_ns;              /* interval of repeated XOFF: half of the time of 65535 quanta */
-	uint64_t watchdog_ns;             /* longest pause without an end */
-	bool tight;                       /* even the largest ring has less room above XOFF than the packets that arrive
-	                                   * until the hosts are silent */
+	uint64_t refresh_ns;     /* XOFF is repeated at the first look so long after the last one: half of the time
+	                          * of 65535 quanta, and less where the look after that would be too late */
+	uint64_t paused_look_ns; /* time between looks while the port is paused */
+	uint64_t watchdog_ns;    /* longest pause without an end */
+	bool tight; /* the ring has less room above XOFF than the packets that arrive until the hosts are silent, or a
+	             * pause expires before the next look can repeat it */
 };
 
-/* For a port of that rate, watched every look_ns. 0, or -EINVAL: no such rate. */
+/* For a port of that rate, watched every look_ns while it is not paused. 0, or -EINVAL: no such rate. */
 int pfc_plan(struct pfc_plan *p, uint64_t rate_bps, uint64_t look_ns, uint64_t watchdog_ns);
+/* The port has another rate now; the ring's size and the watchdog remain. 0, or -EINVAL: the plan remains. */
+int pfc_replan(struct pfc_plan *p, uint64_t rate_bps, uint64_t look_ns);
 
 enum pfc_say { PFC_NOTHING, PFC_XOFF, PFC_XON };
 

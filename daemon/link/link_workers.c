@@ -512,8 +512,11 @@ static int follow_port(struct link *l, uint32_t port, char err[CONFIG_ERR_MAX])
 		l->lan_ifindex[port] = ifindex;
 		l->lan_port_rebinds++;
 	}
-	if (port < l->config.nlan_ports)
+	if (port < l->config.nlan_ports) {
 		privileged_offload_refresh(ifname);
+		for (uint32_t i = 0; i < l->nworkers; i++)
+			worker_follow_pause(l->worker[i], port);
+	}
 	l->rebind_error = 0;
 	change = rebind(l, port, ifindex, read_mac(ifname));
 	if (!change)

@@ -123,6 +123,9 @@ bool worker_alive(struct worker *w);
 int worker_lan_ifindex(const struct worker *w, uint32_t lan_port);
 /* MAC address, 48 bits, whose frames a port takes, 0: the port compares none, or is not open; from any thread. */
 uint64_t worker_lan_mac(const struct worker *w, uint32_t lan_port);
+/* An interface of LanPort= may be another one, or have another rate: with Pfc=, frames and thresholds follow it, and
+ * the log says if the ring is too small for the rate. Main thread. */
+void worker_follow_pause(const struct worker *w, uint32_t lan_port);
 
 /* Ends and joins the thread. Commands that it did not carry out any more come out of worker_answer(). */
 void worker_stop(struct worker *w);

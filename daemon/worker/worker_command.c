@@ -172,13 +172,9 @@ static void begin_session(struct worker *w, const struct worker_cmd *cmd)
 static int rebind(struct worker *w, uint32_t port)
 {
 	char ifname[IF_NAMESIZE];
-	int r;
 
 	worker_port_name(&w->config, port, ifname);
-	r = w->lan_ops[port]->rebind(w->lan[port], ifname);
-	if (r == 0 && w->pause && port != worker_ip_port(w))
-		r = lan_pause_follow(w->pause, port, ifname);
-	return r;
+	return w->lan_ops[port]->rebind(w->lan[port], ifname);
 }
 
 static void watch(struct worker *w, struct worker_cmd *cmd)

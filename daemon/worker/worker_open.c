@@ -220,6 +220,12 @@ void worker_port_name(const struct link_config *c, uint32_t port, char ifname[IF
 		ip_port_worker_name(ifname, c->name);
 }
 
+static void say_tight(const struct worker *w, const char *ifname)
+{
+	log_warn("link %s: LAN port %s: at its rate Pfc= does not always keep the receive ring from overflowing",
+	         w->label, ifname);
+}
+
 /* Plans the ring size that Pfc= needs, if it is on. */
 static int plan_pause(struct worker *w, const char *ifname, struct pfc_plan *plan, char *err, size_t errlen)
 {
@@ -235,9 +241,7 @@ static int plan_pause(struct worker *w, const char *ifname, struct pfc_plan *pla
 		return -EINVAL;
 	}
 	if (plan->tight)
-		log_warn(
-		    "link %s: LAN port %s: at its rate Pfc= does not always keep the receive ring from overflowing",
-		    w->label, ifname);
+		say_tight(w, ifname);
 	return 0;
 }
 
@@ -562,6 +566,14 @@ const struct trace *worker_trace(const struct worker *w)
 int worker_lan_ifindex(const struct worker *w, uint32_t lan_port)
 {
 	return lan_port < w->nlan ? w->lan_ops[lan_port]->ifindex(w->lan[lan_port]) : 0;
+}
+
+void worker_follow_pause(const struct worker *w, uint32_t lan_port)
+{
+	const char *ifname = w->config.lan_ports[lan_port];
+
+	if (w->pause && lan_pause_follow(w->pause, lan_port, ifname) > 0)
+		say_tight(w, ifname);
 }
 
 uint64_t worker_lan_mac(const struct worker *w, uint32_t lan_port)

@@ -26,6 +26,7 @@
 static struct {
 	char text[256]; /* "3xoff 3xon ": interface and frame */
 	int ifindex;
+	uint32_t mbps; /* SPEED_UNKNOWN: no carrier */
 } kernel;
 
 int fake_ioctl(int fd, unsigned long request, ...)
@@ -39,6 +40,8 @@ int fake_ioctl(int fd, unsigned long request, ...)
 	va_end(args);
 	if (request == SIOCGIFHWADDR)
 		memset(ifr->ifr_hwaddr.sa_data, 2, MAC_LEN);
+	if (request == SIOCETHTOOL)
+		ethtool_cmd_speed_set((void *)ifr->ifr_data, kernel.mbps);
 	return 0;
 }
 
@@ -204,6 +207,31 @@ static void lan_pause__a_ring_follows_its_interface(void **state)
 	assert_null(pause_ports);
 }
 
+static void lan_pause__the_plan_follows_the_rate(void **state)
+{
+	struct pfc_plan *p;
+	struct worker a;
+
+	(void)state;
+	kernel.ifindex = 3;
+	kernel.mbps = (uint32_t)SPEED_UNKNOWN;
+	start(&a, 3);
+	p = &a.pause->ports[0].ring.plan;
+	assert_int_equal(lan_pause_plan(p, "eth2", 1000 * MS), 0);
+	assert_int_equal(p->rate_bps, RATE_UNKNOWN_BPS);
+	assert_int_equal(lan_pause_follow(a.pause, 0, "eth2"), 0);
+	assert_int_equal(p->rate_bps, RATE_UNKNOWN_BPS);
+	kernel.mbps = 400000;
+	assert_int_equal(lan_pause_follow(a.pause, 0, "eth2"), 1);
+	assert_int_equal(lan_pause_follow(a.pause, 0, "eth2"), 0); /* said once */
+	assert_int_equal(p->rate_bps, 400000000000);
+	looks(&a, p->xoff_frames, "3xoff ");
+	assert_true(look(a.pause, &a.pause->ports[0]) < LOOK_NS);
+	looks(&a, 0, "3xon ");
+	assert_int_equal(look(a.pause, &a.pause->ports[0]), LOOK_NS);
+	ends(&a, "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -211,6 +239,7 @@ int main(void)
 	    cmocka_unit_test(lan_pause__a_ring_that_goes_leaves_the_pause_to_the_others),
 	    cmocka_unit_test(lan_pause__priorities_are_apart),
 	    cmocka_unit_test(lan_pause__a_ring_follows_its_interface),
+	    cmocka_unit_test(lan_pause__the_plan_follows_the_rate),
 	};
 
 	return cmocka_run_group_tests_name("lan_pause", tests, NULL, NULL);

@@ -135,6 +135,12 @@ int worker_lan_ifindex(const struct worker *w, uint32_t lan_port)
 	return ifindex_of_worker[index_of(w)];
 }
 
+void worker_follow_pause(const struct worker *w, uint32_t lan_port)
+{
+	(void)w;
+	(void)lan_port;
+}
+
 uint64_t worker_lan_mac(const struct worker *w, uint32_t lan_port)
 {
 	assert_int_equal(lan_port, 0);

@@ -39,12 +39,56 @@ static void pfc_plan__room_above_xoff(void **state)
 		assert_true(p.xon_frames > 0 && p.xon_frames < p.xoff_frames && p.xoff_frames < p.ring_frames);
 		/* three looks at line rate fit above it */
 		assert_true((p.ring_frames - p.xoff_frames) * 1082ull > rates[i] / 8 / 10000 * 3);
-		/* a pause lasts 65535 x 512 bits; it is said again after half of that */
-		assert_true(p.refresh_ns == 65535ull * 512 * 1000000000 / rates[i] / 2);
 	}
 	assert_int_equal(pfc_plan(&p, 1600000000000, 100 * US, 5 * MS), 0);
 	assert_true(p.tight && p.xoff_frames > 0);
 	assert_true(pfc_plan(&p, 0, 100 * US, 5 * MS) < 0);
+}
+
+/* A pause lasts 65535 x 512 bits: it must be repeated by then, although the thread wakes up late. */
+static void pfc_plan__pause_is_repeated_before_it_expires(void **state)
+{
+	static const uint64_t gbps[] = {1, 10, 100, 200, 400, 800};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(gbps) / sizeof(gbps[0]); i++)
+		for (uint64_t late_ns = 0; late_ns <= 30 * US; late_ns += 2 * US) {
+			uint64_t pause_ns = 65535ull * 512 / gbps[i], t = 10 * MS, said = t;
+			struct pfc_port port = {0};
+			struct pfc_ring r = {0};
+
+			assert_int_equal(pfc_plan(&r.plan, gbps[i] * 1000000000, 100 * US, 1000 * MS), 0);
+			assert_false(r.plan.tight);
+			assert_int_equal(pfc_look(&port, &r, t, true, false), PFC_XOFF);
+			for (int look = 0; look < 1000; look++) {
+				t += r.plan.paused_look_ns + late_ns;
+				if (pfc_look(&port, &r, t, true, false) != PFC_XOFF)
+					continue;
+				assert_true(t - said <= pause_ns);
+				said = t;
+			}
+			assert_true(t - said <= pause_ns);
+		}
+}
+
+/* The rate is known once there is a carrier; the ring has been mapped by then. */
+static void pfc_replan__thresholds_follow_the_rate(void **state)
+{
+	struct pfc_plan p, at_400g, before;
+
+	(void)state;
+	assert_int_equal(pfc_plan(&p, 100000000000, 100 * US, 5 * MS), 0);
+	assert_int_equal(pfc_plan(&at_400g, 400000000000, 100 * US, 5 * MS), 0);
+	before = p;
+	assert_true(pfc_replan(&p, 0, 100 * US) < 0);
+	assert_true(p.rate_bps == before.rate_bps && p.xoff_frames == before.xoff_frames);
+	assert_int_equal(pfc_replan(&p, 400000000000, 100 * US), 0);
+	assert_int_equal(p.ring_frames, before.ring_frames);
+	assert_true(p.tight); /* the ring of 100G is too small */
+	assert_true(p.refresh_ns == at_400g.refresh_ns && p.paused_look_ns == at_400g.paused_look_ns);
+	assert_true(p.watchdog_ns == 5 * MS && p.rate_bps == 400000000000);
+	assert_int_equal(pfc_replan(&p, 100000000000, 100 * US), 0);
+	assert_true(p.xoff_frames == before.xoff_frames && p.refresh_ns == before.refresh_ns && !p.tight);
 }
 
 static struct pfc_ring make(void)
@@ -148,6 +192,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(pfc_frame__golden),
 	    cmocka_unit_test(pfc_plan__room_above_xoff),
+	    cmocka_unit_test(pfc_plan__pause_is_repeated_before_it_expires),
+	    cmocka_unit_test(pfc_replan__thresholds_follow_the_rate),
 	    cmocka_unit_test(pfc_look__xoff_refresh_xon),
 	    cmocka_unit_test(pfc_look__watchdog_ends_it_until_the_ring_has_emptied),
 	    cmocka_unit_test(pfc_look__rings_share_the_pause),

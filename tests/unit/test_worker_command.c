@@ -81,14 +81,6 @@ void worker_port_name(const struct link_config *c, uint32_t port, char ifname[IF
 	snprintf(ifname, IF_NAMESIZE, "%s", c->lan_ports[port]);
 }
 
-int lan_pause_follow(struct lan_pause *p, uint32_t port, const char *ifname)
-{
-	(void)p;
-	(void)port;
-	(void)ifname;
-	return 0;
-}
-
 static int fake_rebind(struct lan_port *p, const char *ifname)
 {
 	(void)p;

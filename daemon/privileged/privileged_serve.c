@@ -2,9 +2,11 @@
 /* privileged_serve.c - the parent does what the child asks for.
  *
  * A compromised child may ask for anything that is listed here: so each field (names, numbers, lengths) is checked for
- * values that would change a rule's meaning, and rules can only drop. Such a child can open what its own links close;
- * it can have sockets that see the packets of this machine's interfaces. It cannot write a file, start a program, set
- * an address or a route, or reach the tables of others. */
+ * values that would change a rule's meaning, and nft rules can only drop. Such a child can open what its own links
+ * close; it can have sockets that see the packets of this machine's interfaces. By prefixes of links with a barrier it
+ * can route IP packets that this machine sends or forwards to a link's IP port, and so read, change and answer them:
+ * are_apart() refuses only prefixes that no link file may have. It cannot write a file, start a program, set an
+ * address or any other route, or reach the tables of others. */
 #include "privileged_serve.h"
 
 #include <ctype.h>
@@ -22,6 +24,7 @@
 #include <unistd.h>
 
 #include "daemon/kernel/fib_rule.h"
+#include "daemon/util/addr.h"
 #include "daemon/util/log.h"
 #include "daemon/kernel/offload.h"
 #include "daemon/util/rtnl.h"
@@ -170,6 +173,20 @@ static bool are_prefixes(const struct ip_prefix *p, uint32_t n)
 	return true;
 }
 
+/* As in a link file: a host is at one site only. With overlapping prefixes (of length 0, say) the rules in front of the
+ * routing tables would send a link's IP port also packets between hosts of one site. */
+static bool are_apart(const struct ask_link *l)
+{
+	for (uint32_t i = 0; i < l->nlocal + l->nremote; i++) {
+		const struct ip_prefix *p = i < l->nlocal ? &l->local[i] : &l->remote[i - l->nlocal];
+
+		for (uint32_t j = 0; j < i; j++)
+			if (addr_prefixes_overlap(p, j < l->nlocal ? &l->local[j] : &l->remote[j - l->nlocal]))
+				return false;
+	}
+	return true;
+}
+
 /* Its name stands in quotes in an nft script, as part of its IP port's. */
 static bool is_link_name(const char name[LINK_NAME_MAX])
 {
@@ -178,7 +195,9 @@ static bool is_link_name(const char name[LINK_NAME_MAX])
 
 bool privileged_read_link(const struct ask_link *l, struct link_config *c)
 {
-	if (!is_link_name(l->name) || l->nlan_ports > LAN_PORTS_MAX || l->npaths > PATHS_MAX || !are_prefixes(l->local, l->nlocal) || !are_prefixes(l->remote, l->nremote) || l->barrier > 1)
+	if (!is_link_name(l->name) || l->nlan_ports > LAN_PORTS_MAX || l->npaths > PATHS_MAX ||
+	    !are_prefixes(l->local, l->nlocal) || !are_prefixes(l->remote, l->nremote) || !are_apart(l) ||
+	    l->barrier > 1)
 		return false;
 	for (uint32_t i = 0; i < l->nlan_ports; i++)
 		if (!is_port(l->lan_ports[i]))

@@ -172,6 +172,9 @@ static struct link_config link_of(void)
 	strcpy(c.lan_ports[1], "eth3.100");
 	c.local[0].addr.b[10] = c.local[0].addr.b[11] = 0xff;
 	c.local[0].len = 96 + 16;
+	c.remote[0] = c.local[0];
+	c.remote[0].addr.b[13] = 1;
+	c.remote[1].addr.b[0] = 0x20;
 	c.remote[1].len = 64;
 	c.barrier = BARRIER_SAYS_CAUSAL;
 	strcpy(c.psk_file, "/etc/longreach/secret");
@@ -489,6 +492,10 @@ static void privileged__links_that_could_say_something_else(void **state)
 	REFUSED(l.nlocal = PREFIXES_MAX + 1);
 	REFUSED(l.nremote = UINT32_MAX);
 	REFUSED(l.local[0].len = 129);
+	REFUSED(l.local[0].len = 96); /* 0.0.0.0/0 */
+	REFUSED(l.remote[1].len = 0);
+	REFUSED(l.remote[0] = l.local[0]);
+	REFUSED(l.remote[1] = l.remote[0]);
 	REFUSED(l.npaths = PATHS_MAX + 1);
 	REFUSED(l.barrier = 2);
 #undef REFUSED

@@ -4,11 +4,15 @@
  * Workers and links may share an interface, and each has its ring and its thread. A pause frame is obeyed by all hosts
  * behind the interface, whoever sent it: so the state of the pause is one per interface and priority (pause_ports), and
  * threads agree on it under pause_lock. Frames are sent without the lock, because the device may keep a sender for
- * milliseconds; pfc_sent() then finds frames that overtook each other. */
+ * milliseconds; pfc_sent() then finds frames that overtook each other.
+ *
+ * A pause frame is for the other end of a cable, and has no tag: a VLAN interface would tag it, and a bond would send
+ * it on one cable only. So frames go out by the devices below the LAN port, those that have none below themselves. */
 #define _GNU_SOURCE
 #include "lan_pause.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <linux/ethtool.h>
 #include <linux/if_packet.h>
@@ -29,8 +33,13 @@
 #include "daemon/privileged/privileged.h"
 #include "daemon/util/thread.h"
 
-#define LOOK_NS          100000 /* between looks at a ring of a port that is not paused */
-#define MAC_LEN          6
+#define LOOK_NS     100000 /* between looks at a ring of a port that is not paused */
+#define MAC_LEN     6
+#define DEVICES_MAX 16
+#define DEPTH_MAX   4 /* a VLAN on a bond on devices, and one to spare */
+#ifndef SYS_NET
+#define SYS_NET "/sys/class/net" /* tests have their own */
+#endif
 #define RATE_UNKNOWN_BPS 100000000000ull /* without carrier, until lan_pause_follow() knows it */
 
 struct pause_port {
@@ -47,10 +56,24 @@ struct pause_port {
 static pthread_mutex_t pause_lock;
 static struct pause_port *pause_ports;
 
+/* A device below the LAN port, or the LAN port itself. */
+struct device {
+	int ifindex;
+	uint8_t mac[MAC_LEN];
+};
+
+struct devices {
+	struct device at[DEVICES_MAX];
+	unsigned n;
+};
+
 struct watched {
 	const struct lan_port *port;
-	struct pause_port *at;
-	struct pfc_ring ring;
+	struct pfc_plan plan;
+	struct {
+		struct pause_port *at; /* NULL: none */
+		struct pfc_ring ring;
+	} out[DEVICES_MAX];
 };
 
 struct lan_pause {
@@ -185,33 +208,107 @@ static void say(int fd, struct pause_port *port, enum pfc_say what)
 
 /* --- rings --- */
 
-/* With the lock. The ring is of no port then. */
-static void leave_port(struct lan_pause *l, struct watched *w)
+/* With the lock. */
+static void leave_port(struct lan_pause *l, struct watched *w, unsigned out)
 {
-	struct pause_port *port = w->at;
+	struct pause_port *port = w->out[out].at;
 
 	if (!port)
 		return;
-	w->at = NULL;
-	say(l->fd, port, pfc_leave(&port->pfc, &w->ring));
+	w->out[out].at = NULL;
+	say(l->fd, port, pfc_leave(&port->pfc, &w->out[out].ring));
 	release_port(port);
 }
 
-/* With the lock. 0 or -ENOMEM: the ring stays at its port. */
-static int join_port(struct lan_pause *l, struct watched *w, int ifindex, const uint8_t mac[MAC_LEN])
+static bool has_device(const struct devices *d, int ifindex)
 {
-	struct pause_port *port = share_port(ifindex, l->params.priority);
+	for (unsigned i = 0; i < d->n; i++)
+		if (d->at[i].ifindex == ifindex)
+			return true;
+	return false;
+}
 
-	if (!port)
-		return -ENOMEM;
-	memcpy(port->mac, mac, MAC_LEN);
-	if (port == w->at) {
-		release_port(port);
-		return 0;
+/* With the lock. The place of that device; the first free one if there is none; DEVICES_MAX: no place is free. */
+static unsigned find_out(const struct watched *w, int ifindex)
+{
+	unsigned free = DEVICES_MAX;
+
+	for (unsigned i = 0; i < DEVICES_MAX; i++) {
+		if (w->out[i].at && w->out[i].at->ifindex == ifindex)
+			return i;
+		if (!w->out[i].at && free == DEVICES_MAX)
+			free = i;
 	}
-	leave_port(l, w);
-	w->at = port;
+	return free;
+}
+
+/* With the lock. 0 or -ENOMEM. */
+static int join_port(struct lan_pause *l, struct watched *w, const struct device *d)
+{
+	unsigned out = find_out(w, d->ifindex);
+
+	if (out == DEVICES_MAX)
+		return -ENOMEM;
+	if (!w->out[out].at) {
+		w->out[out].at = share_port(d->ifindex, l->params.priority);
+		w->out[out].ring.plan = &w->plan;
+	}
+	if (!w->out[out].at)
+		return -ENOMEM;
+	memcpy(w->out[out].at->mac, d->mac, MAC_LEN);
 	return 0;
+}
+
+/* With the lock. Leaves first: the new devices then find places. */
+static int follow_devices(struct lan_pause *l, struct watched *w, const struct devices *d)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		if (w->out[i].at && !has_device(d, w->out[i].at->ifindex))
+			leave_port(l, w, i);
+	for (unsigned i = 0; r == 0 && i < d->n; i++)
+		r = join_port(l, w, &d->at[i]);
+	return r;
+}
+
+/* 0 or negative errno: no such interface. A device beyond DEVICES_MAX gets no pauses. */
+static int add_device(int fd, const char *ifname, struct devices *d)
+{
+	struct device *new = &d->at[d->n];
+	struct ifreq ifr = {0};
+
+	if (d->n == DEVICES_MAX)
+		return 0;
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
+	if (ioctl(fd, SIOCGIFHWADDR, &ifr) < 0)
+		return -errno;
+	memcpy(new->mac, ifr.ifr_hwaddr.sa_data, MAC_LEN);
+	new->ifindex = (int)if_nametoindex(ifname);
+	d->n += !has_device(d, new->ifindex);
+	return 0;
+}
+
+/* Adds the devices below an interface (sysfs: lower_NAME), those that have none below them. 0 or negative errno. */
+static int find_devices(int fd, const char *ifname, unsigned depth, struct devices *d)
+{
+	bool has_lower = false;
+	const struct dirent *e;
+	char path[256];
+	DIR *dir;
+	int r = 0;
+
+	snprintf(path, sizeof(path), "%s/%s", SYS_NET, ifname);
+	dir = depth < DEPTH_MAX ? opendir(path) : NULL;
+	while (dir && r == 0 && (e = readdir(dir))) {
+		if (strncmp(e->d_name, "lower_", 6) != 0)
+			continue;
+		has_lower = true;
+		r = find_devices(fd, e->d_name + 6, depth + 1, d);
+	}
+	if (dir)
+		closedir(dir);
+	return has_lower ? r : add_device(fd, ifname, d);
 }
 
 int lan_pause_watch(struct lan_pause *l, const struct lan_port *port, const char *ifname, const struct pfc_plan *plan,
@@ -220,7 +317,7 @@ int lan_pause_watch(struct lan_pause *l, const struct lan_port *port, const char
 	struct watched *w = &l->ports[l->nports];
 	int r;
 
-	*w = (struct watched){.port = port, .ring = {.plan = *plan}};
+	*w = (struct watched){.port = port, .plan = *plan};
 	r = lan_pause_follow(l, l->nports, ifname);
 	if (r < 0)
 		snprintf(err, errlen, "LAN port %s: cannot read its address: %s", ifname, strerror(-r));
@@ -232,7 +329,7 @@ int lan_pause_watch(struct lan_pause *l, const struct lan_port *port, const char
 /* With the lock. True if the rate is a new one, and the ring too small for it. An unknown rate is none. */
 static bool follow_rate(struct watched *w, uint64_t rate_bps)
 {
-	struct pfc_plan *p = &w->ring.plan;
+	struct pfc_plan *p = &w->plan;
 
 	return rate_bps != 0 && rate_bps != p->rate_bps && pfc_replan(p, rate_bps, LOOK_NS) == 0 && p->tight;
 }
@@ -240,39 +337,46 @@ static bool follow_rate(struct watched *w, uint64_t rate_bps)
 int lan_pause_follow(struct lan_pause *l, uint32_t port, const char *ifname)
 {
 	uint64_t rate_bps = rate_of(ifname);
-	struct ifreq ifr = {0};
-	uint8_t mac[MAC_LEN];
-	int r;
+	struct devices d = {.n = 0};
+	int r = find_devices(l->fd, ifname, 0, &d);
 
-	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
-	if (ioctl(l->fd, SIOCGIFHWADDR, &ifr) < 0)
-		return -errno;
-	memcpy(mac, ifr.ifr_hwaddr.sa_data, MAC_LEN);
+	if (r < 0)
+		return r;
 	pthread_mutex_lock(&pause_lock);
-	r = join_port(l, &l->ports[port], (int)if_nametoindex(ifname), mac);
+	r = follow_devices(l, &l->ports[port], &d);
 	if (r == 0)
 		r = follow_rate(&l->ports[port], rate_bps);
 	pthread_mutex_unlock(&pause_lock);
 	return r;
 }
 
+/* With the lock. True if the device is paused. */
+static bool look_for_device(struct lan_pause *l, struct watched *w, unsigned out, bool above_xoff, bool below_xon)
+{
+	struct pause_port *port = w->out[out].at;
+	bool paused;
+
+	if (!port)
+		return false;
+	port->users++; /* say() lets others in */
+	say(l->fd, port, pfc_look(&port->pfc, &w->out[out].ring, now(), above_xoff, below_xon));
+	paused = port->pfc.asking > 0;
+	release_port(port);
+	return paused;
+}
+
 /* Returns the time until the next look, in ns. */
 static uint64_t look(struct lan_pause *l, struct watched *w)
 {
-	const struct pfc_plan *p = &w->ring.plan;
-	uint64_t nap_ns = LOOK_NS;
-	struct pause_port *port;
+	bool above_xoff, below_xon, paused = false;
+	uint64_t nap_ns;
 
 	pthread_mutex_lock(&pause_lock);
-	port = w->at;
-	if (port) {            /* NULL: lan_pause_follow() is at it */
-		port->users++; /* say() lets others in */
-		say(l->fd, port,
-		    pfc_look(&port->pfc, &w->ring, now(), l->params.ops->rx_waits(w->port, p->xoff_frames),
-		             !l->params.ops->rx_waits(w->port, p->xon_frames)));
-		nap_ns = port->pfc.asking > 0 ? p->paused_look_ns : LOOK_NS;
-		release_port(port);
-	}
+	above_xoff = l->params.ops->rx_waits(w->port, w->plan.xoff_frames);
+	below_xon = !l->params.ops->rx_waits(w->port, w->plan.xon_frames);
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		paused |= look_for_device(l, w, i, above_xoff, below_xon);
+	nap_ns = paused ? w->plan.paused_look_ns : LOOK_NS;
 	pthread_mutex_unlock(&pause_lock);
 	return nap_ns;
 }
@@ -281,10 +385,11 @@ static void publish(struct lan_pause *l)
 {
 	uint64_t xoffs = 0, watchdogs = 0;
 
-	for (unsigned i = 0; i < l->nports; i++) {
-		xoffs += l->ports[i].ring.xoffs;
-		watchdogs += l->ports[i].ring.watchdogs;
-	}
+	for (unsigned i = 0; i < l->nports; i++)
+		for (unsigned j = 0; j < DEVICES_MAX; j++) {
+			xoffs += l->ports[i].out[j].ring.xoffs;
+			watchdogs += l->ports[i].out[j].ring.watchdogs;
+		}
 	atomic_store_explicit(&l->xoffs, xoffs, memory_order_relaxed);
 	atomic_store_explicit(&l->watchdogs, watchdogs, memory_order_relaxed);
 }
@@ -333,7 +438,8 @@ void lan_pause_stop(struct lan_pause *l)
 	}
 	pthread_mutex_lock(&pause_lock);
 	for (unsigned i = 0; i < LAN_PORTS_MAX; i++)
-		leave_port(l, &l->ports[i]);
+		for (unsigned j = 0; j < DEVICES_MAX; j++)
+			leave_port(l, &l->ports[i], j);
 	pthread_mutex_unlock(&pause_lock);
 	close(l->fd);
 	free(l);

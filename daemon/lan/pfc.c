@@ -131,12 +131,12 @@ static enum pfc_say while_asking(struct pfc_port *p, struct pfc_ring *r, uint64_
 {
 	if (below_xon)
 		return pfc_leave(p, r);
-	if (now_ns - p->since_ns >= r->plan.watchdog_ns) {
+	if (now_ns - p->since_ns >= r->plan->watchdog_ns) {
 		r->given_up = true;
 		r->watchdogs++;
 		return pfc_leave(p, r);
 	}
-	if (now_ns - p->said_ns < r->plan.refresh_ns)
+	if (now_ns - p->said_ns < r->plan->refresh_ns)
 		return PFC_NOTHING;
 	p->said_ns = now_ns;
 	return PFC_XOFF;

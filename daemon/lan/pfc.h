@@ -32,8 +32,8 @@ int pfc_replan(struct pfc_plan *p, uint64_t rate_bps, uint64_t look_ns);
 
 enum pfc_say { PFC_NOTHING, PFC_XOFF, PFC_XON };
 
-/* A port and priority, shared by all rings that hosts behind the port can fill: an XON ends the pause for all of them.
- * Zeros: not paused. */
+/* A device and priority, shared by all rings that hosts behind the port can fill: an XON ends the pause for all of
+ * them. Zeros: not paused. */
 struct pfc_port {
 	unsigned asking;   /* rings that need the pause; 0: XON is in force */
 	uint64_t since_ns; /* begin of the pause */
@@ -41,8 +41,8 @@ struct pfc_port {
 };
 
 struct pfc_ring {
-	struct pfc_plan plan;
-	bool asks;                 /* counts in the port's asking */
+	const struct pfc_plan *plan; /* of the LAN port */
+	bool asks;                   /* counts in the port's asking */
 	bool given_up;             /* the watchdog has withdrawn the request; the ring asks again when it has emptied */
 	uint64_t xoffs, watchdogs; /* pauses that this ring began; requests that the watchdog withdrew */
 };

@@ -8,6 +8,16 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int fake_close(int fd);
+
+static char sys_net[] = "/tmp/test_lan_pause.XXXXXX";
+
+#define SYS_NET    sys_net
 #define ioctl      fake_ioctl
 #define sendto     fake_sendto
 #define setsockopt fake_setsockopt
@@ -25,8 +35,8 @@
 
 static struct {
 	char text[256]; /* "3xoff 3xon ": interface and frame */
-	int ifindex;
-	uint32_t mbps; /* SPEED_UNKNOWN: no carrier */
+	int ifindex;    /* of eth2 */
+	uint32_t mbps;  /* SPEED_UNKNOWN: no carrier */
 } kernel;
 
 int fake_ioctl(int fd, unsigned long request, ...)
@@ -72,7 +82,7 @@ int fake_close(int fd)
 
 unsigned if_nametoindex(const char *ifname)
 {
-	return (unsigned)(kernel.ifindex + (ifname == NULL));
+	return strcmp(ifname, "eth2") == 0 ? (unsigned)kernel.ifindex : 10 + (unsigned)ifname[strlen(ifname) - 1] - '0';
 }
 
 int privileged_packet_socket(int sndbuf)
@@ -102,7 +112,7 @@ struct worker {
 	struct lan_pause *pause;
 };
 
-static void start(struct worker *w, uint8_t priority)
+static void start_at(struct worker *w, const char *ifname, uint8_t priority)
 {
 	const struct lan_pause_params params = {.ops = &ops, .priority = priority, .watchdog_ns = 1000 * MS};
 	struct pfc_plan plan = {.ring_frames = 4096,
@@ -113,8 +123,15 @@ static void start(struct worker *w, uint8_t priority)
 	char err[128];
 
 	w->port.waits = 0;
+	kernel.mbps = (uint32_t)SPEED_UNKNOWN;
 	assert_int_equal(lan_pause_open(&w->pause, &params, err, sizeof(err)), 0);
-	assert_int_equal(lan_pause_watch(w->pause, &w->port, "eth2", &plan, err, sizeof(err)), 0);
+	assert_int_equal(lan_pause_watch(w->pause, &w->port, ifname, &plan, err, sizeof(err)), 0);
+}
+
+static void start(struct worker *w, uint8_t priority)
+{
+	kernel.ifindex = 3;
+	start_at(w, "eth2", priority);
 }
 
 /* The frames that the worker's thread sends at its next look, when so many packets wait. */
@@ -138,7 +155,6 @@ static void lan_pause__xon_when_no_ring_of_the_port_needs_the_pause(void **state
 	struct worker a, b;
 
 	(void)state;
-	kernel.ifindex = 3;
 	start(&a, 3);
 	start(&b, 3);
 	looks(&a, 1000, "3xoff ");
@@ -155,7 +171,6 @@ static void lan_pause__a_ring_that_goes_leaves_the_pause_to_the_others(void **st
 	struct worker a, b;
 
 	(void)state;
-	kernel.ifindex = 3;
 	start(&a, 3);
 	start(&b, 3);
 	looks(&a, 1000, "3xoff ");
@@ -170,7 +185,6 @@ static void lan_pause__priorities_are_apart(void **state)
 	struct worker a, b;
 
 	(void)state;
-	kernel.ifindex = 3;
 	start(&a, 3);
 	start(&b, 4);
 	looks(&a, 1000, "3xoff ");
@@ -187,7 +201,6 @@ static void lan_pause__a_ring_follows_its_interface(void **state)
 	struct worker a, b;
 
 	(void)state;
-	kernel.ifindex = 3;
 	start(&a, 3);
 	start(&b, 3);
 	looks(&a, 1000, "3xoff ");
@@ -210,13 +223,12 @@ static void lan_pause__a_ring_follows_its_interface(void **state)
 static void lan_pause__the_plan_follows_the_rate(void **state)
 {
 	struct pfc_plan *p;
+	char err[128];
 	struct worker a;
 
 	(void)state;
-	kernel.ifindex = 3;
-	kernel.mbps = (uint32_t)SPEED_UNKNOWN;
 	start(&a, 3);
-	p = &a.pause->ports[0].ring.plan;
+	p = &a.pause->ports[0].plan;
 	assert_int_equal(lan_pause_plan(p, "eth2", 1000 * MS), 0);
 	assert_int_equal(p->rate_bps, RATE_UNKNOWN_BPS);
 	assert_int_equal(lan_pause_follow(a.pause, 0, "eth2"), 0);
@@ -225,11 +237,70 @@ static void lan_pause__the_plan_follows_the_rate(void **state)
 	assert_int_equal(lan_pause_follow(a.pause, 0, "eth2"), 1);
 	assert_int_equal(lan_pause_follow(a.pause, 0, "eth2"), 0); /* said once */
 	assert_int_equal(p->rate_bps, 400000000000);
+	assert_int_equal(lan_pause_watch(a.pause, &a.port, "eth2", p, err, sizeof(err)), 0);
+	kernel.mbps = 800000; /* known just after the plan */
+	assert_int_equal(lan_pause_watch(a.pause, &a.port, "eth2", p, err, sizeof(err)), 0);
 	looks(&a, p->xoff_frames, "3xoff ");
 	assert_true(look(a.pause, &a.pause->ports[0]) < LOOK_NS);
 	looks(&a, 0, "3xon ");
 	assert_int_equal(look(a.pause, &a.pause->ports[0]), LOOK_NS);
 	ends(&a, "");
+}
+
+static void in_sysfs(void (*make)(const char *path), const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", sys_net, name);
+	make(path);
+}
+
+static void make_dir(const char *path)
+{
+	assert_int_equal(mkdir(path, 0700), 0);
+}
+
+static void remove_dir(const char *path)
+{
+	assert_int_equal(rmdir(path), 0);
+}
+
+/* A VLAN interface would tag the frame, a bond would choose one cable: so it goes out by the devices below. */
+static void lan_pause__frames_go_out_by_the_devices_below(void **state)
+{
+	struct worker vlan, port;
+
+	(void)state;
+	assert_non_null(mkdtemp(sys_net));
+	in_sysfs(make_dir, "vlan7");
+	in_sysfs(make_dir, "vlan7/lower_bond8");
+	in_sysfs(make_dir, "bond8");
+	in_sysfs(make_dir, "bond8/lower_eth2");
+	in_sysfs(make_dir, "eth2");
+	kernel.ifindex = 3;
+	start_at(&vlan, "vlan7", 3);
+	looks(&vlan, 1000, "3xoff ");
+	in_sysfs(make_dir, "bond8/lower_eth4"); /* the bond gets a second cable */
+	assert_int_equal(lan_pause_follow(vlan.pause, 0, "vlan7"), 0);
+	looks(&vlan, 1000, "14xoff ");
+	start_at(&port, "eth2", 3); /* another link on the device below */
+	looks(&port, 1000, "");
+	looks(&vlan, 0, "14xon ");
+	looks(&vlan, 1000, "14xoff ");
+	in_sysfs(remove_dir, "bond8/lower_eth4");
+	kernel.text[0] = '\0';
+	assert_int_equal(lan_pause_follow(vlan.pause, 0, "vlan7"), 0);
+	assert_string_equal(kernel.text, "14xon ");
+	looks(&port, 0, "");
+	ends(&vlan, "3xon ");
+	ends(&port, "");
+	assert_null(pause_ports);
+	in_sysfs(remove_dir, "eth2");
+	in_sysfs(remove_dir, "bond8/lower_eth2");
+	in_sysfs(remove_dir, "bond8");
+	in_sysfs(remove_dir, "vlan7/lower_bond8");
+	in_sysfs(remove_dir, "vlan7");
+	assert_int_equal(rmdir(sys_net), 0);
 }
 
 int main(void)
@@ -240,6 +311,7 @@ int main(void)
 	    cmocka_unit_test(lan_pause__priorities_are_apart),
 	    cmocka_unit_test(lan_pause__a_ring_follows_its_interface),
 	    cmocka_unit_test(lan_pause__the_plan_follows_the_rate),
+	    cmocka_unit_test(lan_pause__frames_go_out_by_the_devices_below),
 	};
 
 	return cmocka_run_group_tests_name("lan_pause", tests, NULL, NULL);

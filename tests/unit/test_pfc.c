@@ -55,13 +55,14 @@ static void pfc_plan__pause_is_repeated_before_it_expires(void **state)
 		for (uint64_t late_ns = 0; late_ns <= 30 * US; late_ns += 2 * US) {
 			uint64_t pause_ns = 65535ull * 512 / gbps[i], t = 10 * MS, said = t;
 			struct pfc_port port = {0};
-			struct pfc_ring r = {0};
+			struct pfc_plan plan;
+			struct pfc_ring r = {.plan = &plan};
 
-			assert_int_equal(pfc_plan(&r.plan, gbps[i] * 1000000000, 100 * US, 1000 * MS), 0);
-			assert_false(r.plan.tight);
+			assert_int_equal(pfc_plan(&plan, gbps[i] * 1000000000, 100 * US, 1000 * MS), 0);
+			assert_false(plan.tight);
 			assert_int_equal(pfc_look(&port, &r, t, true, false), PFC_XOFF);
 			for (int look = 0; look < 1000; look++) {
-				t += r.plan.paused_look_ns + late_ns;
+				t += plan.paused_look_ns + late_ns;
 				if (pfc_look(&port, &r, t, true, false) != PFC_XOFF)
 					continue;
 				assert_true(t - said <= pause_ns);
@@ -93,11 +94,9 @@ static void pfc_replan__thresholds_follow_the_rate(void **state)
 
 static struct pfc_ring make(void)
 {
-	struct pfc_ring r = {.plan = {.ring_frames = 4096,
-	                              .xoff_frames = 1000,
-	                              .xon_frames = 500,
-	                              .refresh_ns = 200 * US,
-	                              .watchdog_ns = 5 * MS}};
+	static const struct pfc_plan plan = {
+	    .ring_frames = 4096, .xoff_frames = 1000, .xon_frames = 500, .refresh_ns = 200 * US, .watchdog_ns = 5 * MS};
+	struct pfc_ring r = {.plan = &plan};
 
 	return r;
 }

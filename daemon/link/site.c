@@ -22,7 +22,8 @@
 #include "daemon/util/units.h"
 #include "headroom/headroom.h"
 
-#define MIB (1ull << 20)
+#define MIB       (1ull << 20)
+#define WAITS_MAX (3 * CONFIG_ERR_MAX) /* two sentences with names of files and directories */
 
 enum site_times {
 	RETRY_MS = 2000,      /* between attempts to start a link when no change was seen */
@@ -91,7 +92,7 @@ struct site {
 	struct log_limit truncated_said, ports_said, keys_said;
 	bool buffer_said; /* the log has said how many queue pairs the buffer serves */
 	bool halted;      /* stopped by an operator */
-	char waits[CONFIG_ERR_MAX]; /* why its file is not in force; empty: it is */
+	char waits[WAITS_MAX]; /* why its file is not in force; empty: it is */
 	char buffer_note[CONFIG_ERR_MAX]; /* how its buffer differs from the configured one; empty: not at all */
 };
 
@@ -484,7 +485,7 @@ static void on_follow(evutil_socket_t fd, short what, void *arg)
 {
 	struct site *s = arg;
 	struct link_config c = s->config;
-	char waits[CONFIG_ERR_MAX];
+	char waits[WAITS_MAX];
 
 	(void)fd;
 	(void)what;
@@ -503,6 +504,37 @@ static void on_follow(evutil_socket_t fd, short what, void *arg)
 
 /* --- a start on a buffer in use --- */
 
+/* One more reason why the link's file is not in force. */
+static void add_waits(struct site *s, const char *why)
+{
+	size_t len = strlen(s->waits);
+	int n = snprintf(s->waits + len, sizeof(s->waits) - len, "%s%s", len > 0 ? "; " : "", why);
+
+	if (n >= 0)
+		log_warn("link %s: %s", s->config.name, why);
+}
+
+/* Packets that hosts believe delivered may be in the buffer of the former Directory=, and nothing would look for them
+ * there any more: the link goes on with that buffer until nothing is owed to any host. */
+static void take_file(struct site *s, const struct link_config *c)
+{
+	char dir[sizeof(c->arena_dir)], why[WAITS_MAX];
+	bool on_disk = s->config.arena_on_disk;
+
+	memcpy(dir, s->config.arena_dir, sizeof(dir));
+	s->config = *c;
+	s->waits[0] = '\0';
+	if (strcmp(dir, c->arena_dir) == 0 || arena_file_debt(dir, c->name) == ARENA_CLEAR)
+		return;
+	memcpy(s->config.arena_dir, dir, sizeof(dir));
+	s->config.arena_on_disk = on_disk;
+	snprintf(why, sizeof(why),
+	         "%s: goes on with Directory=%s, not %s: its buffer there holds packets that hosts believe delivered, "
+	         "and `longreach restart %s` takes the file up when the buffer is empty",
+	         c->path, dir, c->arena_dir, c->name);
+	add_waits(s, why);
+}
+
 /* Flows are in the files of their workers, and on the lanes of these: a link whose buffer is in use goes on with as
  * many workers and lanes as before, whatever its file says now. If it cannot, the start refuses the buffer. */
 static void spread_as_in_use(struct site *s)
@@ -519,8 +551,7 @@ static void spread_as_in_use(struct site *s)
 	         "%s: goes on with Workers=%u and Lanes=%u, not %u and %u: its buffer is in use by so many, and "
 	         "`longreach restart %s` takes the file up when the buffer is empty",
 	         c->path, c->workers, c->lanes, workers, lanes, c->name);
-	log_warn("link %s: %s", c->name, why);
-	site_set_waits(s, why);
+	add_waits(s, why);
 }
 
 bool site_buffer_is_of(const struct site *s, const struct link_config *c)
@@ -808,13 +839,14 @@ void site_reconfigure(struct site *s, const struct link_config *c)
 {
 	bool kept = c->barrier_kept && !s->config.barrier_kept;
 
-	s->config = *c;
 	if (s->link == NULL) {
+		take_file(s, c);
 		if (!s->halted)
 			try_start(s);
 		arm(s);
 		return;
 	}
+	s->config = *c;
 	log_notice("link %s: takes up its changed file", c->name);
 	if (kept)
 		log_notice("link %s: there are no early ACKs any more; Barrier=auto stays pair, as at the start, until "
@@ -859,9 +891,8 @@ void site_go(struct site *s, const struct link_config *c)
 {
 	if (s->distance.configured_m != c->distance_m)
 		distance_init(&s->distance, c->distance_m);
-	s->config = *c;
+	take_file(s, c);
 	s->halted = false;
-	s->waits[0] = '\0';
 	set_trouble(s, TROUBLE_START, ""); /* ended so that this attempt's error is logged */
 	s->buffer_said = false;
 	try_start(s);

@@ -56,6 +56,7 @@ static struct {
 	bool no_gpu; /* the daemon's system-call filter refuses a GPU's driver */
 	enum link_end end;          /* of the last link_stop() */
 	struct arena_spread in_use; /* of the buffer's files; 0 shards: none is in use */
+	const char *owing_dir;      /* where the link's files owe packets to hosts; NULL: nowhere */
 	struct link_config started; /* the last start's */
 } played;
 
@@ -335,8 +336,8 @@ int closed_rest(const struct link_config *c, char *err, size_t errlen)
 
 enum arena_debt arena_file_debt(const char *dir, const char *link)
 {
-	(void)dir, (void)link;
-	return ARENA_CLEAR;
+	(void)link;
+	return played.owing_dir != NULL && strcmp(dir, played.owing_dir) == 0 ? ARENA_OWES : ARENA_CLEAR;
 }
 
 bool arena_file_owes_early(const char *dir, const char *link)
@@ -732,6 +733,68 @@ static void restart__of_the_daemon_keeps_the_buffer(void **state)
 	assert_int_equal(played.end, LINK_RESTARTS);
 }
 
+static void move_to(const struct site *s, const char *dir, struct link_config *c)
+{
+	*c = *site_config(s);
+	snprintf(c->path, sizeof(c->path), "/etc/longreach/tokyo.conf");
+	snprintf(c->arena_dir, sizeof(c->arena_dir), "%s", dir);
+	c->max_flows++;
+}
+
+static void expect_directory(const struct site *s, const char *dir)
+{
+	assert_string_equal(played.started.arena_dir, dir);
+	assert_string_equal(site_config(s)->arena_dir, dir);
+}
+
+/* The packets that hosts believe delivered are in the former Directory=, where no other start would look for them. */
+static void restart__with_another_directory_goes_on_with_a_buffer_that_owes(void **state)
+{
+	struct site *s = *state;
+	struct link_config c;
+
+	move_to(s, "/dev/hugepages", &c);
+	site_restart_anew(s, &c); /* the former one has drained */
+	expect_directory(s, "/dev/hugepages");
+	assert_string_equal(site_waits(s), "");
+	move_to(s, "/mnt/longreach", &c);
+	c.arena_on_disk = true;
+	played.owing_dir = "/dev/hugepages";
+	site_restart_anew(s, &c);
+	expect_directory(s, "/dev/hugepages");
+	assert_false(site_config(s)->arena_on_disk);
+	assert_int_equal(site_config(s)->max_flows, c.max_flows); /* all else is in force */
+	assert_true(site_is_held(s));
+	assert_non_null(strstr(site_waits(s), "/etc/longreach/tokyo.conf: goes on with Directory=/dev/hugepages, not "
+	                                      "/mnt/longreach"));
+	assert_non_null(strstr(site_waits(s), "`longreach restart tokyo` takes the file up when the buffer is empty"));
+	played.owing_dir = NULL;
+	site_restart_anew(s, &c);
+	expect_directory(s, "/mnt/longreach");
+	assert_true(site_config(s)->arena_on_disk);
+	assert_string_equal(site_waits(s), "");
+}
+
+static void start__after_a_stop_goes_on_with_a_buffer_that_owes_elsewhere(void **state)
+{
+	struct site *s = *state;
+	struct link_config c;
+
+	move_to(s, "/dev/hugepages", &c);
+	site_restart_anew(s, &c);
+	played.owing_dir = "/dev/hugepages";
+	site_halt(s);
+	move_to(s, "/mnt/longreach", &c);
+	site_reconfigure(s, &c); /* a reload while it is stopped */
+	assert_string_equal(site_config(s)->arena_dir, "/dev/hugepages");
+	site_go(s, &c);
+	expect_directory(s, "/dev/hugepages");
+	assert_non_null(strstr(site_waits(s), "not /mnt/longreach"));
+	played.in_use = (struct arena_spread){.nshards = 4, .lanes = link_plan_lanes(&c)};
+	site_go(s, &c); /* both sentences */
+	assert_non_null(strstr(site_waits(s), "not /mnt/longreach"));
+}
+
 static void waits__says_which_buffer_a_start_has_taken_up(void **state)
 {
 	struct site *s = *state;
@@ -878,6 +941,8 @@ int main(void)
 	    TEST(rules__of_a_link_that_does_not_start_are_tried_again),
 	    TEST(restart__of_an_operator_asks_for_the_configured_buffer),
 	    TEST(restart__of_the_daemon_keeps_the_buffer),
+	    TEST(restart__with_another_directory_goes_on_with_a_buffer_that_owes),
+	    TEST(start__after_a_stop_goes_on_with_a_buffer_that_owes_elsewhere),
 	    TEST(waits__says_that_gpu_came_after_the_daemons_start),
 	    TEST(waits__says_which_buffer_a_start_has_taken_up),
 	    TEST(start__goes_on_with_the_workers_and_lanes_of_a_buffer_in_use),

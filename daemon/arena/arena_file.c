@@ -4,6 +4,7 @@
 #endif
 #include "arena_file.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -63,6 +64,10 @@ struct trailer {
 	uint64_t peer_epoch;  /* epoch of the other edge's arena in the last session; 0: none, or written by a version
 	                       * without this field. Not in the CRC, as `loss` */
 	uint32_t loss;        /* enum trailer_loss */
+	uint32_t pad;
+	uint8_t boot[16]; /* random id of the machine's boot in which the arena was in use: bytes that were not written
+	                   * to a disk before a power loss are missing. Zeros: the process stopped in order, or
+	                   * a version without this field. Not in the CRC */
 };
 
 static uint32_t trailer_crc(const struct trailer *t)
@@ -142,11 +147,74 @@ static int open_existing(struct arena_file *f, char *err, size_t errlen)
 	return 1;
 }
 
+/* --- file systems on a disk --- */
+
+static bool in_memory(const struct statfs *fs)
+{
+	return fs->f_type == HUGETLBFS_MAGIC || fs->f_type == TMPFS_MAGIC || fs->f_type == RAMFS_MAGIC;
+}
+
+static bool on_disk(const struct arena_file *f)
+{
+	struct statfs fs = {0};
+
+	return fstatfs(f->fd, &fs) == 0 && !in_memory(&fs);
+}
+
+/* The random id of this boot of the machine. Zeros: the kernel does not tell. */
+static void read_boot(uint8_t boot[16])
+{
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	unsigned n = 0;
+	int c;
+
+	memset(boot, 0, 16);
+	while (f && n < 32 && (c = fgetc(f)) != EOF) {
+		if (!isxdigit(c))
+			continue;
+		boot[n / 2] = (uint8_t)(boot[n / 2] << 4 | (isdigit(c) ? c - '0' : (c | 0x20) - 'a' + 10));
+		n++;
+	}
+	if (f)
+		fclose(f);
+}
+
+static bool of_other_boot(const struct trailer *t)
+{
+	static const uint8_t none[16];
+	uint8_t boot[16];
+
+	if (memcmp(t->boot, none, sizeof(none)) == 0)
+		return false;
+	read_boot(boot);
+	return memcmp(t->boot, boot, sizeof(boot)) != 0;
+}
+
+/* Waits until the trailer, and the file's name, are on the disk. */
+static void sync_trailer(const struct arena_file *f)
+{
+	char dir[sizeof(f->path)];
+	int fd;
+
+	if (!on_disk(f))
+		return;
+	if (msync(trailer_of(f), MAP_ALIGN, MS_SYNC) < 0)
+		log_warn("%s: cannot write the buffer's last page to the disk: %s", f->path, strerror(errno));
+	snprintf(dir, sizeof(dir), "%s", f->path);
+	*strrchr(dir, '/') = '\0';
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	fsync(fd);
+	close(fd);
+}
+
 /* --- what a file holds --- */
 
 enum content {
-	CONTENT_EMPTY,   /* the trailer says that nothing was left in the file; or the file has no bytes */
+	CONTENT_EMPTY, /* the trailer says that nothing was left in the file; or the file has no bytes */
 	CONTENT_IN_USE,
+	CONTENT_PARTIAL, /* in use when the machine stopped: what was not written back to the disk is missing */
 	CONTENT_UNKNOWN, /* unknown content: the file must not be changed */
 };
 
@@ -199,9 +267,9 @@ static enum content content_of(int fd, struct trailer *t)
 	if (!read_trailer(fd, (uint64_t)st.st_size, t) || t->magic != TRAILER_MAGIC ||
 	    (t->crc != 0 && t->crc != trailer_crc(t)))
 		return CONTENT_UNKNOWN;
-	return t->state == TRAILER_EMPTY    ? CONTENT_EMPTY
-	       : t->state == TRAILER_IN_USE ? CONTENT_IN_USE
-	                                    : CONTENT_UNKNOWN;
+	if (t->state == TRAILER_IN_USE)
+		return of_other_boot(t) ? CONTENT_PARTIAL : CONTENT_IN_USE;
+	return t->state == TRAILER_EMPTY ? CONTENT_EMPTY : CONTENT_UNKNOWN;
 }
 
 /* --- setting aside --- */
@@ -531,6 +599,13 @@ static int look_at_existing(struct arena_file *f, const struct arena_file_params
 		           "others now: nothing is owed to any host",
 		           f->path);
 		break;
+	case CONTENT_PARTIAL:
+		f->peer_epoch = t->peer_epoch;
+		return arena_file_set_aside(
+		    f,
+		    "was in use when the machine lost power or crashed, or was copied here while "
+		    "in use: what had not been written to the disk is missing",
+		    err, errlen);
 	case CONTENT_UNKNOWN:
 		return arena_file_set_aside(f, "its last page is not the last page of a buffer, or is damaged", err,
 		                            errlen);
@@ -547,12 +622,14 @@ static int check_memory(const struct arena_file_params *p, char *err, size_t err
 
 	if (statfs(p->dir, &fs) < 0) /* opening the file will fail, with a message */
 		return 0;
-	if (fs.f_type == HUGETLBFS_MAGIC || fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)
+	if (in_memory(&fs))
 		return 0;
 	if (p->on_disk) {
-		log_warn("%s: is on a file system that writes to a disk, which OnDisk=yes allows: longreachd writes "
-		         "every packet of the hosts there, not encrypted",
-		         p->dir);
+		log_warn(
+		    "%s: is on a file system that writes to a disk, which OnDisk=yes allows: longreachd writes "
+		    "every packet of the hosts there, not encrypted; after a power loss the packets are lost all the "
+		    "same",
+		    p->dir);
 		return 0;
 	}
 	snprintf(err, errlen,
@@ -595,7 +672,19 @@ static void set_state(struct arena_file *f, enum trailer_state state)
 void arena_file_in_use(struct arena_file *f)
 {
 	say_owner(f); /* only after the file was understood: a file that is set aside stays unchanged */
+	read_boot(trailer_of(f)->boot);
 	set_state(f, TRAILER_IN_USE);
+	sync_trailer(f); /* a trailer on the disk that says less than this one would hide a loss */
+}
+
+void arena_file_sync(struct arena_file *f)
+{
+	if (on_disk(f) && msync(f->region, f->map_len, MS_SYNC) < 0) {
+		log_warn("%s: cannot write the buffer to the disk: %s", f->path, strerror(errno));
+		return;
+	}
+	memset(trailer_of(f)->boot, 0, sizeof(trailer_of(f)->boot));
+	sync_trailer(f);
 }
 
 void arena_file_say_owed(struct arena_file *f, bool owed)
@@ -628,8 +717,10 @@ void arena_file_say_peer(struct arena_file *f, uint64_t peer_epoch)
 
 void arena_file_close(struct arena_file *f, bool empty)
 {
-	if (f->region && empty)
+	if (f->region && empty) {
 		set_state(f, TRAILER_EMPTY);
+		sync_trailer(f);
+	}
 	if (f->region && trailer_of(f)->owner_pid == (uint32_t)getpid())
 		__atomic_store_n(&trailer_of(f)->owner_pid, 0, __ATOMIC_RELEASE);
 	give_up(f);
@@ -652,7 +743,8 @@ bool arena_file_left(const char *path)
 
 static bool may_owe(enum content content, const struct trailer *t)
 {
-	return content == CONTENT_UNKNOWN || (content == CONTENT_IN_USE && !owes_nothing(t));
+	return content == CONTENT_UNKNOWN || content == CONTENT_PARTIAL ||
+	       (content == CONTENT_IN_USE && !owes_nothing(t));
 }
 
 static int check_other(const char *path, bool *untold, char *err, size_t errlen)
@@ -774,12 +866,14 @@ enum arena_debt arena_file_debt(const char *dir, const char *link)
 static bool owes_early(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	enum content content;
 	struct trailer t;
 	bool owes;
 
 	if (fd < 0)
 		return false;
-	owes = content_of(fd, &t) == CONTENT_IN_USE && !owes_nothing(&t) && t.acks != ACKS_LATE;
+	content = content_of(fd, &t);
+	owes = (content == CONTENT_PARTIAL || (content == CONTENT_IN_USE && !owes_nothing(&t))) && t.acks != ACKS_LATE;
 	close(fd);
 	return owes;
 }

@@ -14,6 +14,9 @@
  * or if the core does not find the arena that the trailer promises. A damaged file is never formatted, as packets that
  * hosts believe delivered may be in it, but renamed to `...arena.damaged-<time>`, and a new file is made.
  *
+ * The trailer names the boot of the machine in which the arena was last in use. An arena of another boot that was not
+ * written to its disk by arena_file_sync() is set aside as well: the disk has pages of different times.
+ *
  * arena_file_open() waits until the process that had the file before has ended, not only until its lock is gone: until
  * then that process's network cards may write into the arena.
  *
@@ -78,7 +81,7 @@ int arena_file_open(struct arena_file *f, const struct arena_file_params *p, cha
  * or another negative errno, with a sentence in err: then the file is as it was. */
 int arena_file_set_aside(struct arena_file *f, const char *why, char *err, size_t errlen);
 
-/* The core has formatted or rebuilt the arena: from now on it counts as in use. */
+/* The core has formatted or rebuilt the arena: from now on it counts as in use, by this boot of the machine. */
 void arena_file_in_use(struct arena_file *f);
 
 /* Writes into the trailer whether packets of hosts are in the arena, for arena_file_debt() after a kill. Call before
@@ -98,6 +101,10 @@ void arena_file_say_told(struct arena_file *f);
 /* Writes the epoch of the other edge's arena into the trailer, for arena_file.peer_epoch of the next start. Call when
  * the core has begun the session with that arena: the flows of an earlier one are named then. */
 void arena_file_say_peer(struct arena_file *f, uint64_t peer_epoch);
+
+/* Call before arena_file_close() of an arena that is kept beyond this process: another boot of the machine may take it
+ * up. Waits until all of it is on the disk, if the file system has one. */
+void arena_file_sync(struct arena_file *f);
 
 /* empty: nothing in it needs to be kept. */
 void arena_file_close(struct arena_file *f, bool empty);

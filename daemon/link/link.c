@@ -355,8 +355,11 @@ int link_stop(struct link *l, enum link_end end, char err[CONFIG_ERR_MAX])
 	relay_close(l->relay);
 	hand_back(l);
 	keeps = keeps_flows(l, end);
-	for (uint32_t i = 0; i < l->nworkers; i++)
+	for (uint32_t i = 0; i < l->nworkers; i++) {
+		if (keeps && end == LINK_ENDS)
+			worker_sync(l->worker[i]);
 		worker_close(l->worker[i], keeps);
+	}
 	if (end == LINK_ENDS) /* the buffers are closed and tell what is owed */
 		r = closed_rest(&l->config, err, CONFIG_ERR_MAX);
 	route_close(l->routes);

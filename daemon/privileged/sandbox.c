@@ -224,6 +224,7 @@ static const int calls[] = {
     SCMP_SYS(mmap),
     SCMP_SYS(mprotect),
     SCMP_SYS(mremap),
+    SCMP_SYS(msync),
     SCMP_SYS(munlock),
     SCMP_SYS(munmap),
     /* threads, time, processors */

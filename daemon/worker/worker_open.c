@@ -524,6 +524,12 @@ static void close_fd(int fd)
 		close(fd);
 }
 
+void worker_sync(struct worker *w)
+{
+	arena_file_say_owed(&w->arena, worker_owes(w));
+	arena_file_sync(&w->arena);
+}
+
 void worker_close(struct worker *w, bool keeps_flows)
 {
 	bool empty = !keeps_flows && worker_drained(w);

@@ -520,6 +520,70 @@ static void file__damaged_trailer_is_set_aside(void **state)
 	}
 }
 
+static off_t trailer_at(size_t field)
+{
+	return (off_t)(file_len(LEN, MAP_ALIGN) - MAP_ALIGN + field);
+}
+
+/* After a power loss a disk has what was written back by then, pages of different times. */
+static void file__in_use_of_another_boot_is_set_aside(void **state)
+{
+	static const uint8_t other[16] = "another boot's";
+	struct arena_spread spread;
+
+	(void)state;
+	leave_in_use();
+	assert_true(arena_file_spread(dir, "t", &spread));
+	change_bytes(trailer_at(offsetof(struct trailer, boot)), other, sizeof(other));
+	assert_int_equal(arena_file_debt(dir, "t"), ARENA_OWES);
+	assert_true(arena_file_owes_early(dir, "t"));
+	assert_false(arena_file_spread(dir, "t", &spread)); /* the next start does not go on with it */
+	expect_set_aside(0x77);
+}
+
+/* An orderly stop has written all to the disk. An older version does not say. */
+static void file__of_no_boot_is_taken_up(void **state)
+{
+	static const uint8_t none[16];
+	struct arena_file_params p = params_of(0, 1);
+	struct arena_file f;
+
+	(void)state;
+	leave_in_use();
+	change_bytes(trailer_at(offsetof(struct trailer, boot)), none, sizeof(none));
+	open_ok(&f, &p, false);
+	assert_true(memcmp(trailer_of(&f)->boot, none, sizeof(none)) == 0);
+	arena_file_in_use(&f);
+	assert_true(memcmp(trailer_of(&f)->boot, none, sizeof(none)) != 0);
+	arena_file_close(&f, false);
+	open_ok(&f, &p, false); /* of this boot: the process was killed */
+	arena_file_in_use(&f);
+	arena_file_sync(&f);
+	assert_true(memcmp(trailer_of(&f)->boot, none, sizeof(none)) == 0);
+	arena_file_close(&f, false);
+	open_ok(&f, &p, false);
+	arena_file_close(&f, true);
+}
+
+/* Nothing is left in it: another boot may use it, and tells the other edge of no loss. */
+static void file__empty_one_of_another_boot_is_no_loss(void **state)
+{
+	static const uint8_t other[16] = "another boot's";
+	struct arena_file_params p = params_of(0, 1);
+	struct arena_file f;
+
+	(void)state;
+	open_ok(&f, &p, true);
+	arena_file_say_told(&f);
+	arena_file_in_use(&f);
+	arena_file_close(&f, true);
+	change_bytes(trailer_at(offsetof(struct trailer, boot)), other, sizeof(other));
+	open_ok(&f, &p, true);
+	assert_true(f.former_kept);
+	assert_string_equal(f.set_aside, "");
+	arena_file_close(&f, true);
+}
+
 static void file__cut_short_is_set_aside(void **state)
 {
 	char path[128];
@@ -904,6 +968,9 @@ int main(void)
 	    cmocka_unit_test_teardown(loss__is_not_said_of_an_earlier_version_s_arena, empty_dir),
 	    cmocka_unit_test_teardown(loss__is_none_of_shards_that_the_start_before_had_not, empty_dir),
 	    cmocka_unit_test_teardown(peer_epoch__outlives_the_process_and_a_drained_arena, empty_dir),
+	    cmocka_unit_test_teardown(file__in_use_of_another_boot_is_set_aside, empty_dir),
+	    cmocka_unit_test_teardown(file__of_no_boot_is_taken_up, empty_dir),
+	    cmocka_unit_test_teardown(file__empty_one_of_another_boot_is_no_loss, empty_dir),
 	    cmocka_unit_test_teardown(map__of_huge_pages_of_any_size, empty_dir),
 	    cmocka_unit_test_teardown(file__links_are_not_followed, empty_dir),
 	    cmocka_unit_test_teardown(file__says_what_is_owed, empty_dir),

@@ -433,6 +433,24 @@ static int refuse_other_flows(const struct arena_file *f, const struct arena_fil
 
 /* --- the mapping --- */
 
+/* Room for the trailer alone. */
+static bool take_trailer_room(const struct arena_file *f)
+{
+	uint64_t unit = map_unit(f->fd);
+
+	return fallocate(f->fd, 0, (off_t)(f->map_len - unit), (off_t)unit) == 0;
+}
+
+/* Gives back the room of all but the trailer. */
+static void give_room_back(int fd)
+{
+	uint64_t unit = map_unit(fd);
+	struct stat st;
+
+	if (fstat(fd, &st) == 0 && (uint64_t)st.st_size > unit)
+		fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)((uint64_t)st.st_size - unit));
+}
+
 static int take_room(struct arena_file *f, char *err, size_t errlen)
 {
 	struct statfs fs = {0};
@@ -488,26 +506,25 @@ static int map_file(struct arena_file *f, const struct arena_file_params *p, cha
 	madvise(f->region, f->map_len, MADV_DONTDUMP);
 	if (!huge)
 		madvise(f->region, f->map_len, MADV_HUGEPAGE);
-	return take_room(f, err, errlen);
+	return 0;
 }
 
-static void write_trailer(struct arena_file *f, const struct arena_file_params *p)
+static struct trailer trailer_for(const struct arena_file *f, const struct arena_file_params *p)
 {
-	struct trailer *t = trailer_of(f);
-
-	*t = (struct trailer){.magic = TRAILER_MAGIC,
-	                      .epoch = f->epoch,
-	                      .len = f->geometry.len,
-	                      .chunk_size = f->geometry.chunk_size,
-	                      .max_flows = f->geometry.max_flows,
-	                      .shard = p->shard,
-	                      .nshards = p->spread.nshards,
-	                      .reserve_percent = f->geometry.reserve_percent,
-	                      .lanes = p->spread.lanes,
-	                      .state = TRAILER_EMPTY,
-	                      .peer_epoch = f->peer_epoch,
-	                      .loss = f->former_kept ? LOSS_NONE : LOSS_UNTOLD};
-	t->crc = trailer_crc(t);
+	struct trailer t = {.magic = TRAILER_MAGIC,
+	                    .epoch = f->epoch,
+	                    .len = f->geometry.len,
+	                    .chunk_size = f->geometry.chunk_size,
+	                    .max_flows = f->geometry.max_flows,
+	                    .shard = p->shard,
+	                    .nshards = p->spread.nshards,
+	                    .reserve_percent = f->geometry.reserve_percent,
+	                    .lanes = p->spread.lanes,
+	                    .state = TRAILER_EMPTY,
+	                    .peer_epoch = f->peer_epoch,
+	                    .loss = f->former_kept ? LOSS_NONE : LOSS_UNTOLD};
+	t.crc = trailer_crc(&t);
+	return t;
 }
 
 /* --- making and opening --- */
@@ -520,47 +537,100 @@ static void give_up(struct arena_file *f)
 	close_fd(f);
 }
 
-/* A new file gets its name when its trailer is written: so a file with that name and without a trailer was damaged. */
-static int make_file(struct arena_file *f, const struct arena_file_params *p, char *err, size_t errlen)
+/* Writes the trailer alone: a mapping of the whole file would reserve all its huge pages. */
+static int write_trailer(const struct arena_file *f, const struct trailer *t, char *err, size_t errlen)
 {
-	char unfinished[sizeof(f->path) + 8];
-	int r;
+	uint64_t unit = map_unit(f->fd);
+	uint8_t *end = mmap(NULL, unit, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, (off_t)(f->map_len - unit));
 
-	snprintf(unfinished, sizeof(unfinished), "%s.new", f->path);
-	f->fd = open(unfinished, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (f->fd < 0)
-		return complain(f, err, errlen, "cannot open the buffer's file (Directory= in [Buffer])");
-	r = lock(f, err, errlen);
-	if (r < 0)
-		return r;
-	if (ftruncate(f->fd, 0) < 0) /* the rest of a start that was killed */
-		return complain(f, err, errlen, "cannot empty");
-	f->fresh = true;
-	f->geometry = p->geometry;
-	f->former_kept &= !p->former_lost;
-	f->epoch = p->new_epoch;
-	r = map_file(f, p, err, errlen);
-	if (r < 0) {
-		unlink(unfinished);
-		return r;
-	}
-	write_trailer(f, p);
-	if (renameat2(AT_FDCWD, unfinished, AT_FDCWD, f->path, RENAME_NOREPLACE) < 0)
-		return complain(f, err, errlen, "cannot give the buffer's file its name");
+	if (end == MAP_FAILED)
+		return complain(f, err, errlen, "cannot map the last page of");
+	memcpy(end + unit - MAP_ALIGN, t, sizeof(*t));
+	munmap(end, unit);
 	return 0;
 }
 
-/* Nothing in the file needs to be kept. Returns as look_at_existing(). */
-static int remove_existing(struct arena_file *f, const struct trailer *t, char *err, size_t errlen)
+/* Takes the place of the drained arena `former`, -1: there is none. What its trailer says of it and of the other edge
+ * is kept by this rename(), whatever becomes of the rest of the start. */
+static int name_file(struct arena_file *f, const struct arena_file_params *p, int former, const char *unfinished,
+                     char *err, size_t errlen)
 {
+	struct trailer t = trailer_for(f, p);
+	int r;
+
+	f->map_len = file_len(p->geometry.len, map_unit(f->fd));
+	if (ftruncate(f->fd, (off_t)f->map_len) < 0)
+		return complain(f, err, errlen, "cannot set the size of");
+	/* the second time: both trailers have no room on a mount of one huge page */
+	if (!take_trailer_room(f) && (former < 0 || ftruncate(former, 0) < 0 || !take_trailer_room(f))) {
+		r = take_room(f, err, errlen);
+		if (r < 0)
+			return r;
+	}
+	r = write_trailer(f, &t, err, errlen);
+	if (r == 0 && renameat2(AT_FDCWD, unfinished, AT_FDCWD, f->path, former < 0 ? RENAME_NOREPLACE : 0u) < 0)
+		return complain(f, err, errlen, "cannot give the buffer's file its name");
+	return r;
+}
+
+/* A new file gets its name when its trailer is written: so a file with that name and without a trailer was damaged. The
+ * trailer says that the arena is empty; room for the arena is taken later. */
+static int make_file(struct arena_file *f, const struct arena_file_params *p, char *err, size_t errlen)
+{
+	char unfinished[sizeof(f->path) + 8];
+	int former = f->fd, r;
+
+	snprintf(unfinished, sizeof(unfinished), "%s.new", f->path);
+	f->fd = open(unfinished, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	r = f->fd < 0 ? complain(f, err, errlen, "cannot open the buffer's file (Directory= in [Buffer])")
+	              : lock(f, err, errlen);
+	if (r == 0 && ftruncate(f->fd, 0) < 0) /* the rest of a start that was killed */
+		r = complain(f, err, errlen, "cannot empty");
+	if (r == 0) {
+		f->fresh = true;
+		f->geometry = p->geometry;
+		f->former_kept &= !p->former_lost;
+		f->epoch = p->new_epoch;
+		r = name_file(f, p, former, unfinished, err, errlen);
+		if (r < 0)
+			unlink(unfinished);
+	}
+	if (former >= 0)
+		close(former); /* and with it the lock of the name */
+	return r;
+}
+
+static int say_empty(const struct arena_file *f, char *err, size_t errlen)
+{
+	uint64_t unit = map_unit(f->fd);
+	struct stat st;
+	uint8_t *end = MAP_FAILED;
+
+	if (fstat(f->fd, &st) == 0)
+		end = mmap(NULL, unit, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, (off_t)((uint64_t)st.st_size - unit));
+	if (end == MAP_FAILED)
+		return complain(f, err, errlen, "cannot map the last page of");
+	__atomic_store_n(&((struct trailer *)(void *)(end + unit - MAP_ALIGN))->state, (uint32_t)TRAILER_EMPTY,
+	                 __ATOMIC_RELEASE);
+	munmap(end, unit);
+	return 0;
+}
+
+/* Nothing needs to be kept but what the trailer says, which the next arena passes on. The next arena needs the room,
+ * and its start may fail: so the file stays, and its trailer. Returns as look_at_existing(); the file stays open. */
+static int empty_existing(struct arena_file *f, const struct trailer *t, char *err, size_t errlen)
+{
+	int r = 0;
+
 	if (t->magic == TRAILER_MAGIC) {
 		f->former_kept = t->loss != LOSS_UNTOLD; /* the next arena has to tell the other edge */
 		f->peer_epoch = t->peer_epoch;
+		if (t->state != TRAILER_EMPTY)
+			r = say_empty(f, err, errlen);
 	}
-	if (unlink(f->path) < 0)
-		return complain(f, err, errlen, "cannot remove the empty buffer of an earlier start");
-	close_fd(f);
-	return 0;
+	if (r == 0)
+		give_room_back(f->fd);
+	return r;
 }
 
 /* Takes up the arena's own geometry. Returns as look_at_existing(). */
@@ -581,7 +651,7 @@ static int take_up_existing(struct arena_file *f, const struct trailer *t, char 
 	return r < 0 ? r : 1;
 }
 
-/* 0: nothing with that name is there any more, a new file can be made. 1: there is one to go on with. */
+/* 0: nothing with that name needs to be kept, and a new file can take the name. 1: there is one to go on with. */
 static int look_at_existing(struct arena_file *f, const struct arena_file_params *p, struct trailer *t, char *err,
                             size_t errlen)
 {
@@ -612,7 +682,7 @@ static int look_at_existing(struct arena_file *f, const struct arena_file_params
 	case CONTENT_EMPTY:
 		break;
 	}
-	return remove_existing(f, t, err, errlen);
+	return empty_existing(f, t, err, errlen);
 }
 
 /* Checks that the directory is in memory: the hosts' packets must not land on a disk because a mount is missing. */
@@ -657,8 +727,14 @@ int arena_file_open(struct arena_file *f, const struct arena_file_params *p, cha
 		f->epoch = old.epoch;
 		f->former_kept = old.loss == LOSS_UNKNOWN || old.loss == LOSS_NONE;
 		f->peer_epoch = old.peer_epoch;
-		r = map_file(f, p, err, errlen);
+		r = 0;
 	}
+	if (r == 0)
+		r = map_file(f, p, err, errlen);
+	if (r == 0)
+		r = take_room(f, err, errlen);
+	if (r < 0 && f->fresh)
+		give_room_back(f->fd); /* nothing is in it, and the operator may need the room */
 	if (r < 0)
 		give_up(f);
 	return r;

@@ -10,9 +10,11 @@
  * a link, so the caller has to start with those of arena_file_spread(). The next arena begun has the shape that the
  * configuration asks for: a file is emptied by arena_file_close().
  *
- * A file gets its name when its trailer has been written. A file was damaged if it has the name but no valid trailer,
- * or if the core does not find the arena that the trailer promises. A damaged file is never formatted, as packets that
- * hosts believe delivered may be in it, but renamed to `...arena.damaged-<time>`, and a new file is made.
+ * A file gets its name when its trailer has been written, and takes the place of the drained arena before it in one
+ * step: what that arena's trailer says of earlier arenas and of the other edge outlives a start that finds no room. A
+ * file was damaged if it has the name but no valid trailer, or if the core does not find the arena that the trailer
+ * promises. A damaged file is never formatted, as packets that hosts believe delivered may be in it, but renamed to
+ * `...arena.damaged-<time>`, and a new file is made.
  *
  * The trailer names the boot of the machine in which the arena was last in use. An arena of another boot that was not
  * written to its disk by arena_file_sync() is set aside as well: the disk has pages of different times.

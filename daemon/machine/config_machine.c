@@ -70,8 +70,12 @@ uint64_t config_machine_buffer_taken(const struct link_config *c)
 
 	for (uint32_t i = 0; i < WORKERS_MAX; i++) {
 		arena_file_name(path, sizeof(path), c->arena_dir, c->name, i);
-		if (stat(path, &st) == 0)
-			bytes += (uint64_t)st.st_size;
+		if (stat(path, &st) < 0)
+			continue;
+		/* that of a start without room has its last page only; on a disk the blocks are some more than the
+		 * bytes */
+		bytes += (uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size ? (uint64_t)st.st_blocks * 512
+		                                                             : (uint64_t)st.st_size;
 	}
 	return bytes;
 }

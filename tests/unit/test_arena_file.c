@@ -753,6 +753,85 @@ static void peer_epoch__outlives_the_process_and_a_drained_arena(void **state)
 	arena_file_close(&f, true);
 }
 
+/* An arena that has drained, as an orderly stop leaves it. */
+static void leave_drained(const struct arena_file_params *p)
+{
+	struct arena_file f;
+
+	open_ok(&f, p, true);
+	arena_file_say_told(&f);
+	arena_file_in_use(&f);
+	memset(f.region, 0x77, LEN);
+	arena_file_say_peer(&f, 77);
+	arena_file_close(&f, true);
+}
+
+static void expect_nothing_lost(const struct arena_file_params *p)
+{
+	struct arena_file f;
+
+	open_ok(&f, p, true);
+	assert_true(f.former_kept);
+	assert_true(f.peer_epoch == 77);
+	assert_int_equal(((uint8_t *)f.region)[5], 0);
+	arena_file_close(&f, true);
+}
+
+/* No room for the next arena, or the process is killed before the arena is complete: what the former arena says is kept
+ * until a start succeeds. */
+static void room__that_is_missing_makes_no_loss_of_a_drained_arena(void **state)
+{
+	struct arena_file_params p = params_of(0, 1), too_large = p;
+	char path[128], unfinished[140], err[512];
+
+	(void)state;
+	leave_drained(&p);
+	too_large.geometry.len = 1ull << 44;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(open_err(&too_large, err), -ENOSPC);
+	assert_non_null(strstr(err, "no room for"));
+	assert_int_equal(arena_file_debt(dir, "t"), ARENA_CLEAR);
+	arena_file_name(path, sizeof(path), dir, "t", 0);
+	snprintf(unfinished, sizeof(unfinished), "%s.new", path);
+	assert_int_equal(access(unfinished, F_OK), -1);
+	expect_nothing_lost(&p);
+}
+
+/* An attempt that fails takes no memory from others: the mount may have to be made larger first. */
+static void room__of_a_start_that_fails_is_given_back(void **state)
+{
+	struct arena_file_params p = params_of(0, 1);
+	struct stat st;
+	char path[128], err[512];
+
+	(void)state;
+	leave_drained(&p);
+	p.geometry.len = 1ull << 44;
+	assert_int_equal(open_err(&p, err), -ENOSPC);
+	arena_file_name(path, sizeof(path), dir, "t", 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_true((uint64_t)st.st_blocks * 512 <= MAP_ALIGN);
+}
+
+/* The arena of another spread owes nothing, and goes as well. */
+static void room__that_is_missing_makes_no_loss_of_an_arena_of_other_workers(void **state)
+{
+	struct arena_file_params p = params_of(0, 2), q = params_of(0, 1);
+	struct arena_file f;
+	char err[512];
+
+	(void)state;
+	leave_drained(&p);
+	open_ok(&f, &p, true);
+	arena_file_in_use(&f);
+	arena_file_say_owed(&f, false);
+	arena_file_close(&f, false);
+	q.geometry.len = 1ull << 44;
+	assert_int_equal(open_err(&q, err), -ENOSPC);
+	q.geometry.len = LEN;
+	expect_nothing_lost(&q);
+}
+
 /* With pages of 1 GiB all lengths and addresses are multiples of these. */
 static void map__of_huge_pages_of_any_size(void **state)
 {
@@ -971,6 +1050,9 @@ int main(void)
 	    cmocka_unit_test_teardown(file__in_use_of_another_boot_is_set_aside, empty_dir),
 	    cmocka_unit_test_teardown(file__of_no_boot_is_taken_up, empty_dir),
 	    cmocka_unit_test_teardown(file__empty_one_of_another_boot_is_no_loss, empty_dir),
+	    cmocka_unit_test_teardown(room__that_is_missing_makes_no_loss_of_a_drained_arena, empty_dir),
+	    cmocka_unit_test_teardown(room__of_a_start_that_fails_is_given_back, empty_dir),
+	    cmocka_unit_test_teardown(room__that_is_missing_makes_no_loss_of_an_arena_of_other_workers, empty_dir),
 	    cmocka_unit_test_teardown(map__of_huge_pages_of_any_size, empty_dir),
 	    cmocka_unit_test_teardown(file__links_are_not_followed, empty_dir),
 	    cmocka_unit_test_teardown(file__says_what_is_owed, empty_dir),

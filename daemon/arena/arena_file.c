@@ -861,6 +861,55 @@ int arena_file_check_others(const char *dir, const char *link, uint32_t nshards,
 	return 0;
 }
 
+/* A file with that trailer and without an arena. False: there is a file already, or no room. */
+static bool leave_trailer(struct arena_file *f, const struct trailer *t)
+{
+	char unfinished[sizeof(f->path) + 8], err[8];
+	bool left;
+
+	snprintf(unfinished, sizeof(unfinished), "%s.new", f->path);
+	f->fd = open(unfinished, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (f->fd < 0)
+		return false;
+	f->map_len = file_len(MAP_ALIGN, map_unit(f->fd));
+	left = ftruncate(f->fd, 0) == 0 && ftruncate(f->fd, (off_t)f->map_len) == 0 && take_trailer_room(f) &&
+	       write_trailer(f, t, err, sizeof(err)) == 0 &&
+	       renameat2(AT_FDCWD, unfinished, AT_FDCWD, f->path, RENAME_NOREPLACE) == 0;
+	if (!left)
+		unlink(unfinished);
+	close_fd(f);
+	return left;
+}
+
+static void move_one(const char *from, const char *to)
+{
+	int fd = open(from, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	struct arena_file f = {.fd = -1};
+	struct trailer t = {0};
+
+	if (fd < 0)
+		return;
+	snprintf(f.path, sizeof(f.path), "%s", to);
+	if (lock_fd(fd) && !may_owe(content_of(fd, &t), &t) && t.magic == TRAILER_MAGIC) {
+		t.state = TRAILER_EMPTY;
+		if (leave_trailer(&f, &t))
+			unlink(from);
+	}
+	close(fd);
+}
+
+void arena_file_move(const char *from_dir, const char *to_dir, const char *link)
+{
+	char from[320], to[320];
+
+	mkdir(to_dir, 0700); /* the start says what is wrong with it */
+	for (uint32_t shard = 0; shard < SHARDS_MAX; shard++) {
+		arena_file_name(from, sizeof(from), from_dir, link, shard);
+		arena_file_name(to, sizeof(to), to_dir, link, shard);
+		move_one(from, to);
+	}
+}
+
 /* Takes no lock: the fields that are read do not change while a file has its name. */
 static enum content content_at(const char *path, struct trailer *t)
 {

@@ -131,6 +131,11 @@ static inline bool arena_file_same_geometry(const struct arena_geometry *a, cons
 int arena_file_check_others(const char *dir, const char *link, uint32_t nshards, bool *untold, char *err,
                             size_t errlen);
 
+/* Directory= is another one, and nothing is owed to any host: removes the link's files in from_dir, and leaves in
+ * to_dir what their trailers say of earlier arenas and of the other edge, for the next arenas. Files that cannot be
+ * moved stay. */
+void arena_file_move(const char *from_dir, const char *to_dir, const char *link);
+
 enum arena_debt {
 	ARENA_CLEAR,  /* nothing is owed to any host, or there is no file */
 	ARENA_OWES,   /* packets of hosts are in it, or may be */

@@ -524,8 +524,12 @@ static void take_file(struct site *s, const struct link_config *c)
 	memcpy(dir, s->config.arena_dir, sizeof(dir));
 	s->config = *c;
 	s->waits[0] = '\0';
-	if (strcmp(dir, c->arena_dir) == 0 || arena_file_debt(dir, c->name) == ARENA_CLEAR)
+	if (strcmp(dir, c->arena_dir) == 0)
 		return;
+	if (arena_file_debt(dir, c->name) == ARENA_CLEAR) {
+		arena_file_move(dir, c->arena_dir, c->name);
+		return;
+	}
 	memcpy(s->config.arena_dir, dir, sizeof(dir));
 	s->config.arena_on_disk = on_disk;
 	snprintf(why, sizeof(why),

@@ -142,6 +142,25 @@ full_buffer() {
 	said 'goes on as it was started, .*Workers='
 }
 
+arenas_in() { compgen -G "$LAB_SHM/$1/*.arena" >/dev/null; }
+
+moved() { arenas_in a2 && ! arenas_in a; }
+
+# The line is cut: the packets that the hosts believe delivered are in the former directory, and the link stays there.
+another_directory() {
+	mkdir -p "$LAB_SHM/a2"
+	lab_line_ctl cut
+	sleep 0.5
+	rewrite "s|^Directory=.*|Directory=$LAB_SHM/a2|"
+	client restart link || why "$(head -1 "$LAB_DIR/said")" || return
+	said "restarted; .*goes on with Directory=$LAB_SHM/a, not $LAB_SHM/a2: .*longreach restart link" || return
+	! arenas_in a2 || why "a buffer was made in the new directory" || return
+	lab_line_ctl uncut
+	up_again || return
+	restart_until moved || return
+	! grep -E 'flow_failed|flow_in_doubt|buffer_lost' "$LAB_DIR"/[ab]/log >"$LAB_DIR/lost" || why "$(head -1 "$LAB_DIR/lost")"
+}
+
 runs_with() { # workers
 	has_workers "$1" && [ "$(of .state)" != failed ]
 }
@@ -167,6 +186,7 @@ check "Rate= can still be reloaded" rate_again
 check "MaxFlows= held back, then SIGKILL: the buffer is taken up" beside_a_queue_pair held_then_kill
 EVERY=400 SECS=10 check "restart on an empty buffer: new size, queue pairs go on" beside_a_queue_pair restart_takes
 EVERY=400 SECS=14 check "restart on an empty buffer: more workers, then fewer" beside_a_queue_pair more_and_fewer_workers
+EVERY=400 SECS=14 check "restart with another Directory=: moves when the buffer is empty" beside_a_queue_pair another_directory
 if [ -n "${FULL:-}" ]; then
 	SECS=12 check "a full buffer keeps its workers over restart and SIGKILL" beside_a_queue_pair full_buffer
 	check "and the next restart takes the file" empty_at_last

@@ -797,6 +797,30 @@ static void room__that_is_missing_makes_no_loss_of_a_drained_arena(void **state)
 	expect_nothing_lost(&p);
 }
 
+/* Another Directory=: the arena there is the next one after that which has drained here. */
+static void move__takes_along_what_the_trailer_says(void **state)
+{
+	struct arena_file_params p = params_of(0, 1), there = p;
+	char to[sizeof(dir) + 16], path[128];
+
+	(void)state;
+	snprintf(to, sizeof(to), "%s/there", dir);
+	there.dir = to;
+	leave_drained(&p);
+	arena_file_move(dir, to, "t");
+	arena_file_name(path, sizeof(path), dir, "t", 0);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(arena_file_former(to, "t"), 1);
+	expect_nothing_lost(&there);
+	arena_file_name(path, sizeof(path), to, "t", 0);
+	assert_int_equal(unlink(path), 0);
+	leave_owing(&p, true);
+	arena_file_move(dir, to, "t"); /* never one that owes */
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(arena_file_debt(dir, "t"), ARENA_OWES);
+	rmdir(to);
+}
+
 /* An attempt that fails takes no memory from others: the mount may have to be made larger first. */
 static void room__of_a_start_that_fails_is_given_back(void **state)
 {
@@ -1051,6 +1075,7 @@ int main(void)
 	    cmocka_unit_test_teardown(file__of_no_boot_is_taken_up, empty_dir),
 	    cmocka_unit_test_teardown(file__empty_one_of_another_boot_is_no_loss, empty_dir),
 	    cmocka_unit_test_teardown(room__that_is_missing_makes_no_loss_of_a_drained_arena, empty_dir),
+	    cmocka_unit_test_teardown(move__takes_along_what_the_trailer_says, empty_dir),
 	    cmocka_unit_test_teardown(room__of_a_start_that_fails_is_given_back, empty_dir),
 	    cmocka_unit_test_teardown(room__that_is_missing_makes_no_loss_of_an_arena_of_other_workers, empty_dir),
 	    cmocka_unit_test_teardown(map__of_huge_pages_of_any_size, empty_dir),

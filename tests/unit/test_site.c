@@ -56,6 +56,7 @@ static struct {
 	bool no_gpu; /* the daemon's system-call filter refuses a GPU's driver */
 	enum link_end end;          /* of the last link_stop() */
 	struct arena_spread in_use; /* of the buffer's files; 0 shards: none is in use */
+	char moved[512];            /* from which Directory= to which */
 	const char *owing_dir;      /* where the link's files owe packets to hosts; NULL: nowhere */
 	struct link_config started; /* the last start's */
 } played;
@@ -338,6 +339,12 @@ enum arena_debt arena_file_debt(const char *dir, const char *link)
 {
 	(void)link;
 	return played.owing_dir != NULL && strcmp(dir, played.owing_dir) == 0 ? ARENA_OWES : ARENA_CLEAR;
+}
+
+void arena_file_move(const char *from_dir, const char *to_dir, const char *link)
+{
+	assert_string_equal(link, "tokyo");
+	snprintf(played.moved, sizeof(played.moved), "%s to %s", from_dir, to_dir);
 }
 
 bool arena_file_owes_early(const char *dir, const char *link)
@@ -762,6 +769,7 @@ static void restart__with_another_directory_goes_on_with_a_buffer_that_owes(void
 	played.owing_dir = "/dev/hugepages";
 	site_restart_anew(s, &c);
 	expect_directory(s, "/dev/hugepages");
+	assert_string_equal(played.moved, " to /dev/hugepages");
 	assert_false(site_config(s)->arena_on_disk);
 	assert_int_equal(site_config(s)->max_flows, c.max_flows); /* all else is in force */
 	assert_true(site_is_held(s));
@@ -771,6 +779,7 @@ static void restart__with_another_directory_goes_on_with_a_buffer_that_owes(void
 	played.owing_dir = NULL;
 	site_restart_anew(s, &c);
 	expect_directory(s, "/mnt/longreach");
+	assert_string_equal(played.moved, "/dev/hugepages to /mnt/longreach");
 	assert_true(site_config(s)->arena_on_disk);
 	assert_string_equal(site_waits(s), "");
 }

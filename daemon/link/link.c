@@ -210,7 +210,7 @@ int link_start(const struct link_config *c, struct event_base *base, const char 
 	l->event_arg = arg;
 	r = bring_up(l, pcap_dir, err);
 	if (r < 0) {
-		if (link_stop(l, LINK_ENDS, unclosed) < 0)
+		if (link_stop(l, LINK_START_FAILED, unclosed) < 0)
 			log_err("link %s: %s", c->name, unclosed);
 		return r;
 	}
@@ -345,22 +345,40 @@ static bool keeps_flows(const struct link *l, enum link_end end)
 	return keeps;
 }
 
+/* After a start that failed, some arenas may not be open. Those that were in use stay in use, as the others do. */
+static void close_opened(struct link *l)
+{
+	for (uint32_t i = 0; i < l->config.workers; i++)
+		if (l->worker[i] != NULL)
+			worker_close(l->worker[i], worker_took_up(l->worker[i]));
+}
+
+static void close_workers(struct link *l, enum link_end end)
+{
+	bool keeps = keeps_flows(l, end);
+
+	for (uint32_t i = 0; i < l->nworkers; i++) {
+		struct worker *w = l->worker[i];
+
+		if (keeps && end == LINK_ENDS)
+			worker_sync(w);
+		worker_close(w, keeps);
+	}
+}
+
 int link_stop(struct link *l, enum link_end end, char err[CONFIG_ERR_MAX])
 {
-	bool keeps;
 	int r = 0;
 
 	relay_stop(l->relay);
 	link_stop_workers(l);
 	relay_close(l->relay);
 	hand_back(l);
-	keeps = keeps_flows(l, end);
-	for (uint32_t i = 0; i < l->nworkers; i++) {
-		if (keeps && end == LINK_ENDS)
-			worker_sync(l->worker[i]);
-		worker_close(l->worker[i], keeps);
-	}
-	if (end == LINK_ENDS) /* the buffers are closed and tell what is owed */
+	if (end == LINK_START_FAILED)
+		close_opened(l);
+	else
+		close_workers(l, end);
+	if (end == LINK_ENDS || end == LINK_START_FAILED) /* the buffers are closed and tell what is owed */
 		r = closed_rest(&l->config, err, CONFIG_ERR_MAX);
 	route_close(l->routes);
 	if (l->notify_event)

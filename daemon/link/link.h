@@ -70,10 +70,11 @@ enum link_end {
 	                * start, and flows are forgotten */
 	LINK_RESTARTS, /* started again at once: the rules stay, and so do the flows of a drained buffer */
 	LINK_RESTARTS_DRAINED, /* started again at once: the rules stay, and a drained buffer begins anew */
+	LINK_START_FAILED, /* link_start() has failed: rules as for LINK_ENDS; a buffer that was in use stays in use */
 };
 
-/* Stops the workers, restores the interfaces' offloads, unmaps the arena (kept in its file). LINK_ENDS: sets the rules
- * of a link at rest: 0, or negative errno of closed_rest() with err a sentence. */
+/* Stops the workers, restores the interfaces' offloads, unmaps the arena (kept in its file). LINK_ENDS and
+ * LINK_START_FAILED: sets the rules of a link at rest: 0, or negative errno of closed_rest() with err a sentence. */
 int link_stop(struct link *l, enum link_end end, char err[CONFIG_ERR_MAX]);
 
 /* True if the buffer of the link is the one that a start with c would make: directory, workers, lanes and geometry. */

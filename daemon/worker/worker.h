@@ -131,6 +131,8 @@ void worker_follow_pause(const struct worker *w, uint32_t lan_port);
 void worker_stop(struct worker *w);
 /* Call after worker_stop(). True if the arena holds no packet: without its flows' descriptors nothing is lost. */
 bool worker_drained(const struct worker *w);
+/* True if the arena was in use when worker_open_arena() took it up: by then there may have been flows in it. */
+bool worker_took_up(const struct worker *w);
 /* keeps_flows: keeps the flows' descriptors even if no packet is left; else a drained arena begins anew at the next
  * start. */
 void worker_close(struct worker *w, bool keeps_flows);

@@ -200,7 +200,7 @@ int worker_open_arena(struct worker **out, const struct worker_params *p, char *
 	else
 		r = open_arena(w, err, errlen);
 	if (r < 0) {
-		worker_close(w, false);
+		worker_close(w, worker_took_up(w));
 		return r;
 	}
 	*out = w;
@@ -522,6 +522,11 @@ static void close_fd(int fd)
 {
 	if (fd >= 0)
 		close(fd);
+}
+
+bool worker_took_up(const struct worker *w)
+{
+	return !w->arena.fresh;
 }
 
 void worker_sync(struct worker *w)

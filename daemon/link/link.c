@@ -89,12 +89,14 @@ static int open_arenas(struct link *l, const char *pcap_dir, char err[CONFIG_ERR
 		snprintf(err, CONFIG_ERR_MAX, "no random numbers: %s", strerror(errno));
 		r = -errno;
 	}
-	for (p.shard = 0; r == 0 && p.shard < c->workers; p.shard++) {
+	/* The first worker's file says how many there are, to the next start, too: it is made when all others are
+	 * there. */
+	for (uint32_t i = 0; r == 0 && i < c->workers; i++) {
+		p.shard = c->workers - 1 - i;
 		p.cpu = p.shard < c->ncpus ? c->cpus[p.shard] : -1;
 		r = worker_open_arena(&l->worker[p.shard], &p, err, CONFIG_ERR_MAX);
-		if (r == 0)
-			l->nworkers++;
 	}
+	l->nworkers = r == 0 ? c->workers : 0;
 	l->took_up_buffer = r == 0 && !link_buffer_is_of(l, c);
 	return r;
 }

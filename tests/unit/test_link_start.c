@@ -367,6 +367,18 @@ static void start__that_fails_empties_the_buffers_that_it_had_made(void **state)
 	assert_int_equal(played.closed[1], CLOSED_KEPT);
 }
 
+/* arena_file_former() asks the first worker's file: if Workers= grows, that of the former start stays until no file is
+ * missing. */
+static void start__makes_the_first_worker_s_buffer_last(void **state)
+{
+	(void)state;
+	played.fails = 0;
+	assert_true(start(3) < 0);
+	assert_int_equal(played.nopened, 2);
+	assert_int_equal(played.order[0], 2);
+	assert_int_equal(played.order[1], 1);
+}
+
 static void stop__empties_buffers_only_all_together(void **state)
 {
 	char err[CONFIG_ERR_MAX];
@@ -395,6 +407,7 @@ int main(void)
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 	    TEST(start__that_fails_keeps_the_buffers_that_were_in_use),
 	    TEST(start__that_fails_empties_the_buffers_that_it_had_made),
+	    TEST(start__makes_the_first_worker_s_buffer_last),
 	    TEST(stop__empties_buffers_only_all_together),
 	};
 

@@ -101,9 +101,31 @@ void arena_file_name(char *path, size_t size, const char *dir, const char *link,
 	snprintf(path, size, "%s/%s.%u.arena", dir, link, shard);
 }
 
+enum lock_times {
+	LOCK_WAIT_MS = 200, /* for processes that only look at the trailer: they take the lock for microseconds */
+	LOCK_LOOK_MS = 2,
+};
+
+static bool lock_fd(int fd)
+{
+	for (int waited_ms = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; waited_ms += LOCK_LOOK_MS) {
+		if (errno != EWOULDBLOCK || waited_ms >= LOCK_WAIT_MS)
+			return false;
+		poll(NULL, 0, LOCK_LOOK_MS);
+		errno = EWOULDBLOCK;
+	}
+	return true;
+}
+
+/* For a look at a file: false if a daemon has it open. Looks are in nobody else's way but of a start, which waits. */
+static bool lock_to_look(int fd)
+{
+	return flock(fd, LOCK_SH | LOCK_NB) == 0;
+}
+
 static int lock(const struct arena_file *f, char *err, size_t errlen)
 {
-	if (flock(f->fd, LOCK_EX | LOCK_NB) == 0)
+	if (lock_fd(f->fd))
 		return 0;
 	if (errno != EWOULDBLOCK)
 		return complain(f, err, errlen, "cannot lock");
@@ -812,7 +834,7 @@ bool arena_file_left(const char *path)
 
 	if (fd < 0)
 		return false;
-	left = flock(fd, LOCK_EX | LOCK_NB) == 0 && content_of(fd, &t) != CONTENT_EMPTY;
+	left = lock_to_look(fd) && content_of(fd, &t) != CONTENT_EMPTY;
 	close(fd);
 	return left;
 }
@@ -831,7 +853,7 @@ static int check_other(const char *path, bool *untold, char *err, size_t errlen)
 
 	if (fd < 0)
 		return 0;
-	owes = flock(fd, LOCK_EX | LOCK_NB) < 0 || may_owe(content_of(fd, &t), &t);
+	owes = !lock_fd(fd) || may_owe(content_of(fd, &t), &t);
 	close(fd);
 	if (owes) {
 		snprintf(err, errlen,
@@ -960,7 +982,7 @@ enum arena_debt arena_file_debt_of(const char *path)
 
 	if (fd < 0)
 		return errno == ENOENT ? ARENA_CLEAR : ARENA_OWES;
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+	if (!lock_to_look(fd)) {
 		close(fd);
 		return ARENA_LOCKED;
 	}

@@ -427,6 +427,66 @@ static void file__locked_one_is_somebody_else_s(void **state)
 	arena_file_close(&f, true);
 }
 
+/* Takes the lock for so long, as one who only looks at the file, or as one who opens it. */
+static pid_t hold_lock(int how, unsigned ms)
+{
+	char path[128], word;
+	int said[2];
+	pid_t pid;
+
+	arena_file_name(path, sizeof(path), dir, "t", 0);
+	assert_int_equal(pipe(said), 0);
+	pid = fork();
+	if (pid == 0) {
+		int fd = open(path, O_RDWR);
+
+		if (flock(fd, how) != 0 || write(said[1], "x", 1) != 1)
+			_exit(1);
+		usleep(ms * 1000);
+		_exit(0);
+	}
+	close(said[1]);
+	assert_int_equal(read(said[0], &word, 1), 1);
+	close(said[0]);
+	return pid;
+}
+
+/* longreach-closed or `longreachd --owed` looks at the file at the moment of a start. */
+static void lock__of_a_short_look_is_waited_for(void **state)
+{
+	struct arena_file_params p = params_of(0, 1);
+	struct arena_file f;
+	bool untold;
+	char err[512];
+	pid_t pid;
+
+	(void)state;
+	leave_owing(&p, false);
+	pid = hold_lock(LOCK_EX, 50);
+	open_ok(&f, &p, false);
+	arena_file_close(&f, false);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	pid = hold_lock(LOCK_SH, 50);
+	assert_int_equal(arena_file_check_others(dir, "t", 0, &untold, err, sizeof(err)), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* Who looks is in the way of nobody else who looks. */
+static void lock__of_one_look_is_no_daemon_s(void **state)
+{
+	struct arena_file_params p = params_of(0, 1);
+	char path[128];
+	pid_t pid;
+
+	(void)state;
+	leave_owing(&p, true);
+	arena_file_name(path, sizeof(path), dir, "t", 0);
+	pid = hold_lock(LOCK_SH, 50);
+	assert_int_equal(arena_file_debt_of(path), ARENA_OWES);
+	assert_true(arena_file_left(path));
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 /* A file with four words in it where a host's bytes would be, as a killed daemon leaves it. */
 static void leave_in_use(void)
 {
@@ -1078,6 +1138,8 @@ int main(void)
 	    cmocka_unit_test_teardown(move__takes_along_what_the_trailer_says, empty_dir),
 	    cmocka_unit_test_teardown(room__of_a_start_that_fails_is_given_back, empty_dir),
 	    cmocka_unit_test_teardown(room__that_is_missing_makes_no_loss_of_an_arena_of_other_workers, empty_dir),
+	    cmocka_unit_test_teardown(lock__of_a_short_look_is_waited_for, empty_dir),
+	    cmocka_unit_test_teardown(lock__of_one_look_is_no_daemon_s, empty_dir),
 	    cmocka_unit_test_teardown(map__of_huge_pages_of_any_size, empty_dir),
 	    cmocka_unit_test_teardown(file__links_are_not_followed, empty_dir),
 	    cmocka_unit_test_teardown(file__says_what_is_owed, empty_dir),

@@ -157,15 +157,20 @@ static void reconfigure(struct worker *w, struct proxy_config *pc)
 		log_err("link %s: the core refused the new configuration and keeps the old one", w->label);
 }
 
-/* Begins a session together with its keys: packet numbers begin again, and no two sessions share a key. */
+/* Begins a session together with its keys: packet numbers begin again, and no two sessions share a key. A hello of the
+ * other edge stays in force for all sessions over its connection: it may be older than the report of a lost arena. */
 static void begin_session(struct worker *w, const struct worker_cmd *cmd)
 {
+	struct proxy_session session = cmd->session;
+
+	session.arena_lost &= !w->loss_said;
+	w->loss_said |= session.arena_lost;
 	if (w->seal)
 		seal_take_tx(w->seal, cmd->keys);
 	w->epoch_rx = cmd->session.epoch_rx;
 	w->wan_ops->session(w->wan, w->epoch_rx);
 	w->unmatched_at_ns = 0; /* some strays may belong to this session */
-	proxy_session_start(w->core, &cmd->session, w->now_ns);
+	proxy_session_start(w->core, &session, w->now_ns);
 	arena_file_say_peer(&w->arena, cmd->session.peer_arena_epoch);
 }
 

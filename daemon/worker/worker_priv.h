@@ -79,6 +79,7 @@ struct worker {
 	uint64_t wall_ns;          /* CLOCK_REALTIME of this turn, for captures */
 	uint64_t now_ns;           /* of this turn */
 	uint64_t started_ns;       /* the core is from then on */
+	bool loss_said;            /* the core has reported that the arena before this one is lost */
 	uint64_t unmatched_at_ns;  /* from this time on strays may be taken ... */
 	uint64_t unmatched_latest_ns; /* ... and at this time the worker wakes for them */
 	uint64_t unmatched_gap_ns;    /* between the last look and the latest */

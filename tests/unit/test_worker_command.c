@@ -174,6 +174,34 @@ static void command__a_session_is_written_into_the_arena_s_trailer(void **state)
 	spsc_free(&w.events);
 }
 
+static unsigned losses_said(struct worker *w, struct worker_cmd *cmd)
+{
+	struct proxy_event ev;
+	unsigned n = 0;
+
+	carry_out(w, cmd);
+	while (proxy_event_next(w->core, &ev))
+		n += ev.type == EV_BUFFER_LOST;
+	return n;
+}
+
+/* The other edge's last hello is of the time before it knew this arena, as long as the connection stands: each session
+ * over it finds the buffer lost. */
+static void command__a_lost_buffer_is_said_once_in_a_worker_s_life(void **state)
+{
+	static const struct wan_port_ops ops = {.session = fake_wan_session};
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct worker w = {.core = c->a.p, .wan_ops = &ops, .now_ns = c->now_ns};
+	struct worker_cmd cmd = {.type = WORKER_SESSION, .session = {.epoch_tx = 0x20000, .epoch_rx = 0x20001}};
+
+	saying = &w;
+	assert_int_equal(losses_said(&w, &cmd), 0);
+	cmd.session.arena_lost = true;
+	assert_int_equal(losses_said(&w, &cmd), 1);
+	assert_int_equal(losses_said(&w, &cmd), 0);
+	assert_int_equal(losses_said(&w, &cmd), 0);
+}
+
 /* The answer may be read when the worker has ended, by who frees all that was not taken. */
 static void command__keys_that_were_taken_are_not_in_the_answer(void **state)
 {
@@ -229,6 +257,7 @@ int main(void)
 	    CORE_TEST(command__early_acks_are_said_before_there_are_any),
 	    CORE_TEST(command__sizes_of_the_start_stay),
 	    CORE_TEST(command__a_session_is_written_into_the_arena_s_trailer),
+	    CORE_TEST(command__a_lost_buffer_is_said_once_in_a_worker_s_life),
 	    cmocka_unit_test(command__keys_that_were_taken_are_not_in_the_answer),
 	    cmocka_unit_test(command__a_port_that_cannot_be_bound_is_in_the_answer),
 	};

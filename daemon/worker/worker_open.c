@@ -493,11 +493,17 @@ void worker_stop(struct worker *w)
 	w->running = false;
 }
 
-/* True if some host's bytes were acknowledged before its responder had them. */
+/* True if some host's bytes were acknowledged before its responder had them, or the relay has chunks that the other
+ * edge does not have: a program may have been told that its put is done. */
 static bool worker_owes(const struct worker *w)
 {
 	struct proxy_flow_status f;
+	struct relay_status relay;
 	uint32_t cursor = 0;
+
+	for (uint32_t channel = 0; w->core && channel < w->core_config.relay_channels; channel++)
+		if (proxy_relay_status(w->core, channel, &relay) && relay.out_next > relay.out_received)
+			return true;
 
 	while (w->core && proxy_flow_next(w->core, &cursor, &f))
 		if (f.side == FLOW_NEAR && f.pos_acked > f.pos_delivered)

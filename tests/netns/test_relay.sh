@@ -99,6 +99,12 @@ vectors() {
 	grep -q "beyond the end" "$LAB_DIR/vector.err" || why "$(cat "$LAB_DIR/vector.err")"
 }
 
+# After an orderly stop.
+owes() { # a|b
+	lab_in "e$1" "$LAB_BIN/longreachd" --owed --config-dir "$LAB_DIR/$1" >"$LAB_DIR/owed" 2>&1
+	grep -q 'link.0.arena' "$LAB_DIR/owed"
+}
+
 # A put with promise near is in the buffer and survives its daemon.
 near_promise_outlives_its_daemon() {
 	random_file "$LAB_DIR/src2" $MIB
@@ -107,6 +113,10 @@ near_promise_outlives_its_daemon() {
 	lab_line_ctl cut
 	relay a put "$LAB_DIR/src2" link:second --notice "late" --promise near >"$LAB_DIR/put2" 2>&1 ||
 		why "put: $(tail -1 "$LAB_DIR/put2")" || return
+	lab_edge_stop a
+	owes a || why "--owed does not name the buffer: $(cat "$LAB_DIR/owed")" || return
+	lab_edge_start a
+	lab_wait 5 lab_client a status >/dev/null
 	lab_edge_stop a KILL
 	lab_edge_start a
 	sleep 1

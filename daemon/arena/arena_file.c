@@ -559,16 +559,33 @@ static void give_up(struct arena_file *f)
 	close_fd(f);
 }
 
-/* Writes the trailer alone: a mapping of the whole file would reserve all its huge pages. */
+/* Maps the trailer alone: a mapping of the whole file would reserve all its huge pages. NULL: it cannot, see errno. */
+static struct trailer *map_trailer(int fd)
+{
+	uint64_t unit = map_unit(fd);
+	uint8_t *end = MAP_FAILED;
+	struct stat st;
+
+	if (fstat(fd, &st) == 0)
+		end = mmap(NULL, unit, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)((uint64_t)st.st_size - unit));
+	return end == MAP_FAILED ? NULL : (struct trailer *)(void *)(end + unit - MAP_ALIGN);
+}
+
+static void unmap_trailer(int fd, struct trailer *t)
+{
+	uint64_t unit = map_unit(fd);
+
+	munmap((uint8_t *)t + MAP_ALIGN - unit, unit);
+}
+
 static int write_trailer(const struct arena_file *f, const struct trailer *t, char *err, size_t errlen)
 {
-	uint64_t unit = map_unit(f->fd);
-	uint8_t *end = mmap(NULL, unit, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, (off_t)(f->map_len - unit));
+	struct trailer *to = map_trailer(f->fd);
 
-	if (end == MAP_FAILED)
+	if (to == NULL)
 		return complain(f, err, errlen, "cannot map the last page of");
-	memcpy(end + unit - MAP_ALIGN, t, sizeof(*t));
-	munmap(end, unit);
+	*to = *t;
+	unmap_trailer(f->fd, to);
 	return 0;
 }
 
@@ -624,17 +641,12 @@ static int make_file(struct arena_file *f, const struct arena_file_params *p, ch
 
 static int say_empty(const struct arena_file *f, char *err, size_t errlen)
 {
-	uint64_t unit = map_unit(f->fd);
-	struct stat st;
-	uint8_t *end = MAP_FAILED;
+	struct trailer *t = map_trailer(f->fd);
 
-	if (fstat(f->fd, &st) == 0)
-		end = mmap(NULL, unit, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, (off_t)((uint64_t)st.st_size - unit));
-	if (end == MAP_FAILED)
+	if (t == NULL)
 		return complain(f, err, errlen, "cannot map the last page of");
-	__atomic_store_n(&((struct trailer *)(void *)(end + unit - MAP_ALIGN))->state, (uint32_t)TRAILER_EMPTY,
-	                 __ATOMIC_RELEASE);
-	munmap(end, unit);
+	__atomic_store_n(&t->state, (uint32_t)TRAILER_EMPTY, __ATOMIC_RELEASE);
+	unmap_trailer(f->fd, t);
 	return 0;
 }
 
@@ -775,16 +787,6 @@ void arena_file_in_use(struct arena_file *f)
 	sync_trailer(f); /* a trailer on the disk that says less than this one would hide a loss */
 }
 
-void arena_file_sync(struct arena_file *f)
-{
-	if (on_disk(f) && msync(f->region, f->map_len, MS_SYNC) < 0) {
-		log_warn("%s: cannot write the buffer to the disk: %s", f->path, strerror(errno));
-		return;
-	}
-	memset(trailer_of(f)->boot, 0, sizeof(trailer_of(f)->boot));
-	sync_trailer(f);
-}
-
 void arena_file_say_owed(struct arena_file *f, bool owed)
 {
 	__atomic_store_n(&trailer_of(f)->owes_nothing, owed ? 0u : 1u, __ATOMIC_RELEASE);
@@ -918,6 +920,38 @@ static void move_one(const char *from, const char *to)
 			unlink(from);
 	}
 	close(fd);
+}
+
+/* The file's boot is this one, so the kernel has all of it: then the disk has, too. */
+static void settle_one(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	struct trailer t, *in_file = NULL;
+
+	if (fd < 0)
+		return;
+	if (lock_fd(fd) && content_of(fd, &t) == CONTENT_IN_USE) {
+		if (fsync(fd) == 0)
+			in_file = map_trailer(fd);
+		if (in_file == NULL)
+			log_warn("%s: cannot write the buffer to the disk: %s", path, strerror(errno));
+	}
+	if (in_file != NULL) {
+		memset(in_file->boot, 0, sizeof(in_file->boot));
+		unmap_trailer(fd, in_file);
+		fsync(fd);
+	}
+	close(fd);
+}
+
+void arena_file_settle(const char *dir, const char *link)
+{
+	char path[320];
+
+	for (uint32_t shard = 0; shard < SHARDS_MAX; shard++) {
+		arena_file_name(path, sizeof(path), dir, link, shard);
+		settle_one(path);
+	}
 }
 
 void arena_file_move(const char *from_dir, const char *to_dir, const char *link)

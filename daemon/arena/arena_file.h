@@ -17,7 +17,7 @@
  * `...arena.damaged-<time>`, and a new file is made.
  *
  * The trailer names the boot of the machine in which the arena was last in use. An arena of another boot that was not
- * written to its disk by arena_file_sync() is set aside as well: the disk has pages of different times.
+ * written to its disk by arena_file_settle() is set aside as well: the disk has pages of different times.
  *
  * arena_file_open() waits until the process that had the file before has ended, not only until its lock is gone: until
  * then that process's network cards may write into the arena.
@@ -104,10 +104,6 @@ void arena_file_say_told(struct arena_file *f);
  * the core has begun the session with that arena: the flows of an earlier one are named then. */
 void arena_file_say_peer(struct arena_file *f, uint64_t peer_epoch);
 
-/* Call before arena_file_close() of an arena that is kept beyond this process: another boot of the machine may take it
- * up. Waits until all of it is on the disk, if the file system has one. */
-void arena_file_sync(struct arena_file *f);
-
 /* empty: nothing in it needs to be kept. */
 void arena_file_close(struct arena_file *f, bool empty);
 
@@ -116,6 +112,10 @@ bool arena_file_left(const char *path);
 
 /* How many shards the link had when its first file was made; SHARDS_MAX: not known. Call before arena_file_open(). */
 uint32_t arena_file_former(const char *dir, const char *link);
+
+/* Call when the link ends, or ends without having run: another boot of the machine may take up what is left in its
+ * arenas. Waits until all of it is on the disk, if the file system has one. */
+void arena_file_settle(const char *dir, const char *link);
 
 /* The spread of the link's files in use, first of those that may owe something to a host. False: none is in use. */
 bool arena_file_spread(const char *dir, const char *link, struct arena_spread *s);

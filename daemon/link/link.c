@@ -359,13 +359,8 @@ static void close_workers(struct link *l, enum link_end end)
 {
 	bool keeps = keeps_flows(l, end);
 
-	for (uint32_t i = 0; i < l->nworkers; i++) {
-		struct worker *w = l->worker[i];
-
-		if (keeps && end == LINK_ENDS)
-			worker_sync(w);
-		worker_close(w, keeps);
-	}
+	for (uint32_t i = 0; i < l->nworkers; i++)
+		worker_close(l->worker[i], keeps);
 }
 
 int link_stop(struct link *l, enum link_end end, char err[CONFIG_ERR_MAX])

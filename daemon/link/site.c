@@ -92,7 +92,7 @@ struct site {
 	struct log_limit truncated_said, ports_said, keys_said;
 	bool buffer_said; /* the log has said how many queue pairs the buffer serves */
 	bool halted;      /* stopped by an operator */
-	char waits[WAITS_MAX]; /* why its file is not in force; empty: it is */
+	char waits[WAITS_MAX];            /* why its file is not in force; empty: it is */
 	char buffer_note[CONFIG_ERR_MAX]; /* how its buffer differs from the configured one; empty: not at all */
 };
 
@@ -880,6 +880,8 @@ static void stop(struct site *s, enum link_end end)
 	s->peer = NULL;
 	s->link = NULL; /* snapshots in progress must not find the link any more */
 	s->buffer_note[0] = '\0';
+	if (l == NULL && end == LINK_ENDS)
+		arena_file_settle(s->config.arena_dir, s->config.name);
 	if (l == NULL)
 		return;
 	end_troubles(s);
@@ -888,6 +890,8 @@ static void stop(struct site *s, enum link_end end)
 		note_rest(s, err);
 	else
 		s->rests = end == LINK_ENDS;
+	if (end == LINK_ENDS) /* the rules come first: a disk takes its time */
+		arena_file_settle(s->config.arena_dir, s->config.name);
 	log_notice("link %s: stopped", s->config.name);
 }
 

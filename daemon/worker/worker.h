@@ -136,8 +136,6 @@ bool worker_took_up(const struct worker *w);
 /* keeps_flows: keeps the flows' descriptors even if no packet is left; else a drained arena begins anew at the next
  * start. */
 void worker_close(struct worker *w, bool keeps_flows);
-/* Call before worker_close() with keeps_flows if the link is not started again at once: arena_file_sync(). */
-void worker_sync(struct worker *w);
 
 /* Of the arena: link_plan_geometry(), or what an arena had that was in use before the start. */
 const struct arena_geometry *worker_geometry(const struct worker *w);

@@ -535,12 +535,6 @@ bool worker_took_up(const struct worker *w)
 	return !w->arena.fresh;
 }
 
-void worker_sync(struct worker *w)
-{
-	arena_file_say_owed(&w->arena, worker_owes(w));
-	arena_file_sync(&w->arena);
-}
-
 void worker_close(struct worker *w, bool keeps_flows)
 {
 	bool empty = !keeps_flows && worker_drained(w);

@@ -598,6 +598,7 @@ static void file__in_use_of_another_boot_is_set_aside(void **state)
 	assert_int_equal(arena_file_debt(dir, "t"), ARENA_OWES);
 	assert_true(arena_file_owes_early(dir, "t"));
 	assert_false(arena_file_spread(dir, "t", &spread)); /* the next start does not go on with it */
+	arena_file_settle(dir, "t");                        /* nor does an orderly end make it whole */
 	expect_set_aside(0x77);
 }
 
@@ -618,10 +619,13 @@ static void file__of_no_boot_is_taken_up(void **state)
 	arena_file_close(&f, false);
 	open_ok(&f, &p, false); /* of this boot: the process was killed */
 	arena_file_in_use(&f);
-	arena_file_sync(&f);
-	assert_true(memcmp(trailer_of(&f)->boot, none, sizeof(none)) == 0);
 	arena_file_close(&f, false);
+	arena_file_settle(dir, "t");
 	open_ok(&f, &p, false);
+	assert_true(memcmp(trailer_of(&f)->boot, none, sizeof(none)) == 0);
+	arena_file_in_use(&f);
+	arena_file_settle(dir, "t"); /* somebody has it open */
+	assert_true(memcmp(trailer_of(&f)->boot, none, sizeof(none)) != 0);
 	arena_file_close(&f, true);
 }
 

@@ -56,6 +56,7 @@ static struct {
 	bool no_gpu; /* the daemon's system-call filter refuses a GPU's driver */
 	enum link_end end;          /* of the last link_stop() */
 	struct arena_spread in_use; /* of the buffer's files; 0 shards: none is in use */
+	unsigned settled;           /* times that buffers were written to their disk */
 	char moved[512];            /* from which Directory= to which */
 	const char *owing_dir;      /* where the link's files owe packets to hosts; NULL: nowhere */
 	struct link_config started; /* the last start's */
@@ -345,6 +346,12 @@ void arena_file_move(const char *from_dir, const char *to_dir, const char *link)
 {
 	assert_string_equal(link, "tokyo");
 	snprintf(played.moved, sizeof(played.moved), "%s to %s", from_dir, to_dir);
+}
+
+void arena_file_settle(const char *dir, const char *link)
+{
+	(void)dir, (void)link;
+	played.settled++;
 }
 
 bool arena_file_owes_early(const char *dir, const char *link)
@@ -804,6 +811,22 @@ static void start__after_a_stop_goes_on_with_a_buffer_that_owes_elsewhere(void *
 	assert_non_null(strstr(site_waits(s), "not /mnt/longreach"));
 }
 
+/* A restart need not wait for a disk: this boot goes on with the buffer. */
+static void buffer__is_written_to_its_disk_when_the_link_ends(void **state)
+{
+	struct site *s = *state;
+
+	site_restart(s, site_config(s));
+	assert_int_equal(played.settled, 0);
+	site_halt(s);
+	assert_int_equal(played.settled, 1);
+	played.start_error = "port 4790 is held by process 7"; /* the attempt has taken the buffer up */
+	site_go(s, site_config(s));
+	assert_int_equal(played.settled, 1);
+	site_halt(s);
+	assert_int_equal(played.settled, 2);
+}
+
 static void waits__says_which_buffer_a_start_has_taken_up(void **state)
 {
 	struct site *s = *state;
@@ -950,6 +973,7 @@ int main(void)
 	    TEST(rules__of_a_link_that_does_not_start_are_tried_again),
 	    TEST(restart__of_an_operator_asks_for_the_configured_buffer),
 	    TEST(restart__of_the_daemon_keeps_the_buffer),
+	    TEST(buffer__is_written_to_its_disk_when_the_link_ends),
 	    TEST(restart__with_another_directory_goes_on_with_a_buffer_that_owes),
 	    TEST(start__after_a_stop_goes_on_with_a_buffer_that_owes_elsewhere),
 	    TEST(waits__says_that_gpu_came_after_the_daemons_start),

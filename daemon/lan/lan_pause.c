@@ -106,7 +106,7 @@ static uint64_t rate_of(const char *ifname)
 		return 0;
 	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
 	if (ioctl(fd, SIOCETHTOOL, &ifr) == 0)
-		mbps = ethtool_cmd_speed(&cmd);
+		mbps = (uint32_t)cmd.speed_hi << 16 | cmd.speed; /* ethtool_cmd_speed() shifts an int too far */
 	close(fd);
 	return mbps == 0 || mbps == (uint32_t)SPEED_UNKNOWN ? 0 : mbps * 1000000;
 }

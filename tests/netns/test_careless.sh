@@ -4,13 +4,14 @@
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 
-keeps_the_file() { # option
+# The links do without metrics, and not without a control socket.
+keeps_the_file() { # option status; 124: it runs until it is told to end
 	local file=$LAB_DIR/precious
 	echo precious >"$file"
 	lab_conf a >"$LAB_DIR/alone.conf"
 	lab_in ea timeout 3 "$LAB_BIN/longreachd" --control "$LAB_DIR/alone.control" --config "$LAB_DIR/alone.conf" \
 		"$1" "$file" >"$LAB_DIR/alone.log" 2>&1
-	[ $? = 1 ] || why "it started, or ended otherwise: $(tail -1 "$LAB_DIR/alone.log")" || return
+	[ $? = "$2" ] || why "it started, or ended otherwise: $(tail -1 "$LAB_DIR/alone.log")" || return
 	[ "$(cat "$file" 2>/dev/null)" = precious ] || why "the file is gone" || return
 	NOTE=$(grep -o 'exists and is no socket.*' "$LAB_DIR/alone.log")
 	[ -n "$NOTE" ] || why "it says: $(tail -1 "$LAB_DIR/alone.log")"
@@ -81,9 +82,9 @@ key_of_somebody() {
 
 lab_up
 lab_line --rate $LAB_LINE_RATE --km 30
-check "--metrics with the path of a file leaves the file alone" keeps_the_file --metrics
+check "--metrics with the path of a file leaves the file alone" keeps_the_file --metrics 124
 lab_edges
-check "--control with the path of a file leaves the file alone" keeps_the_file --control
+check "--control with the path of a file leaves the file alone" keeps_the_file --control 1
 check "the socket of a killed daemon is replaced" stale_socket
 check "idle connections do not keep a scrape out" idle_connections
 check "the limit of open files is raised" limit_is_raised

@@ -31,8 +31,13 @@ take_port() {
 }
 give_port() { kill $PORT_TAKER && wait $PORT_TAKER 2>/dev/null; }
 
-no_port() { LAB_EXTRA_A=Link.LanPort=lan9; }
-ports() { LAB_EXTRA_A=; }
+eval "$(declare -f lab_conf | sed '1s/lab_conf/conf_with_port/')"
+no_port() {
+	lab_conf() { conf_with_port "$@" | sed 's/^LanPort=.*/LanPort=lan9/'; }
+}
+ports() {
+	lab_conf() { conf_with_port "$@"; }
+}
 
 expire() {
 	cp "$LAB_DIR/keys/a/link.crt" "$LAB_DIR/crt.saved"

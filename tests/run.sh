@@ -226,6 +226,8 @@ vm() {
 	local ends=$counted
 	if [ -n "$FULL" ]; then
 		step 'guests, all programs' tests/vm/run.sh --full --build build/gcc
+		[ ! -e build/gcc/plugins/longreach-dpdk.so ] ||
+			step 'guests on vhost-user ports' tests/vm/run.sh --full --engine vhost --build build/gcc
 		step 'guests, acceptance' tests/vm/run.sh --accept --build build/gcc
 	else
 		grave='[1-9][0-9]* wrong|a wrong|not there|died|killed|early' \

@@ -3,12 +3,21 @@
 # edge.sh - longreachd at both edges: its config, start, stop; sourced by run.sh.
 #
 # Needs: topology.sh, $daemon (directory of longreachd and longreach), $rate (what the link may send), $workers
-# (threads, as "A,B"); $arena_size, $barrier and $tuning (lines of [Tuning]) may be set.
+# (threads, as "A,B"), $engine (packet, dpdk or vhost); $arena_size, $barrier and $tuning (lines of [Tuning]) may be set.
+
+# Lines of [Link]: the port's own engine, with a ring for the frames of PMTU 4096.
+edge_engine() { # SITE
+	case $engine in
+	dpdk) printf 'Engine=dpdk\nLanDevice=net_af_packet0,iface=tap0,framesz=4288,blocksz=274432,framecnt=256\n' ;;
+	vhost) printf 'Engine=dpdk\nLanDevice=net_vhost0,iface=%s\n' "$work/vhost-$1.sock" ;;
+	esac
+}
 
 edge_config() { # SITE OWN OTHER MODE WORKERS
 	cat <<-EOC
 	[Link]
-	LanPort=tap0
+	LanPort=$lan_port
+	$(edge_engine "$1")
 	LocalPrefix=10.$2.0.0/24 fd0$2::/64
 	RemotePrefix=10.$3.0.0/24 fd0$3::/64
 	AckMode=$4${barrier:+
@@ -39,7 +48,9 @@ edge_config() { # SITE OWN OTHER MODE WORKERS
 }
 
 edge_start() { # SITE
-	ip netns exec "$P-$1" "$daemon/longreachd" --control "$work/edge-$1.sock" \
+	local plugin=()
+	[ "$engine" = packet ] || plugin=(--plugins "$daemon/plugins" --eal '--no-huge -m 256')
+	ip netns exec "$P-$1" "$daemon/longreachd" "${plugin[@]}" --control "$work/edge-$1.sock" \
 		--config "$work/edge-$1.conf" ${pcap:+--pcap "$pcap/edge-$1"} \
 		>>"$work/edge-$1.log" 2>&1 &
 	echo $! >"$work/edge-$1.pid"
@@ -56,7 +67,16 @@ edges_up() {
 		echo "--- start, mode $1" >>"$work/edge-$s.log"
 		edge_start $s
 	done
-	edges_wait
+	edges_wait && { [ "$engine" != vhost ] || guests_plugged; }
+}
+
+# Waits until the guests' lan0 has its carrier: QEMU looks once a second for a port that was made anew.
+guests_plugged() {
+	local s
+	for s in a b; do
+		[ ! -f "$work/$s.pid" ] || "$vm_build/vmrun" -n "$P-$s" -t 20 \
+			'for i in $(seq 300); do grep -q 1 /sys/class/net/lan0/carrier && exit 0; usleep 30000; done; exit 1' || return
+	done
 }
 
 edge_status() { "$daemon/longreach" --control "$work/edge-$1.sock" status "${@:2}"; }

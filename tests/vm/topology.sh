@@ -13,10 +13,15 @@
 #
 # In mode direct the two edge namespaces route. With longreachd in them all packets but RoCE are still routed so.
 #
-# Needs: $P (prefix of names), $work (scratch), $tools (programs that were built), $vm_build, guest.sh.
+# With $engine=vhost lan0 of a guest is a port of longreachd's own, and no kernel hears what it sends. TCP takes another NIC
+# of the guest, tcp0, which has the MAC address of lan0. tap0 leads there, by a bridge from port0, the interface of LanPort=.
+#
+# Needs: $P (prefix of names), $work (scratch), $tools (programs that were built), $vm_build, $engine, guest.sh.
 
 lan_addr_a=10.1.0.2
 lan_addr_b=10.2.0.2
+lan_port=tap0
+[ "$engine" != vhost ] || lan_port=port0
 
 # Do not use it for programs that are ended by their pid: in the background the function is a separate shell.
 in_ns() { ip netns exec "$P-$1" "${@:2}"; }
@@ -42,11 +47,32 @@ topo_up() {
 	topo_site b 2 1 2 1
 }
 
+# The edge's MAC address at a vhost-user port, where nobody answers ARP.
+port_mac() { echo "52:54:00:0$1:00:f0"; }
+
+# vhost_site SITE: port0, joined to the guest's tcp0.
+vhost_site() {
+	local ns=$P-$1 i
+	ip -n "$ns" link add port0 address "$(port_mac "$1")" mtu 9000 type veth peer name port0-end mtu 9000
+	ip -n "$ns" link add br0 type bridge forward_delay 0 mcast_snooping 0
+	# With br_netfilter the link's own rules would drop what crosses the bridge.
+	in_ns "$1" sysctl -qw net.bridge.bridge-nf-call-iptables=0 net.bridge.bridge-nf-call-ip6tables=0 2>/dev/null || true
+	in_ns "$1" ethtool -K port0 tx off tso off gso off gro off >/dev/null 2>&1 || true
+	for i in tap0 port0-end; do
+		ip -n "$ns" link set $i master br0
+	done
+	for i in br0 tap0 port0-end port0; do
+		[ $i = port0 ] || in_ns "$1" sysctl -qw "net.ipv6.conf.$i.disable_ipv6=1"
+		ip -n "$ns" link set $i up
+	done
+}
+
 # topo_site SITE OWN OTHER OWN_WAN OTHER_WAN: addresses and routes.
 topo_site() {
 	local ns=$P-$1
-	ip -n "$ns" addr add "10.$2.0.1/24" dev tap0
-	ip -n "$ns" addr add "fd0$2::1/64" dev tap0 nodad
+	[ "$engine" != vhost ] || vhost_site "$1"
+	ip -n "$ns" addr add "10.$2.0.1/24" dev "$lan_port"
+	ip -n "$ns" addr add "fd0$2::1/64" dev "$lan_port" nodad
 	ip -n "$ns" addr add "10.9.0.$4/30" dev wan0
 	ip -n "$ns" addr add "fd09::$4/64" dev wan0 nodad
 	ip -n "$ns" route add "10.$3.0.0/24" via "10.9.0.$5"
@@ -100,9 +126,21 @@ stop_pid() {
 }
 
 guests_up() {
-	guest_start a "$P-a" tap0 52:54:00:0a:00 10.1.0.2/24 10.1.0.1 fd01::2/64 fd01::1
-	guest_start b "$P-b" tap0 52:54:00:0b:00 10.2.0.2/24 10.2.0.1 fd02::2/64 fd02::1
+	local s
+	for s in a b; do
+		local guest_vhost='' guest_more_kargs=''
+		[ "$engine" != vhost ] || guest_vhost=$work/vhost-$s.sock guest_more_kargs="lr.gwmac=$(port_mac $s)"
+		# shellcheck disable=SC2046
+		guest_start $s "$P-$s" tap0 52:54:00:0$s:00 $(guest_addresses $s)
+	done
 	guest_wait a "$P-a" 180 && guest_wait b "$P-b" 180
+}
+
+guest_addresses() { # a|b
+	case $1 in
+	a) echo 10.1.0.2/24 10.1.0.1 fd01::2/64 fd01::1 ;;
+	b) echo 10.2.0.2/24 10.2.0.1 fd02::2/64 fd02::1 ;;
+	esac
 }
 
 pcap_up() { # DIR

@@ -206,6 +206,16 @@ static void look_at_refused(struct doctor *d, const struct j_answer *a)
 		            j_bool(a->doc, "all_roce_closed") ? "; all RoCE that this machine would forward is closed" : "");
 }
 
+static void look_at_metrics(struct doctor *d, const struct j_answer *a)
+{
+	const char *why = j_text(a->doc, "metrics_error");
+
+	d->check = "metrics";
+	if (why[0] != '\0')
+		doctor_find(d, "no metrics are served: %s\nnobody is alerted meanwhile: free that place, or give --metrics another",
+		            why);
+}
+
 static void look_at_lsm(struct doctor *d)
 {
 	d->check = "lsm";
@@ -234,8 +244,10 @@ static int look_at_running(struct doctor *d, const struct request *r, struct doc
 		fprintf(stderr, "longreach doctor: there is no link %s\n", r->link);
 		return EXIT_CANNOT_LOOK;
 	}
-	if (r->link == NULL)
+	if (r->link == NULL) {
 		look_at_refused(d, now);
+		look_at_metrics(d, now);
+	}
 	if (!found && j_text(now->doc, "refused")[0] == '\0') {
 		d->check = "no_link";
 		doctor_find(d, "the daemon runs and has no link\nput a link file NAME.conf into " CONFIG_DIR
@@ -336,6 +348,7 @@ static int list_checks(void)
 	puts("no_daemon: longreachd does not run");
 	puts("no_link: the daemon runs and has no link");
 	puts("files_refused: link files that the daemon refused when it read them last");
+	puts("metrics: an address of --metrics where longreachd cannot listen");
 	for (uint32_t i = 0; i < doctor_nchecks; i++)
 		printf("%s: %s\n", doctor_checks[i].name, doctor_checks[i].text);
 	puts("lsm: a refusal of SELinux or AppArmor to longreachd in the audit log or the kernel's log");

@@ -46,7 +46,7 @@ const struct doctor_check doctor_checks[] = {
     {"stalled", doctor_stalled, "responders that answered earlier and are silent now"},
     {"rnr_timer", doctor_rnr_timer, "responders whose RNR timer is 0, which is a wait of 655 ms"},
     {"retry_early", doctor_retry_early, "hosts that repeat requests before the answer can have arrived"},
-    {"buffer_full", doctor_buffer_full, "a buffer that is nearly full, or stuck"},
+    {"buffer_full", doctor_buffer_full, "a buffer so full that senders are held back, or stuck"},
     {"overrun", doctor_overrun, "receive rings that overflow: the machine is too slow"},
     {"huge_pages", doctor_huge_pages, "a buffer for which huge pages are missing"},
     {"buffer_memory", doctor_buffer_memory, "a buffer on a disk, or larger than the mount's free memory"},

@@ -301,8 +301,9 @@ void doctor_distance(struct doctor *d, const struct doctor_link *l)
 	if (!j_bool(distance, "differs"))
 		return;
 	doctor_find(d,
-	            "Distance=%s, and by the measured round trip the line is %s long\nwrite the measured length, or "
-	            "auto, into Distance=: longreachd computes the buffer's size from it",
+	            "Distance=%s, and by the measured round trip the line is %s long\nif Rate= is more than the line "
+	            "carries, lower it: the round trip includes a queue on the line; else write the measured length, "
+	            "or auto, into Distance=: longreachd computes the buffer's size from it",
 	            units_show_distance(t[0], j_number(distance, "configured_m")),
 	            units_show_distance(t[1], j_number(distance, "measured_m")));
 }
@@ -346,7 +347,7 @@ void doctor_buffer_full(struct doctor *d, const struct doctor_link *l)
 		                                         j_number(was, "used_bytes") < LINK_BUFFER_FULL * cap)))
 			continue;
 		doctor_find(d, "the buffer %s is %s: %.0f %% of %s\n%s", pools[i][1],
-		            j_bool(p, "stuck") ? "full, and no packet has left it for seconds" : "nearly full",
+		            j_bool(p, "stuck") ? "full, and no packet has left it for seconds" : "so full that senders are held back",
 		            used / cap * 100, units_show_bytes(t, cap), pools[i][2]);
 	}
 }

@@ -205,6 +205,8 @@ the_place_is_taken() {
 	lab_client a status >"$LAB_DIR/out"
 	grep -q "^no metrics are served: --metrics $WHERE: cannot listen: Address already in use" "$LAB_DIR/out" ||
 		why "status does not say so"
+	lab_client a doctor >"$LAB_DIR/out" 2>&1
+	grep -q '^metrics: no metrics are served: --metrics.*in use' "$LAB_DIR/out" || why "the doctor says: $(cat "$LAB_DIR/out")"
 	lab_client a status --check >"$LAB_DIR/out" 2>&1 || why "the check fails: $(cat "$LAB_DIR/out")"
 	[ "$(grep -c 'cannot listen.*tries again' "$LAB_DIR/a/log")" = 1 ] || why "the log does not say it once"
 	kill $taker

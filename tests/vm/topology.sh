@@ -73,6 +73,8 @@ topo_site() {
 	[ "$engine" != vhost ] || vhost_site "$1"
 	ip -n "$ns" addr add "10.$2.0.1/24" dev "$lan_port"
 	ip -n "$ns" addr add "fd0$2::1/64" dev "$lan_port" nodad
+	# tcp0 of a guest answers ARP for lan0's address, and no neighbour solicitation.
+	[ "$engine" != vhost ] || ip -n "$ns" neigh replace "fd0$2::2" lladdr "52:54:00:0$1:00:01" dev port0 nud permanent
 	ip -n "$ns" addr add "10.9.0.$4/30" dev wan0
 	ip -n "$ns" addr add "fd09::$4/64" dev wan0 nodad
 	ip -n "$ns" route add "10.$3.0.0/24" via "10.9.0.$5"

@@ -404,8 +404,8 @@ static uint32_t outstanding_of_others(struct proxy *p, struct hostpair *hp, cons
 	return FAULT(FAULT_LATE_ANSWER_PAIRS) ? 0 : most;
 }
 
-/* The number of answers to that QPN that were counted in this turn. */
-static uint32_t *answers_of(struct hostpair *hp, uint32_t qpn)
+/* The place that counts the answers to that QPN in this turn. */
+static uint32_t heard_place(struct hostpair *hp, uint32_t qpn)
 {
 	uint32_t i = 0;
 
@@ -415,21 +415,31 @@ static uint32_t *answers_of(struct hostpair *hp, uint32_t qpn)
 		i = hp->nheard % PAIR_HEARD_MAX;
 	if (i >= hp->nheard || hp->heard[i].qpn != qpn) {
 		hp->heard[i].qpn = qpn;
-		hp->heard[i].n = 0;
+		hp->heard[i].n = hp->heard[i].lasts = 0;
 		hp->nheard++;
 	}
-	return &hp->heard[i].n;
+	return i;
 }
 
-/* Counts pkt, and returns the number of answers to that QPN in this turn. Of a READ's responses the LAST is not
- * counted: each repetition brings one FIRST. */
+/* A READ that is repeated whole brings one FIRST and one LAST each time. rxe answers the repeated rest of a READ with
+ * MIDDLE and LAST, and with a LAST alone if one packet is left. */
+static uint32_t answers_of(struct hostpair *hp, uint32_t qpn)
+{
+	uint32_t i = heard_place(hp, qpn);
+
+	return FAULT(FAULT_LAST_UNCOUNTED) ? hp->heard[i].n : (uint32_t)max_u64(hp->heard[i].n, hp->heard[i].lasts);
+}
+
+/* Counts pkt, and returns the number of answers to that QPN in this turn. */
 static uint32_t answers_heard(struct hostpair *hp, const struct roce_pkt *pkt)
 {
-	uint32_t *n = answers_of(hp, pkt->dest_qpn);
+	uint32_t i = heard_place(hp, pkt->dest_qpn);
 
-	if (pkt->opcode != RC_READ_RESP_LAST)
-		(*n)++;
-	return *n;
+	if (pkt->opcode == RC_READ_RESP_LAST)
+		hp->heard[i].lasts++;
+	else
+		hp->heard[i].n++;
+	return answers_of(hp, pkt->dest_qpn);
 }
 
 /* --- turns --- */
@@ -973,7 +983,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 	owners = owner ? outstanding_of_owner(p, owner, pkt) : 0;
 	others = (uint32_t)max_u64(others, owners);
 	counted = owners && !owner_is_busy(owner); /* pair_answer_to() has counted it */
-	if (others && (counted ? *answers_of(hp, pkt->dest_qpn) : answers_heard(hp, pkt)) <= 2 * others) {
+	if (others && (counted ? answers_of(hp, pkt->dest_qpn) : answers_heard(hp, pkt)) <= 2 * others) {
 		ask_in_doubt(p, f, others);
 		return NULL;
 	}

@@ -295,12 +295,14 @@ static size_t build_nak(struct proxy *p, struct near_flow *f, uint64_t ceiling, 
 /* True if no RNR NAK may be sent because the host is taking responses of a READ (IBTA 9.7.7.1.2: a response is due). A
  * host that has asked again from op->next has begun the READ anew: ConnectX may then be sent an RNR NAK, and would give
  * up without one. An rxe host, recognised by MigReq, must not: its completer fails the QP (check_ack() of rxe_comp.c),
- * and its requester never gives up. */
+ * and its requester never gives up. So it is also for the READ that a flow begins with, if that may be, or is, the rest
+ * of a READ whose beginning the host has. */
 static bool inside_response(const struct near_flow *f)
 {
 	const struct rd_op *op = near_op_open(f);
+	bool begins = near_may_begin_inside(f) || (f->begins_inside && op && op->pos == f->pos_base);
 
-	if (near_may_begin_inside(f) && !f->migreq)
+	if (begins && !f->migreq && !FAULT(FAULT_RNR_IN_REST))
 		return true;
 	return op && op->next > op->pos && !(op->from == op->next && f->migreq);
 }

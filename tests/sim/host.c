@@ -22,6 +22,7 @@ const struct host_model host_model_rxe = {
     .one_retry = true,
     .nak_behind_rnr = true,
     .rnr_in_read_kills = true,
+    .rest_is_middle = true,
     .takes_middle_again = true,
     .ack_each_duplicate = true,
     .ghost_ack_completes = true,

@@ -35,6 +35,7 @@ struct host_model {
 	bool nak_behind_rnr; /* an RNR NAK is followed by a sequence NAK for what was behind it */
 	bool rnr_nak_waits;  /* a sequence NAK does not end the wait of an RNR NAK */
 	bool rnr_in_read_kills; /* an RNR NAK within a READ's responses fails the QP, also after asking again */
+	bool rest_is_middle; /* it answers the repeated rest of a READ with MIDDLE and LAST, never with FIRST or ONLY */
 	bool takes_middle_again; /* after asking again it also takes a response that goes on as before */
 	bool ack_each_duplicate;
 	bool ghost_ack_completes; /* an ACK ahead of what was sent completes work; else it is fatal */
@@ -113,6 +114,7 @@ struct reply {
 	uint64_t pos_first, pos_last; /* READ */
 	uint64_t va;                  /* READ: of pos_first */
 	uint32_t len;                 /* READ: of pos_first .. pos_last */
+	bool goes_on;                 /* READ: not with FIRST or ONLY */
 	uint32_t msn;
 	uint64_t orig;
 };

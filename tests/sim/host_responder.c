@@ -104,7 +104,7 @@ void responder_take_nothing(struct qp *q)
 	reply_ack(q);
 }
 
-static void reply_read(struct qp *q, uint64_t pos_first, uint64_t va, uint32_t len, uint32_t msn)
+static void reply_read(struct qp *q, uint64_t pos_first, uint64_t va, uint32_t len, uint32_t msn, bool goes_on)
 {
 	struct reply *p = reply_push(&q->resp);
 
@@ -113,6 +113,7 @@ static void reply_read(struct qp *q, uint64_t pos_first, uint64_t va, uint32_t l
 	p->kind = REPLY_READ;
 	p->pos = p->pos_first = pos_first;
 	p->pos_last = pos_first + packets_of(len, q->pmtu) - 1;
+	p->goes_on = goes_on;
 	p->va = va;
 	p->len = len;
 	p->msn = msn;
@@ -135,7 +136,7 @@ static void reply_one(struct qp *q, enum reply_kind kind, uint64_t pos, uint64_t
 
 static enum roce_opcode read_opcode(const struct reply *p)
 {
-	if (p->pos == p->pos_first)
+	if (p->pos == p->pos_first && !p->goes_on)
 		return p->pos == p->pos_last ? RC_READ_RESP_ONLY : RC_READ_RESP_FIRST;
 	return p->pos == p->pos_last ? RC_READ_RESP_LAST : RC_READ_RESP_MIDDLE;
 }
@@ -236,7 +237,8 @@ static void on_duplicate(struct qp *q, uint64_t pos, const struct roce_pkt *pkt)
 	if (k->kind != REPLY_READ)
 		reply_one(q, k->kind, pos, k->orig, k->msn);
 	else if (pkt->opcode == RC_READ_REQUEST)
-		reply_read(q, pos, pkt->reth_va, pkt->reth_len, q->model->msn_by_now ? r->msn : k->msn);
+		reply_read(q, pos, pkt->reth_va, pkt->reth_len, q->model->msn_by_now ? r->msn : k->msn,
+		           q->model->rest_is_middle && pos != k->pos_first);
 }
 
 /* --- the next packet in order --- */
@@ -365,7 +367,7 @@ static void take_read(struct qp *q, const struct msg *m, const struct roce_pkt *
 	r->nak_sent = false;
 	executed(q, m);
 	keep(r, pos, r->pos_expected - 1, 0, REPLY_READ);
-	reply_read(q, pos, m->va, m->len, r->msn);
+	reply_read(q, pos, m->va, m->len, r->msn, false);
 }
 
 static bool atomic_fits(const struct responder *r, const struct msg *m, const struct roce_pkt *pkt)

@@ -865,14 +865,19 @@ static void pair__many_sent_before_the_doubt(void **state)
 	assert_int_equal(answer_until_paired(c, QPN0 + 1, peer_of(QPN0 + 1)), 9);
 }
 
-static void ask_read(struct core *c, uint32_t qpn)
+static void ask_read_of(struct core *c, uint32_t qpn, uint32_t len)
 {
 	struct roce_pkt h = core_req(RC_READ_REQUEST, 0);
 
 	h.dest_qpn = qpn;
-	h.reth_len = 2 * CORE_PMTU;
+	h.reth_len = len;
 	core_in(&c->a, h, 0, 0);
 	core_pump(c);
+}
+
+static void ask_read(struct core *c, uint32_t qpn)
+{
+	ask_read_of(c, qpn, 2 * CORE_PMTU);
 }
 
 /* The answer to a READ has two packets that each could count: it counts once. */
@@ -892,6 +897,24 @@ static void pair__late_answers_to_reads(void **state)
 	assert_int_equal(near_of(c, QPN0)->pairing, PAIR_LEARNING);
 	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
 	core_in(&c->b, core_answer(RC_READ_RESP_FIRST, 0x51, 0, AETH_ACK_NO_CREDITS, 1), CORE_PMTU, 0);
+	core_pump(c);
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
+}
+
+/* rxe answers the last packet of a READ that it has executed with LAST, never with ONLY. */
+static void pair__number_used_again_for_the_rest_of_a_read(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	ask_read_of(c, QPN0, CORE_PMTU);
+	ask_read_of(c, QPN0 + 1, CORE_PMTU);
+	core_wait(c, 121 * CORE_MS);
+	for (int i = 0; i < 8; i++) {
+		core_in(&c->b, core_answer(RC_READ_RESP_LAST, 0x51, 0, AETH_ACK_NO_CREDITS, 1), CORE_PMTU, 0);
+		core_pump(c);
+	}
+	assert_int_equal(near_of(c, QPN0 + 1)->pairing, PAIR_LEARNING);
+	core_in(&c->b, core_answer(RC_READ_RESP_LAST, 0x51, 0, AETH_ACK_NO_CREDITS, 1), CORE_PMTU, 0);
 	core_pump(c);
 	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
 }
@@ -1810,6 +1833,7 @@ int main(void)
 	    CORE_TEST(pair__silent_owner_is_asked_alone),
 	    CORE_TEST(pair__silent_owners_are_asked_together),
 	    CORE_TEST(pair__many_silent_owners),
+	    CORE_TEST(pair__number_used_again_for_the_rest_of_a_read),
 	    CORE_TEST(pair__number_used_again_of_a_flow_that_had_the_psns),
 	    CORE_TEST(pair__number_used_again_of_a_flow_that_repeated_the_psns),
 	    CORE_TEST(pair__silent_owner_among_many_that_are_dead),

@@ -97,9 +97,11 @@ void far_learn_from_response(struct proxy *p, struct far_flow *f, const struct r
 {
 	uint32_t slot = unknown_read(p, f);
 
-	if (pkt->opcode == RC_READ_RESP_FIRST && pkt->payload_len >= 256)
+	bool more = pkt->opcode == RC_READ_RESP_FIRST || (pkt->opcode == RC_READ_RESP_MIDDLE && !FAULT(FAULT_LAST_UNCOUNTED));
+
+	if (more && pkt->payload_len >= 256)
 		learn_pmtu(p, f, pkt->payload_len);
-	else if (pkt->opcode == RC_READ_RESP_ONLY && slot != SLOT_NONE)
+	else if (!more && pkt->opcode != RC_READ_RESP_MIDDLE && slot != SLOT_NONE) /* LAST: of rxe, for the rest of a READ */
 		set_psns(p, f, slot, 1);
 }
 

@@ -370,10 +370,10 @@ static void outstanding_leave(const struct proxy *p, struct hostpair *hp, const 
 		outstanding_add(p, hp, &a);
 }
 
-static bool answers_in_flight(const struct far_flow *f, const struct roce_pkt *pkt);
+static bool answers_in_flight(struct proxy *p, const struct far_flow *f, const struct roce_pkt *pkt);
 
 /* True if pkt may answer a packet of `a`, and `a` is not f's. */
-static bool outstanding_may_answer(const struct pair_outstanding *a, const struct far_flow *f,
+static bool outstanding_may_answer(struct proxy *p, const struct pair_outstanding *a, const struct far_flow *f,
                                    const struct roce_pkt *pkt)
 {
 	uint32_t d = (pkt->psn - a->psn) & ROCE_PSN_MASK;
@@ -387,7 +387,7 @@ static bool outstanding_may_answer(const struct pair_outstanding *a, const struc
 		return false;
 	if (pkt->aeth_syndrome == AETH_NAK_PSN_SEQ && d >= 0x1000000u - BELOW_BASE_REACH)
 		return true;
-	return type == AETH_ACK && d < PSN_HALF && (a->ahead || !answers_in_flight(f, pkt));
+	return type == AETH_ACK && d < PSN_HALF && (a->ahead || !answers_in_flight(p, f, pkt));
 }
 
 /* The largest number of packets of another flow that pkt may answer; 0: pkt can only be an answer to f. */
@@ -399,7 +399,7 @@ static uint32_t outstanding_of_others(struct proxy *p, struct hostpair *hp, cons
 	if (hp->noutstanding)
 		outstanding_expire(p, hp);
 	for (uint32_t i = 0; i < hp->noutstanding; i++)
-		if (outstanding_may_answer(&hp->outstanding[i], f, pkt))
+		if (outstanding_may_answer(p, &hp->outstanding[i], f, pkt))
 			most = (uint32_t)max_u64(most, hp->outstanding[i].n);
 	return FAULT(FAULT_LATE_ANSWER_PAIRS) ? 0 : most;
 }
@@ -731,13 +731,30 @@ void pair_on_timer(struct proxy *p, struct hostpair *hp)
 
 /* --- the flow that an answer is for --- */
 
+/* True if pkt, at pos, may end a READ of unknown length, which is the last that f has sent: rxe answers the rest of a
+ * READ with MIDDLE, which has no AETH, and LAST. */
+static bool may_end_unknown_read(struct proxy *p, const struct far_flow *f, const struct roce_pkt *pkt, uint64_t pos)
+{
+	uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_tx_max - 1);
+	struct roce_pkt read;
+
+	if (pkt->opcode != RC_READ_RESP_LAST || slot == SLOT_NONE || arena_hdr(p->arena, slot)->psns != 0 ||
+	    FAULT(FAULT_LAST_UNCOUNTED) ||
+	    roce_parse(arena_data(p->arena, slot), arena_hdr(p->arena, slot)->len, &read) != DROP_NONE)
+		return false;
+	for (uint32_t pmtu = 256; pmtu <= 4096; pmtu *= 2)
+		if (pos == f->pos_tx_max - 2 + roce_read_psns(read.reth_len, (uint16_t)pmtu))
+			return true;
+	return false;
+}
+
 /* True if pkt answers a packet of f that was sent and not acked yet. */
-static bool answers_in_flight(const struct far_flow *f, const struct roce_pkt *pkt)
+static bool answers_in_flight(struct proxy *p, const struct far_flow *f, const struct roce_pkt *pkt)
 {
 	uint64_t pos = pos_near(f->pos_acked, pkt->psn);
 	bool inside = pkt->opcode != RC_ACK && pos == f->pos_tx_max; /* of a READ whose length is not known */
 
-	return pos >= f->pos_acked && (pos < f->pos_tx_max || inside);
+	return pos >= f->pos_acked && (pos < f->pos_tx_max || inside || may_end_unknown_read(p, f, pkt, pos));
 }
 
 /* True if the responder is ahead of f: it had the requests from an edge that lost its arena, or before there was an
@@ -817,7 +834,7 @@ static struct far_flow *answer_candidate(struct proxy *p, struct hostpair *hp)
 /* True if pkt may be an answer to `probed`, the flow that has its turn or had the last. */
 static bool may_be_probed(struct proxy *p, const struct far_flow *probed, const struct roce_pkt *pkt)
 {
-	return probed && (answers_in_flight(probed, pkt) || responder_is_ahead(probed, pkt) ||
+	return probed && (answers_in_flight(p, probed, pkt) || responder_is_ahead(probed, pkt) ||
 	                  expects_earlier(probed, pkt) || awaits_what_is_lost(p, probed, pkt));
 }
 
@@ -955,7 +972,7 @@ static bool nobody_asked(struct proxy *p, struct hostpair *hp, const struct far_
 	if (asked)
 		return answer_is_behind(asked, pkt) && !outstanding_of_others(p, hp, asked, pkt);
 	next = hp->interrupted == NONE ? NULL : &p->far[hp->interrupted];
-	return next && (answer_is_behind(next, pkt) || answers_in_flight(next, pkt));
+	return next && (answer_is_behind(next, pkt) || answers_in_flight(p, next, pkt));
 }
 
 struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
@@ -972,7 +989,7 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 	}
 	if (!f || !(roce_op(pkt->opcode)->flags & ROP_AETH))
 		return NULL; /* a packet without AETH does not tell the MSN */
-	if (!answers_in_flight(f, pkt) && !expects_earlier(f, pkt) && !awaits_what_is_lost(p, f, pkt) &&
+	if (!answers_in_flight(p, f, pkt) && !expects_earlier(f, pkt) && !awaits_what_is_lost(p, f, pkt) &&
 	    !responder_is_ahead_within(f, pkt) && !(f->doubted && responder_is_ahead(f, pkt))) {
 		if (responder_is_ahead(f, pkt))
 			send_whole_window(p, f, pkt);

@@ -919,6 +919,34 @@ static void pair__number_used_again_for_the_rest_of_a_read(void **state)
 	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
 }
 
+/* The same with three packets left and a PMTU that is not known yet: MIDDLE has no AETH, and LAST has a PSN beyond all
+ * that the far edge knows to be asked. */
+static void pair__by_the_rest_of_a_read_of_unknown_pmtu(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	uint64_t end;
+
+	ask_read_of(c, QPN0, 3 * CORE_PMTU);
+	for (int ms = 0; ms < 400 && near_of(c, QPN0)->ops.next != &near_of(c, QPN0)->ops; ms++) {
+		for (const struct core_pkt *k; (k = core_take(&c->b));) {
+			if (k->h.opcode != RC_READ_REQUEST)
+				continue;
+			for (uint32_t psn = k->h.psn; psn < 3; psn++)
+				core_in(&c->b,
+				        core_answer(psn < 2 ? RC_READ_RESP_MIDDLE : RC_READ_RESP_LAST, 0x51, psn,
+				                    AETH_ACK_NO_CREDITS, 1),
+				        CORE_PMTU, 0);
+		}
+		core_wait(c, CORE_MS);
+	}
+	assert_int_equal(near_of(c, QPN0)->requester_qpn, 0x51);
+	end = near_of(c, QPN0)->pos_next;
+	assert_int_equal(far_of(c, QPN0)->pos_acked, end);
+	assert_int_equal(end, POS_ORIGIN + 3);
+	core_forget(&c->a);
+	core_forget(&c->b);
+}
+
 /* The far edge probes a flow that has more packets with its next packet: the answer names a PSN that no other flow
  * was probed with. */
 static void pair__psn_that_no_other_was_asked(void **state)
@@ -1833,6 +1861,7 @@ int main(void)
 	    CORE_TEST(pair__silent_owner_is_asked_alone),
 	    CORE_TEST(pair__silent_owners_are_asked_together),
 	    CORE_TEST(pair__many_silent_owners),
+	    CORE_TEST(pair__by_the_rest_of_a_read_of_unknown_pmtu),
 	    CORE_TEST(pair__number_used_again_for_the_rest_of_a_read),
 	    CORE_TEST(pair__number_used_again_of_a_flow_that_had_the_psns),
 	    CORE_TEST(pair__number_used_again_of_a_flow_that_repeated_the_psns),

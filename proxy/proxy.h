@@ -104,8 +104,8 @@ enum {
  * path, and changes no state for a datagram that open() refuses. */
 struct wan_seal_ops {
 	/* The phase in which id (without its phase) is to be sealed. WAN_SEAL_NO_KEY, WAN_SEAL_USED_UP: nothing can be
-	 * sent on this lane and path in this session. acked_end: the peer has taken a datagram of this lane and session below it, and none at or above
-	 * it as far as is known. */
+	 * sent on this lane and path in this session. acked_end: the peer has taken a datagram of this lane and session
+	 * below it, and none at or above it as far as is known. */
 	int (*phase)(void *ctx, const struct wan_seal_id *id, uint64_t acked_end);
 	/* Encrypts the bytes behind the header (WAN_HDR_LEN bytes, authenticated, too) in buf, and writes WAN_TAG_LEN
 	 * bytes behind `len`. The plain text is in buf, except the n parts, which are read where they lie. */

@@ -311,17 +311,25 @@ static void outstanding_add(const struct proxy *p, struct hostpair *hp, const st
 		outstanding_widen(&hp->outstanding[PAIR_OUTSTANDING_MAX - 1], a);
 }
 
-/* The end of all PSNs that an answer to the flow may be about. A READ of unknown length in PSNs is the last packet
- * sent, and owns at most as many as with the smallest PMTU. */
-static uint64_t outstanding_end(struct proxy *p, const struct far_flow *f)
+/* Bytes of the READ of unknown length in PSNs, which is the last packet sent; 0: there is none. */
+static uint32_t unknown_read_len(struct proxy *p, const struct far_flow *f)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_tx_max - 1);
 	struct roce_pkt pkt;
 
 	if (slot == SLOT_NONE || arena_hdr(p->arena, slot)->psns != 0 ||
 	    roce_parse(arena_data(p->arena, slot), arena_hdr(p->arena, slot)->len, &pkt) != DROP_NONE)
-		return f->pos_tx_max;
-	return f->pos_tx_max - 1 + roce_read_psns(pkt.reth_len, 256);
+		return 0;
+	return pkt.reth_len;
+}
+
+/* The end of all PSNs that an answer to the flow may be about. A READ of unknown length owns at most as many as with
+ * the smallest PMTU. */
+static uint64_t outstanding_end(struct proxy *p, const struct far_flow *f)
+{
+	uint32_t len = unknown_read_len(p, f);
+
+	return len ? f->pos_tx_max - 1 + roce_read_psns(len, 256) : f->pos_tx_max;
 }
 
 /* Adds the packets of the flow's turn, which ends without a pair, to outstanding. */
@@ -735,15 +743,13 @@ void pair_on_timer(struct proxy *p, struct hostpair *hp)
  * READ with MIDDLE, which has no AETH, and LAST. */
 static bool may_end_unknown_read(struct proxy *p, const struct far_flow *f, const struct roce_pkt *pkt, uint64_t pos)
 {
-	uint32_t slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_tx_max - 1);
-	struct roce_pkt read;
+	uint32_t len;
 
-	if (pkt->opcode != RC_READ_RESP_LAST || slot == SLOT_NONE || arena_hdr(p->arena, slot)->psns != 0 ||
-	    FAULT(FAULT_LAST_UNCOUNTED) ||
-	    roce_parse(arena_data(p->arena, slot), arena_hdr(p->arena, slot)->len, &read) != DROP_NONE)
+	if (pkt->opcode != RC_READ_RESP_LAST || FAULT(FAULT_LAST_UNCOUNTED))
 		return false;
-	for (uint32_t pmtu = 256; pmtu <= 4096; pmtu *= 2)
-		if (pos == f->pos_tx_max - 2 + roce_read_psns(read.reth_len, (uint16_t)pmtu))
+	len = unknown_read_len(p, f);
+	for (uint32_t pmtu = 256; len && pmtu <= 4096; pmtu *= 2)
+		if (pos == f->pos_tx_max - 2 + roce_read_psns(len, (uint16_t)pmtu))
 			return true;
 	return false;
 }

@@ -546,9 +546,9 @@ struct hostpair {
 	uint32_t noutstanding, nheard;
 	struct pair_outstanding outstanding[PAIR_OUTSTANDING_MAX];
 	struct {
-		uint32_t qpn, n; /* n answers to that QPN in this turn that could be the prober's, or another flow's;
-		                  * n without `lasts`, which are READ_RESP_LAST */
-		uint32_t lasts;
+		uint32_t qpn;
+		uint32_t n, lasts; /* answers to that QPN in this turn that could be the prober's, or another flow's:
+		                    * all but READ_RESP_LAST, and READ_RESP_LAST */
 	} heard[PAIR_HEARD_MAX];
 	uint32_t lan_host;       /* index: dst */
 	struct dnode turn_node;  /* in proxy.lan_ready or lan_host.waiting */

@@ -23,6 +23,7 @@
 #include "daemon/machine/lsm.h"
 #include "daemon/machine/machine.h"
 #include "daemon/util/units.h"
+#include "headroom/apply.h"
 #include "headroom/audit.h"
 
 #define CERT_DAYS     30             /* as in the daemon's own warning */
@@ -368,21 +369,6 @@ void doctor_offloads(struct doctor *d, const struct doctor_link *l)
 		close(fd);
 }
 
-static bool pause_is_on(const char *ifname)
-{
-	struct ethtool_pauseparam pause = {.cmd = ETHTOOL_GPAUSEPARAM};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct ifreq ifr = {0};
-	bool on;
-
-	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
-	ifr.ifr_data = (char *)&pause;
-	on = fd >= 0 && ioctl(fd, SIOCETHTOOL, &ifr) == 0 && (pause.rx_pause != 0 || pause.tx_pause != 0);
-	if (fd >= 0)
-		close(fd);
-	return on;
-}
-
 static void say_audit(void *arg, const char *text)
 {
 	doctor_find(arg, "LAN port %s", text);
@@ -393,7 +379,7 @@ void doctor_pfc(struct doctor *d, const struct doctor_link *l)
 {
 	for (uint32_t i = 0; l->has_config && i < l->config.nlan_ports; i++) {
 		const char *name = l->config.lan_ports[i];
-		struct audit_port p = {.dev = name, .pfc_wanted = (int)l->config.pfc - 1, .pauses = pause_is_on(name)};
+		struct audit_port p = {.dev = name, .pfc_wanted = (int)l->config.pfc - 1, .pauses = apply_pauses(name)};
 		struct machine_port port;
 		char path[96];
 		int64_t mbps;

@@ -80,7 +80,7 @@ struct rdma_conn {
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
 	uint8_t *buffers; /* RDMA_REQUESTS to receive into, RDMA_SENDS to send from */
-	bool established, broken, probing, has_qp;
+	bool established, broken, has_qp;
 	bool more; /* completions are left for the next turn */
 	enum lr_status why;  /* of the end */
 	uint64_t why_op;
@@ -614,8 +614,6 @@ static void on_completion(struct rdma_conn *c, const struct ibv_wc *wc)
 	}
 	if (kind == WR_SEND && i < RDMA_SENDS)
 		c->sending[i] = false;
-	if (kind == WR_PROBE)
-		c->probing = false;
 	if (wc->status != IBV_WC_SUCCESS)
 		break_off_for(c, wc, kind == WR_SEND ? "a message to it" : "a probe", 0);
 }
@@ -1027,7 +1025,6 @@ static void probe(struct rdma_conn *c)
 		break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no work requests");
 		return;
 	}
-	c->probing = true;
 	note_posted(c);
 }
 

@@ -14,7 +14,7 @@
  * The flow may have lost its pair (pair_answer_to()). It has no packet to send, so no turn would come in which it could
  * learn the pair again: it takes up its last pair once nobody else can have the QPN (pair_resume()).
  * Responses lost on this LAN are asked for again, with all that follow: AGAIN_QUIET_NS after the last one came, or
- * after LanTimeout without any, AGAIN_TRIES times in a row. Beyond that the host repeats what it lacks. So a record
+ * after far_answer_ns() without any, AGAIN_TRIES times in a row. Beyond that the host repeats what it lacks. So a record
  * lives for at most AGAIN_NS after its last progress, and may be freed for others. */
 #include "far_priv.h"
 
@@ -81,13 +81,16 @@ static struct rd_op *again_take(struct proxy *p, struct far_flow *f)
 	return op;
 }
 
-/* True if the request in the frame is a READ of the flow for the frame's positions. */
-static bool read_again_fits(const struct far_flow *f, const struct wan_read_again *r, struct roce_pkt *pkt)
+/* True if the request in the frame is a READ of the flow that ends with the frame's positions, and begins at *from. */
+static bool read_again_fits(const struct far_flow *f, const struct wan_read_again *r, struct roce_pkt *pkt,
+                            uint64_t *from)
 {
-	return roce_parse(r->packet, r->packet_len, pkt) == DROP_NONE && pkt->len == r->packet_len &&
-	       pkt->opcode == RC_READ_REQUEST && pkt->psn == pos_psn(r->pos) && pkt->dest_qpn == f->dest_qpn &&
-	       ip_addr_eq(&pkt->src, &f->src) && ip_addr_eq(&pkt->dst, &f->dst) && icrc_check(r->packet, pkt, NULL) &&
-	       r->psns == roce_read_psns(pkt->reth_len, f->pmtu ? f->pmtu : LAN_MTU_PAYLOAD_MAX);
+	if (roce_parse(r->packet, r->packet_len, pkt) != DROP_NONE || pkt->len != r->packet_len)
+		return false;
+	*from = r->pos + r->psns - roce_read_psns(pkt->reth_len, f->pmtu ? f->pmtu : LAN_MTU_PAYLOAD_MAX);
+	return pkt->opcode == RC_READ_REQUEST && *from <= r->pos && r->pos - *from <= RD_OP_ASK_BACK &&
+	       pkt->psn == pos_psn(*from) && pkt->dest_qpn == f->dest_qpn && ip_addr_eq(&pkt->src, &f->src) &&
+	       ip_addr_eq(&pkt->dst, &f->dst) && icrc_check(r->packet, pkt, NULL);
 }
 
 /* True if the responder has executed the READ at pos and the flow itself does not wait for that response. */
@@ -117,6 +120,7 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 	struct far_flow *f = far_by_peer(p, r->flow);
 	struct roce_pkt pkt;
 	struct rd_op *op;
+	uint64_t from;
 	bool full;
 
 	if (!f && (f = far_flow_for(p, l, r->flow, r->inc, &full)))
@@ -125,7 +129,7 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 		return; /* the host asks again */
 	if (f->lane == l->id && !f->pmtu && r->psns > 1)
 		return; /* FLOW_OPEN brings it */
-	if (f->lane != l->id || r->pos + FLOW_SPAN_MAX < f->pos_acked || !read_again_fits(f, r, &pkt)) {
+	if (f->lane != l->id || r->pos + FLOW_SPAN_MAX < f->pos_acked || !read_again_fits(f, r, &pkt, &from)) {
 		drop(p, DROP_WAN_BAD_FRAME);
 		return;
 	}
@@ -141,6 +145,7 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 	if (!op)
 		return;
 	op->pos = op->next = r->pos;
+	op->from = from;
 	op->psns = r->psns;
 	op->rkey = pkt.reth_rkey;
 	op->len = pkt.reth_len;
@@ -163,11 +168,11 @@ static struct rd_op *first_again_due(const struct far_flow *f)
 }
 
 /* The time at which the responder is asked for the rest of op once more. */
-static uint64_t again_at_ns(const struct proxy *p, const struct rd_op *op)
+static uint64_t again_at_ns(const struct proxy *p, const struct far_flow *f, const struct rd_op *op)
 {
 	bool hole = op->again_got || op->again_lost;
 
-	return max_u64(op->again_ns, op->again_heard_ns) + (hole ? AGAIN_QUIET_NS : p->cfg.lan_timeout_ns);
+	return max_u64(op->again_ns, op->again_heard_ns) + (hole ? AGAIN_QUIET_NS : far_answer_ns(p, f));
 }
 
 void far_again_on_timer(struct proxy *p, struct far_flow *f)
@@ -179,8 +184,8 @@ void far_again_on_timer(struct proxy *p, struct far_flow *f)
 
 		if (op->due || op->again_tries >= AGAIN_TRIES)
 			continue;
-		if (p->now_ns < again_at_ns(p, op)) {
-			next_ns = min_u64(next_ns, again_at_ns(p, op));
+		if (p->now_ns < again_at_ns(p, f, op)) {
+			next_ns = min_u64(next_ns, again_at_ns(p, f, op));
 			continue;
 		}
 		op->again_tries++;
@@ -199,15 +204,20 @@ bool far_again_due(const struct far_flow *f)
 
 size_t far_again_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 {
-	struct rd_op *op = first_again_due(f);
-	uint64_t skip = (op->next - op->pos) * f->pmtu;
+	struct rd_op *op = first_again_due(f), *first = far_first_op(f);
+	uint64_t from = f->forward_only ? rd_op_ask_from(op, op->next, RD_OP_ASK_BACK) : op->next;
+	uint32_t skip = (uint32_t)((from - op->from) * f->pmtu);
 
+	if (first && from > first->from && from < first->pos + first->psns)
+		first->from = from;
 	op->due = op->again_lost = false;
 	op->again_ns = p->now_ns;
 	f->retried_ns = p->now_ns;
-	timer_set_earlier(&p->timers, &f->read_again, again_at_ns(p, op));
+	timer_set_earlier(&p->timers, &f->read_again, again_at_ns(p, f, op));
 	count(p, CTR_LAN_RETRIES, 1);
-	return far_build_read(f, op->next, op->end_va - op->len + skip, op->rkey, op->len - (uint32_t)skip, tx);
+	op->from = from;
+	op->len -= skip;
+	return far_build_read(f, from, op->end_va - op->len, op->rkey, op->len, tx);
 }
 
 static bool keep_again_response(struct proxy *p, struct far_flow *f, const struct rd_op *op, const uint8_t *l3,
@@ -218,12 +228,26 @@ static bool keep_again_response(struct proxy *p, struct far_flow *f, const struc
 	return far_keep_response(p, f, l3, pkt, pos, vlan_tci, urgent);
 }
 
+/* A response before the one that is wanted, of what a forward_only responder was asked for: the wanted one is on its
+ * way. */
+static void is_on_its_way(struct proxy *p, struct far_flow *f, uint64_t pos)
+{
+	for (struct dnode *n = f->agains.next; n != &f->agains; n = n->next) {
+		struct rd_op *op = dlist_entry(n, struct rd_op, node);
+
+		if (pos >= op->from && pos < op->next)
+			op->again_heard_ns = p->now_ns;
+	}
+}
+
 bool far_again_rx(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
                   uint16_t vlan_tci)
 {
 	struct rd_op *op = pkt->opcode == RC_ATOMIC_ACK ? NULL : again_at(f, pos);
 	uint64_t ahead;
 
+	if (f->forward_only && f->nagains)
+		is_on_its_way(p, f, pos);
 	if (!op || !op->again_ns || pos < op->next)
 		return false;
 	ahead = pos - op->next;
@@ -241,6 +265,6 @@ bool far_again_rx(struct proxy *p, struct far_flow *f, const uint8_t *l3, const 
 	if (op->next == op->pos + op->psns)
 		again_end(p, f, op);
 	else
-		timer_set_earlier(&p->timers, &f->read_again, again_at_ns(p, op));
+		timer_set_earlier(&p->timers, &f->read_again, again_at_ns(p, f, op));
 	return true;
 }

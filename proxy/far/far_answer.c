@@ -409,6 +409,7 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 		f = pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
 	if (!f)
 		return drop(p, DROP_LAN_ACK_UNMATCHED);
+	f->forward_only = !pkt->migreq;
 	before = f->pos_acked;
 	at_pos = answered_pos(f, pkt);
 	if (first && !FAULT(FAULT_PAIR_STORED_HALF)) /* rx_ack() may store f: after a kill no pair is told */

@@ -72,8 +72,10 @@ void far_drop_below_base(struct proxy *p, struct far_flow *f);
 
 /* --- retries: far_tx.c --- */
 
-/* Starts the retry timer: LanTimeout, or as long as the responder was seen to take, doubled with each retry. RFC
- * 6298. */
+/* How long the responder is given to answer: LanTimeout, or as long as it was seen to take (RFC 6298), up to 25 times
+ * LanTimeout. */
+uint64_t far_answer_ns(const struct proxy *p, const struct far_flow *f);
+/* Starts the retry timer: far_answer_ns(), doubled with each retry. */
 void far_arm_rto(struct proxy *p, struct far_flow *f);
 /* Ends the measurement of the responder's time if the measured packet is acked. RFC 6298 2. */
 void far_rtt_end(const struct proxy *p, struct far_flow *f);

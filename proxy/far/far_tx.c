@@ -22,7 +22,8 @@
 
 #define ACKREQ_EVERY_PKTS 32
 #define WINDOW_MIN_BYTES  16384u
-#define PART_RETRIES      3 /* timeouts in a row until more than the rest of a READ is sent again */
+#define PART_RETRIES      3 /* timeouts in a row until more than the rest of a READ is sent again; rxe may answer that
+                               alone (rd_op_ask_from()), and is asked both in turn */
 #define PROBE_REPEATS     3 /* in a turn, after 1/8, 1/4 and 1/2 of LanTimeout; the turn ends after all of it */
 
 /* True if the request at pos_tx is here and may be sent. A request that pos_rx has not passed yet (far_advance_rx() had
@@ -84,15 +85,17 @@ void far_schedule(struct proxy *p, struct far_flow *f)
 
 /* --- how long a responder may take --- */
 
-/* A responder that is slower than LanTimeout is given the time that it was seen to take. RFC 6298. */
+uint64_t far_answer_ns(const struct proxy *p, const struct far_flow *f)
+{
+	return clamp_u64(f->lan_srtt_ns + 4 * f->lan_var_ns, p->cfg.lan_timeout_ns, 25 * p->cfg.lan_timeout_ns);
+}
+
 static uint64_t lan_rto(const struct proxy *p, const struct far_flow *f)
 {
-	uint64_t rto = max_u64(p->cfg.lan_timeout_ns, f->lan_srtt_ns + 4 * f->lan_var_ns);
-
 	if (f->pairing == PAIR_LEARNING)
 		return p->cfg.lan_timeout_ns >>
 		       (f->probe_repeats ? PROBE_REPEATS + 1 - f->probe_repeats : PROBE_REPEATS);
-	return min_u64(rto, 25 * p->cfg.lan_timeout_ns) << (f->retries < 4 ? f->retries : 4);
+	return far_answer_ns(p, f) << (f->retries < 4 ? f->retries : 4);
 }
 
 void far_arm_rto(struct proxy *p, struct far_flow *f)
@@ -336,7 +339,8 @@ void far_on_timer(struct proxy *p, struct far_flow *f)
 	}
 	if (far_first_op(f))
 		far_first_op(f)->again_ns = p->now_ns;
-	if (far_first_op(f) && f->resp_next > far_first_op(f)->pos && f->retries < PART_RETRIES && far_part_now(p, f)) {
+	if (far_first_op(f) && f->resp_next > far_first_op(f)->pos &&
+	    (f->retries < PART_RETRIES || (f->forward_only && f->retries % 2)) && far_part_now(p, f)) {
 		far_arm_rto(p, f);
 		return;
 	}

@@ -15,7 +15,8 @@
  * with its next packet if it has one. This decides in one of two ways. The next answer is about a PSN that no other
  * flow was asked about. Or in the end there are more answers to the QPN than the other flow's packets can have got:
  * each is answered once, or twice if the LAN doubles it. This takes some round trips more on a LAN that answers, and
- * none if no answer was late. After PAIR_LATE_NS no packet is answered any more.
+ * none if no answer was late. If a responder always takes longer than a turn, its answers come in the quarantine: then
+ * the turn goes on. After PAIR_LATE_NS no packet is answered any more.
  *
  * A probe without a next hop is dropped, because another flow may have its turn by the time there is one: the turn is
  * taken back (pair_unsent).
@@ -450,6 +451,12 @@ static uint32_t answers_heard(struct hostpair *hp, const struct roce_pkt *pkt)
 	return answers_of(hp, pkt->dest_qpn);
 }
 
+/* True if so many packets were sent in doubt that no more could decide. */
+static bool doubt_is_spent(const struct hostpair *hp, uint32_t others)
+{
+	return hp->probes_in_doubt >= 2 * others + IN_DOUBT_MAX;
+}
+
 /* --- turns --- */
 
 static void begin_turn(struct hostpair *hp, struct far_flow *f)
@@ -504,9 +511,9 @@ static bool owner_is_silent(const struct far_flow *f)
 	return f->pairing != PAIR_LEARNING && owner_is_busy(f) && (f->retries >= SILENT_RETRIES || f->stalled);
 }
 
-/* Asks OWNERS_AT_ONCE silent owners before the next turn, while no other flow is probed: answers to their QPNs in another flow's turn
- * did not count. A QPN tells its owner. The quarantine of the flow that was probed last
- * is over: a later answer to it is one of `outstanding`. False: there is no such owner. */
+/* Asks OWNERS_AT_ONCE silent owners before the next turn, while no other flow is probed: answers to their QPNs in
+ * another flow's turn did not count. A QPN tells its owner. The quarantine of the flow that was probed last is over: a
+ * later answer to it is one of `outstanding`. False: there is no such owner. */
 static bool ask_silent_owners(struct proxy *p, struct hostpair *hp)
 {
 	struct dnode *n;
@@ -819,10 +826,27 @@ static void ask_in_doubt(struct proxy *p, struct far_flow *f, uint32_t others)
 	struct hostpair *hp = &p->pairs[f->hostpair];
 
 	count(p, CTR_PAIR_DOUBTS, 1);
-	if (!f->probing || hp->probes_in_doubt >= 2 * others + IN_DOUBT_MAX)
+	if (!f->probing || doubt_is_spent(hp, others))
 		return;
 	hp->probes_in_doubt++;
 	far_ask_again(p, f);
+}
+
+/* Goes on with the last turn, in its quarantine, after an answer in doubt that came too late to be followed by another
+ * probe. The answers heard in the turn count on. */
+static void resume_turn(struct proxy *p, struct hostpair *hp, struct far_flow *f, uint32_t others)
+{
+	bool may_send = f->pairing == PAIR_LEARNING && f->successor_of == NONE && p->now_ns >= hp->refused_until_ns;
+
+	if (hp->last_prober != f->idx || !may_send || doubt_is_spent(hp, others) || FAULT(FAULT_LATE_TURN_ENDS))
+		return;
+	dlist_remove(&f->pair_node);
+	timer_cancel(&p->timers, &f->rto);
+	timer_cancel(&p->timers, &hp->quarantine);
+	hp->last_prober = NONE;
+	hp->prober = f->idx;
+	f->probing = true;
+	f->probes = 0;
 }
 
 /* The flow that an answer to an unowned QPN can be for: the one that has its turn, or, in quarantine, the one that had
@@ -879,7 +903,7 @@ static enum pair_answer_to answer_to_busy_owner(struct proxy *p, struct hostpair
 	if (!others || answers_heard(hp, pkt) > 2 * others)
 		return PAIR_ANSWER_TO_OWNER;
 	count(p, CTR_PAIR_DOUBTS, 1);
-	if (hp->probes_in_doubt < 2 * others + IN_DOUBT_MAX) {
+	if (!doubt_is_spent(hp, others)) {
 		hp->probes_in_doubt++;
 		far_go_back(p, f, f->pos_acked);
 	}
@@ -1007,6 +1031,8 @@ struct far_flow *pair_claim(struct proxy *p, const struct roce_pkt *pkt)
 	others = (uint32_t)max_u64(others, owners);
 	counted = owners && !owner_is_busy(owner); /* pair_answer_to() has counted it */
 	if (others && (counted ? answers_of(hp, pkt->dest_qpn) : answers_heard(hp, pkt)) <= 2 * others) {
+		if (!owner) /* an owner's answers would keep the turn for ever, in which no silent owner is asked */
+			resume_turn(p, hp, f, others);
 		ask_in_doubt(p, f, others);
 		return NULL;
 	}

@@ -12,10 +12,11 @@
  *                          |<- again_from .. again_upto ->|
  *
  * READ_AGAIN carries the host's own request, changed for [again_from, again_upto): PSN and address moved on, length
- * cut. The far edge sends the request to the responder, and the responses cross to their positions like all others.
- * Only as many responses are asked for at a time as there is room for. Repetitions of the host drive this; no response
- * is asked for twice within a round trip and a half. After a restart the edge does not know what the host was given.
- * Then all of the READ may be read again, once the host has asked from some position. */
+ * cut. For rxe as responder the request begins where the host's latest one began (rd_op_ask_from()). The far edge sends
+ * the request to the responder, and the responses cross to their positions like all others. Only as many responses are
+ * asked for at a time as there is room for. Repetitions of the host drive this; no response is asked for twice within a
+ * round trip and a half. After a restart the edge does not know what the host was given. Then all of the READ may be
+ * read again, once the host has asked from some position. */
 #include "near_priv.h"
 
 #define LOOK_AHEAD    256 /* responses that are looked up at most */
@@ -85,7 +86,8 @@ void near_again_end(struct near_flow *f, struct rd_op *op)
 static size_t build_read_again(struct proxy *p, const struct near_flow *f, const struct rd_op *op, uint8_t *buf)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, op->pos);
-	uint64_t skip = (op->again_from - op->pos) * f->pmtu, most = (op->again_upto - op->again_from) * f->pmtu;
+	uint64_t from = f->forward_only && f->pmtu ? rd_op_ask_from(op, op->again_from, RD_OP_ASK_BACK) : op->again_from;
+	uint64_t skip = (from - op->pos) * f->pmtu, most = (op->again_upto - from) * f->pmtu;
 	const uint8_t *data;
 	struct roce_pkt pkt;
 
@@ -95,7 +97,7 @@ static size_t build_read_again(struct proxy *p, const struct near_flow *f, const
 	if (roce_parse(data, slot_packet_len(arena_hdr(p->arena, slot)), &pkt) != DROP_NONE ||
 	    pkt.opcode != RC_READ_REQUEST || !icrc_check(data, &pkt, NULL) || skip > pkt.reth_len)
 		return 0;
-	pkt.psn = pos_psn(op->again_from);
+	pkt.psn = pos_psn(from);
 	pkt.reth_va += skip;
 	pkt.reth_len = (uint32_t)(f->pmtu ? min_u64(pkt.reth_len - skip, most) : pkt.reth_len);
 	return roce_build(buf, LAN_PKT_MAX, &pkt, NULL, 0);

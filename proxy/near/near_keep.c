@@ -249,24 +249,41 @@ static void ops_forget_all(struct proxy *p, struct near_flow *f)
 	f->nops = f->ops_done = f->repeats = f->agains_due = 0;
 }
 
+void near_next_answer(struct proxy *p, struct near_flow *f)
+{
+	const struct rd_op *due = near_op_due(f);
+
+	if (due && near_resp_at_hand(p, f, due->next) && !FAULT(FAULT_NEXT_ANSWER_HELD))
+		dlist_append_once(&p->resp_list, &f->resp_node);
+}
+
+static uint64_t repeat_ns(const struct proxy *p)
+{
+	return REPEAT_NS + 2 * proxy_rtt_ns(p);
+}
+
+void near_repeat_begins(struct proxy *p, struct near_flow *f)
+{
+	f->repeats++;
+	timer_set_earlier(&p->timers, &f->retire, p->now_ns + repeat_ns(p));
+}
+
 /* Ends repeated answers whose hosts last asked so long ago that they must have the answer: the repeated request and the
  * answer had crossed. Such an answer would hold back all ACKs, and the answers behind it, which are here: the next one
  * is given now. A host that lacks the answer asks once more. */
 static void end_repeats(struct proxy *p, struct near_flow *f)
 {
-	const struct rd_op *due;
+	bool answers = p->wan_up && !f->stalled; /* else the host may lack what nobody can give now */
 
-	for (struct dnode *n = f->ops.next; f->repeats && n != &f->ops && work_take(p); n = n->next) {
+	for (struct dnode *n = f->ops.next; f->repeats && n != &f->ops && answers && work_take(p); n = n->next) {
 		struct rd_op *op = dlist_entry(n, struct rd_op, node);
 		uint64_t asked_ns = max_u64(op->again_ns, op->again_heard_ns);
 
-		if (op->done_ns && op->due && p->now_ns >= asked_ns + REPEAT_NS + 2 * proxy_rtt_ns(p) &&
+		if (op->done_ns && op->due && p->now_ns >= asked_ns + repeat_ns(p) &&
 		    !near_resp_at_hand(p, f, op->next))
 			near_op_given(p, f, op);
 	}
-	due = near_op_due(f);
-	if (due && near_resp_at_hand(p, f, due->next) && !FAULT(FAULT_NEXT_ANSWER_HELD))
-		dlist_append_once(&p->resp_list, &f->resp_node);
+	near_next_answer(p, f);
 	if (f->ack_owed && !f->repeats) {
 		f->ack_owed = false;
 		near_ack_schedule(p, f, DUE_ACK);
@@ -303,6 +320,8 @@ void near_ops_retire(struct proxy *p, struct near_flow *f, bool all)
 		          min_u64(max_u64(op->done_ns + keep_ns(p), p->now_ns + KEEP_SCARCE_NS / 4),
 		                  p->now_ns + KEEP_LOOK_NS));
 	}
+	if (f->repeats)
+		timer_set_earlier(&p->timers, &f->retire, p->now_ns + REPEAT_NS / 2);
 }
 
 /* --- after a restart --- */

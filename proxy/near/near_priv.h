@@ -223,6 +223,10 @@ void near_op_given(struct proxy *p, struct near_flow *f, struct rd_op *op);
 /* The host asks again for the operation at pos. True if the request was answered or will be; false: the packet is
  * another request. */
 bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos, uint32_t fp);
+/* Called when the host repeats the request at pos after later ones. A host repeats from the oldest request that it lacks
+ * an answer of. So where a row of repetitions begins, the host has all answers before: earlier operations that are owed
+ * again count as given, and do not hold back ACKs. */
+void near_row_begins(struct proxy *p, struct near_flow *f, uint64_t pos);
 /* True if the packet, at pos, asks for the rest of a READ that is open or kept. */
 bool near_op_is_rest(const struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos);
 /* True if the packet, at pos_next or beyond, may ask for the rest of the last READ, whose length in PSNs is not
@@ -241,6 +245,11 @@ void near_op_free(struct proxy *p, struct near_flow *f, struct rd_op *op);
 /* Forgets operations that were answered and kept for long enough, with their answers. all: every operation, also open
  * ones. */
 void near_ops_retire(struct proxy *p, struct near_flow *f, bool all);
+/* Counts one more answered operation that the host is owed again. It ends, at the latest, some time after the host has
+ * last asked and the responder has last answered. */
+void near_repeat_begins(struct proxy *p, struct near_flow *f);
+/* Lets the host have the answer that is due, if it is here: one before it has ended. */
+void near_next_answer(struct proxy *p, struct near_flow *f);
 /* The slot of the response at pos, committed or still coming; SLOT_NONE. */
 uint32_t near_resp_find(struct proxy *p, const struct near_flow *f, uint64_t pos);
 /* True if the response at pos is here, whole. */

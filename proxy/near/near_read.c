@@ -25,7 +25,7 @@
  * host has to ask once more. near_keep.c tells how long answers are kept. */
 #include "near_priv.h"
 
-#define AGAIN_ROW_NS   1000000ull /* a host's repetitions of consecutive READs follow each other sooner */
+#define AGAIN_ROW_NS   1000000ull /* a host's repetitions of consecutive requests follow each other sooner */
 #define AGAIN_QUIET_NS 200000ull /* a LAN round trip: repeated requests within it count as one */
 
 static bool op_owns(const struct rd_op *op, uint64_t pos)
@@ -245,30 +245,35 @@ static bool host_has_resps_before(struct proxy *p, const struct near_flow *f, co
 }
 
 /* True if the request at pos is of the row of repetitions that the host is sending, or a copy out of that row. At or
- * below the last request of the row, pos was overtaken on the LAN (adaptive routing) or is a copy, if it comes within
- * reorder_ns. A row that begins anew so soon is not recognised: its host then asks once more, after its timeout. */
+ * below the last operation of the row, pos was overtaken on the LAN (adaptive routing) or is a copy, if it comes within
+ * reorder_ns. Requests without own response belong to the row, too: it lasts as long as the host is not silent, and does
+ * not go back further than by reordering. A row that begins anew so soon is not recognised: its host then asks once
+ * more, after its timeout. */
 static bool row_goes_on(const struct proxy *p, const struct near_flow *f, uint64_t pos)
 {
 	uint64_t within_ns = pos > f->asked_again ? AGAIN_ROW_NS : min_u64(p->cfg.reorder_ns, AGAIN_ROW_NS);
 
-	return p->now_ns < f->asked_again_ns + within_ns;
+	bool streams = f->silent_ns < AGAIN_ROW_NS && pos + PATIENCE_PKTS >= f->pos_last_rx;
+
+	return streams || p->now_ns < f->asked_again_ns + within_ns;
 }
 
-/* A host repeats from the oldest operation that it lacks. So where a row of repetitions begins, the host has all
- * answers before: earlier operations that are owed again count as given, and do not hold back ACKs. */
-static void earlier_ops_given(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint64_t pos)
+void near_row_begins(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
 	struct dnode *n = f->ops.next, *next;
 
 	if (row_goes_on(p, f, pos))
 		return;
-	for (; n != &op->node && f->repeats && work_take(p); n = next) {
+	for (; n != &f->ops && f->repeats && work_take(p); n = next) {
 		struct rd_op *earlier = dlist_entry(n, struct rd_op, node);
 
+		if (earlier->pos + earlier->psns > pos)
+			break;
 		next = n->next;
 		if (earlier->due && earlier->done_ns)
 			near_op_given(p, f, earlier);
 	}
+	near_next_answer(p, f);
 }
 
 /* The host has asked for a response that is not here. */
@@ -289,7 +294,7 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 		near_ack_schedule(p, f, DUE_RNR); /* only if near_may_back_pressure() */
 		return true;
 	}
-	earlier_ops_given(p, f, op, pos);
+	near_row_begins(p, f, pos);
 	f->asked_again = pos;
 	f->asked_again_ns = p->now_ns;
 	if (op->due && f->pos_wan > op->pos && FAULT(FAULT_READ_CROSSES_AGAIN)) {
@@ -312,7 +317,7 @@ bool near_op_again(struct proxy *p, struct near_flow *f, const struct roce_pkt *
 	op->again_ns = p->now_ns;
 	op->next = op->from = pos;
 	if (!op->due)
-		f->repeats++;
+		near_repeat_begins(p, f);
 	op->due = true;
 	op->reread = true;
 	start_over_behind(f, op);

@@ -277,6 +277,7 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		near_resp_drop_reread(p, f, op, slot); /* the next call reads it again */
 		return 0;
 	}
+	f->forward_only = !(tx->hdr[h->bth_off + 1] & BTH_MIGREQ);
 	opcode = tx->hdr[h->bth_off];
 	aeth_off = (size_t)h->bth_off + ROCE_BTH_LEN;
 	put_be16(tx->hdr + h->bth_off - 2, 0); /* a UDP checksum would be wrong with another AETH */

@@ -113,7 +113,7 @@ static bool may_be_held(const struct near_flow *f, const struct roce_pkt *pkt)
 static enum proxy_drop rx_gap(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                               uint64_t pos, uint16_t vlan_tci, uint32_t fp)
 {
-	bool new_round = pos < f->pos_last_rx;
+	bool new_round = pos < f->pos_last_rx || f->pos_last_rx < f->pos_next;
 	uint32_t slot;
 
 	f->pos_last_rx = pos;
@@ -299,6 +299,8 @@ static enum proxy_drop rx_same(struct proxy *p, struct near_flow *f, const uint8
 {
 	if (!near_surely_again(p, f, pos))
 		return rx_in_doubt(p, f, l3, pkt, vlan_tci, fp);
+	if (pos <= f->pos_last_rx && f->repeats)
+		near_row_begins(p, f, pos);
 	answer_repetition(p, f, pos, pkt->ack_req);
 	near_note_repeat(p, f, pos);
 	f->pos_last_rx = pos;
@@ -318,6 +320,7 @@ static bool answer_op_again(struct proxy *p, struct near_flow *f, const struct r
 	if (!op || !sure || !near_op_again(p, f, pkt, pos, fp))
 		return false;
 	near_note_repeat(p, f, pos);
+	f->pos_last_rx = pos;
 	near_alive(p, f, pos);
 	return true;
 }

@@ -244,7 +244,7 @@ static enum proxy_drop parse_bth(const uint8_t *l3, struct roce_pkt *pkt)
 	pkt->opcode = bth[0];
 	pkt->class = class_of(bth[0]);
 	pkt->solicited = bth[1] & 0x80;
-	pkt->migreq = bth[1] & 0x40;
+	pkt->migreq = bth[1] & BTH_MIGREQ;
 	pkt->pad = bth[1] >> 4 & 3;
 	pkt->pkey = get_be16(bth + 2);
 	pkt->becn = bth[4] & 0x40;
@@ -397,7 +397,7 @@ static void put_udp(uint8_t *p, const struct roce_pkt *pkt)
 static void put_bth(uint8_t *p, const struct roce_pkt *pkt)
 {
 	p[0] = pkt->opcode;
-	p[1] = (uint8_t)((pkt->solicited ? 0x80 : 0) | (pkt->migreq ? 0x40 : 0) | pkt->pad << 4);
+	p[1] = (uint8_t)((pkt->solicited ? 0x80 : 0) | (pkt->migreq ? BTH_MIGREQ : 0) | pkt->pad << 4);
 	put_be16(p + 2, pkt->pkey);
 	put_be32(p + 4, (pkt->becn ? 1u << 30 : 0) | (pkt->dest_qpn & ROCE_QPN_MASK));
 	put_be32(p + 8, (pkt->ack_req ? 1u << 31 : 0) | (pkt->psn & ROCE_PSN_MASK));

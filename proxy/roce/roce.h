@@ -16,6 +16,7 @@
 
 #define ROCE_UDP_PORT 4791
 #define ROCE_BTH_LEN  12
+#define BTH_MIGREQ    0x40 /* in the second byte of the BTH */
 #define ROCE_ICRC_LEN 4
 #define ROCE_PSN_MASK 0xffffffu
 #define ROCE_QPN_MASK 0xffffffu

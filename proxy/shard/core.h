@@ -56,7 +56,8 @@ struct rd_op {
 	uint64_t done_ns;  /* near: when the host was given the last response; 0: not yet */
 	uint64_t again_ns; /* near: when the host last asked again. far: when it was last sent again */
 	uint64_t next;     /* near: next response for the host, while `due` */
-	uint64_t from;     /* near: where the host's latest request for it began: FIRST is there, LAST at the end */
+	uint64_t from;     /* near: where the host's latest request for it began: FIRST is there, LAST at the end. far:
+	                      where a responder that is forward_only is asked from */
 	uint64_t seen_upto; /* near, READ: responses before were here once; those not here any more are read again */
 	uint64_t again_from, again_upto; /* near, READ: the range of the last READ_AGAIN */
 	uint64_t again_heard_ns;         /* near: when that READ_AGAIN was due, or its last response came. far: last
@@ -258,6 +259,7 @@ struct near_flow {
 	uint32_t repeats;                     /* answered operations that are owed again */
 	uint64_t asked_again, asked_again_ns; /* where the host last repeated an operation, and when; 0: never */
 	bool migreq;                          /* BTH.MigReq of the host's packets: rxe leaves it clear, others set it */
+	bool forward_only;                    /* the responder is rxe, by MigReq: rd_op_ask_from() */
 	uint32_t agains_due;                  /* operations with again_due */
 	uint64_t again_lost_ns;               /* when a READ_AGAIN was found lost last */
 	struct dnode resps;                   /* slots of responses not given to the host yet, and results of ATOMICs */
@@ -379,6 +381,7 @@ struct far_flow {
 	bool leaving;          /* the responder's host has sent a DREQ: the barrier does not wait for the flow */
 	uint64_t leaving_pos;  /* leaving: pos_rx_max at that DREQ; an ACK beyond says that the responder lives on */
 	uint8_t syndrome;      /* failed: of the responder's NAK, 0: silence */
+	bool forward_only;     /* the responder is rxe, by MigReq: rd_op_ask_from() */
 	uint16_t pmtu;         /* bytes of payload, 0: not known yet */
 	uint64_t pos_base;     /* where it begins */
 	uint64_t pos_acked;    /* the responder has everything before */
@@ -962,6 +965,10 @@ bool rd_op_left(const struct proxy *p, enum rd_op_use use);
  * and takes it off its list. */
 struct rd_op *rd_op_take(struct proxy *p, enum rd_op_use use);
 void rd_op_give(struct proxy *p, struct rd_op *op);
+/* The position from which a responder that is forward_only is asked, so that the response at `next` comes: where the
+ * host's latest request for the READ began, but at most `back` and RD_OP_ASK_BACK responses before `next`; `next` itself
+ * if the responder has not answered several times. */
+uint64_t rd_op_ask_from(const struct rd_op *op, uint64_t next, uint64_t back);
 
 /* proxy_config.c: true if a shard can work with these values. */
 bool proxy_config_sane(const struct proxy_config *c);

@@ -87,7 +87,8 @@ struct wan_read_again {
 	uint32_t flow, inc;
 	uint64_t pos;
 	uint32_t psns;
-	uint16_t packet_len; /* a READ request of the host for that much, whole, from its IP header */
+	uint16_t packet_len; /* a READ request of the host that ends with them, whole, from its IP header; up to
+	                        RD_OP_ASK_BACK responses before pos may be asked for with them (rd_op_ask_from()) */
 	const uint8_t *packet;
 };
 

@@ -86,6 +86,8 @@ X(LATE_MSN_TRUSTED,   "MSNs are the responder's",                      "that of 
 X(LOST_UNTOLD,        "what a lost near edge owed fails by name",        "nothing is said of it")
 X(LANE_ASYMMETRIC,    "a host pair has one lane",                        "the hash is not symmetric")
 X(ONE_POOL,           "each pool keeps its reserve",                     "one direction may take every chunk")
+X(LATE_TURN_ENDS,     "a turn goes on while its answers are in doubt",   "an answer in doubt after the turn is followed by no probe")
+X(REST_ASKED,         "rxe is asked from where its host asked last",     "it is asked for the rest that an edge lacks")
 X(RNR_IN_REST,        "no RNR NAK to rxe for the rest of a READ",        "a paired flow that begins within a READ is held off")
 X(LAST_UNCOUNTED,     "the rest of a READ pairs its flow, too",           "answers of READ_RESP_LAST alone are never enough")
 X(LARGEST_UNKEPT,     "each pool can hold a packet of any size",          "smaller packets may take every chunk of a pool")

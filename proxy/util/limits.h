@@ -60,6 +60,8 @@ enum proxy_limits {
 	IP_PARTIAL_MAX = 16,       /* incomplete IP packets of a lane: more do not interleave on the WAN */
 	POOL_STUCK_MS = 5000, /* a pool that is full without progress for so long does not just wait for a round trip or
 	                       * a cut */
+	RD_OP_ASK_BACK = 256, /* responses that rxe is asked for again at most before the one that is wanted: 1 MiB at
+	                       * PMTU 4096 */
 	/* tables */
 	FLOWS_MAX = 1 << 20,
 	END_TO_END_PLACES = 4096, /* pairs of hosts with queue pairs beyond MaxFlows=, before they share places: 64 KiB */

@@ -23,6 +23,7 @@ const struct host_model host_model_rxe = {
     .nak_behind_rnr = true,
     .rnr_in_read_kills = true,
     .rest_is_middle = true,
+    .forward_only = true,
     .takes_middle_again = true,
     .ack_each_duplicate = true,
     .ghost_ack_completes = true,

@@ -36,6 +36,7 @@ struct host_model {
 	bool rnr_nak_waits;  /* a sequence NAK does not end the wait of an RNR NAK */
 	bool rnr_in_read_kills; /* an RNR NAK within a READ's responses fails the QP, also after asking again */
 	bool rest_is_middle; /* it answers the repeated rest of a READ with MIDDLE and LAST, never with FIRST or ONLY */
+	bool forward_only;   /* it answers no repeated READ from before where it was asked last */
 	bool takes_middle_again; /* after asking again it also takes a response that goes on as before */
 	bool ack_each_duplicate;
 	bool ghost_ack_completes; /* an ACK ahead of what was sent completes work; else it is fatal */
@@ -122,6 +123,7 @@ struct reply {
 /* A READ, ATOMIC, FLUSH or ATOMIC WRITE that can be answered again. */
 struct own_kept {
 	uint64_t pos_first, pos_last, orig;
+	uint64_t pos_asked; /* where the latest request for it began */
 	uint32_t msn;
 	enum reply_kind kind;
 };

@@ -217,7 +217,7 @@ static struct own_kept *find_kept(struct responder *r, uint64_t pos)
 
 static void keep(struct responder *r, uint64_t pos_first, uint64_t pos_last, uint64_t orig, enum reply_kind kind)
 {
-	r->kept[r->kept_n++ % r->kept_max] = (struct own_kept){pos_first, pos_last, orig, r->msn, kind};
+	r->kept[r->kept_n++ % r->kept_max] = (struct own_kept){pos_first, pos_last, orig, pos_first, r->msn, kind};
 }
 
 static void on_duplicate(struct qp *q, uint64_t pos, const struct roce_pkt *pkt)
@@ -236,8 +236,8 @@ static void on_duplicate(struct qp *q, uint64_t pos, const struct roce_pkt *pkt)
 		return;
 	if (k->kind != REPLY_READ)
 		reply_one(q, k->kind, pos, k->orig, k->msn);
-	else if (pkt->opcode == RC_READ_REQUEST)
-		reply_read(q, pos, pkt->reth_va, pkt->reth_len, q->model->msn_by_now ? r->msn : k->msn,
+	else if (pkt->opcode == RC_READ_REQUEST && !(q->model->forward_only && pos < k->pos_asked))
+		reply_read(q, k->pos_asked = pos, pkt->reth_va, pkt->reth_len, q->model->msn_by_now ? r->msn : k->msn,
 		           q->model->rest_is_middle && pos != k->pos_first);
 }
 

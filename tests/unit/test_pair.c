@@ -1506,6 +1506,30 @@ static void pair__number_used_again_of_a_flow_that_repeated_the_psns(void **stat
 	number_used_again(state, true);
 }
 
+/* The responder takes longer than a turn, and its answers may be late ones of a flow before: the turn goes on in its
+ * quarantine until their number decides. */
+static void pair__turn_goes_on_while_late_answers_are_in_doubt(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	uint64_t due_ns[256] = {0};
+	uint32_t asked = 0, answered = 0;
+
+	ask_read_of(c, QPN0, CORE_PMTU);
+	core_wait(c, 121 * CORE_MS);
+	ask_read_of(c, QPN0 + 1, CORE_PMTU);
+	for (int ms = 0; ms < 500 && near_of(c, QPN0 + 1)->pairing == PAIR_LEARNING; ms++) {
+		for (const struct core_pkt *k; (k = core_take(&c->b)) && asked < 256;)
+			if (k->h.dest_qpn == QPN0 + 1)
+				due_ns[asked++] = c->now_ns + c->b.cfg.lan_timeout_ns * 3 / 2;
+		for (; answered < asked && c->now_ns >= due_ns[answered]; answered++)
+			core_in(&c->b, core_answer(RC_READ_RESP_ONLY, 0x51, 0, AETH_ACK_NO_CREDITS, 1), CORE_PMTU, 0);
+		core_wait(c, CORE_MS);
+	}
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
+	core_forget(&c->a);
+	core_forget(&c->b);
+}
+
 /* Two such responders: both flows are probed after the other flow's turn, at the same time. */
 static void pair__silent_owners_are_asked_together(void **state)
 {
@@ -1863,6 +1887,7 @@ int main(void)
 	    CORE_TEST(pair__many_silent_owners),
 	    CORE_TEST(pair__by_the_rest_of_a_read_of_unknown_pmtu),
 	    CORE_TEST(pair__number_used_again_for_the_rest_of_a_read),
+	    CORE_TEST(pair__turn_goes_on_while_late_answers_are_in_doubt),
 	    CORE_TEST(pair__number_used_again_of_a_flow_that_had_the_psns),
 	    CORE_TEST(pair__number_used_again_of_a_flow_that_repeated_the_psns),
 	    CORE_TEST(pair__silent_owner_among_many_that_are_dead),

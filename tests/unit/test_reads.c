@@ -491,6 +491,124 @@ static void reads__what_is_lost_of_it_is_asked_for_soon(void **state)
 	assert_int_equal(core_far(c)->nagains, 0);
 }
 
+/* rxe leaves MigReq clear, and answers no READ from before where it was asked last. */
+static void rxe_answers(struct core *c, uint8_t opcode, uint32_t psn)
+{
+	struct roce_pkt h = core_answer(opcode, CORE_QPN, psn, AETH_ACK_NO_CREDITS, 2);
+
+	h.migreq = false;
+	core_in(&c->b, h, CORE_PMTU, 0);
+	core_pump(c);
+}
+
+/* The host of rxe has lost all of a READ. What is lost of it on the responder's LAN once more is asked for together with
+ * what came: the host may lose that, too. A responder that does not answer is asked for the rest at last. */
+static void reads__rest_that_an_edge_lacks_is_not_asked_of_rxe(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	core_long_life(c);
+	ask(c, 2, 6, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	for (uint32_t i = 0; i < 6; i++)
+		rxe_answers(c, resp_opcode(i, 6), 2 + i);
+	core_wait(c, 1100 * CORE_MS);
+	core_forget(&c->a);
+	assert_int_equal(ask(c, 2, 6, 2, true), DROP_LAN_READ_RETRY);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	core_forget(&c->a);
+	rxe_answers(c, RC_READ_RESP_FIRST, 2);
+	rxe_answers(c, RC_READ_RESP_MIDDLE, 4);
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_expect(&c->b, RC_READ_REQUEST, 2)->h.reth_len, 6 * CORE_PMTU);
+	rxe_answers(c, RC_READ_RESP_FIRST, 2);
+	core_wait(c, 2 * c->b.cfg.lan_timeout_ns);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	core_wait(c, c->b.cfg.lan_timeout_ns);
+	assert_int_equal(core_expect(&c->b, RC_READ_REQUEST, 3)->h.reth_len, 5 * CORE_PMTU);
+	for (uint32_t i = 1; i < 6; i++)
+		rxe_answers(c, resp_opcode(i, 6), 2 + i);
+	for (uint32_t i = 0; i < 6; i++)
+		expect_response(c, resp_opcode(i, 6), 2 + i);
+	assert_int_equal(core_far(c)->nagains, 0);
+}
+
+/* Likewise of a READ that was never answered whole, and of one of which the near edge has the beginning. */
+static void reads__rxe_is_asked_from_where_its_host_asked_last(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	const struct core_pkt *k;
+
+	core_long_life(c);
+	ask(c, 2, 6, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	rxe_answers(c, RC_READ_RESP_FIRST, 2);
+	rxe_answers(c, RC_READ_RESP_MIDDLE, 4);
+	core_wait(c, 10 * CORE_MS);
+	assert_int_equal(core_expect(&c->b, RC_READ_REQUEST, 2)->h.reth_len, 6 * CORE_PMTU);
+	core_forget(&c->b);
+	for (uint32_t i = 0; i < 6; i++)
+		rxe_answers(c, resp_opcode(i, 6), 2 + i);
+	core_forget(&c->a);
+	core_wait(c, 1100 * CORE_MS);
+	core_forget(&c->b);
+	ask(c, 2, 6, 3, true);
+	k = core_expect(&c->b, RC_READ_REQUEST, 3);
+	assert_int_equal(k->h.reth_len, 5 * CORE_PMTU);
+	rxe_answers(c, RC_READ_RESP_MIDDLE, 3);
+	rxe_answers(c, RC_READ_RESP_MIDDLE, 4);
+	core_wait(c, 2 * c->b.cfg.lan_timeout_ns);
+	k = core_expect(&c->b, RC_READ_REQUEST, 3);
+	assert_int_equal(k->h.reth_va, 0x7000 + CORE_PMTU);
+}
+
+/* An edge before a restart has asked rxe for the rest. That is all that rxe answers, and it is asked for in the end. */
+static void reads__rest_that_rxe_was_asked_for_is_asked_for_again(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	core_long_life(c);
+	ask(c, 2, 6, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	rxe_answers(c, RC_READ_RESP_FIRST, 2);
+	for (int ms = 0; ms < 1000; ms++) {
+		bool rest = false;
+
+		for (const struct core_pkt *k; (k = core_take(&c->b));)
+			rest |= k->h.opcode == RC_READ_REQUEST && k->h.psn == 3;
+		for (uint32_t psn = 3; rest && psn < 8; psn++)
+			rxe_answers(c, psn < 7 ? RC_READ_RESP_MIDDLE : RC_READ_RESP_LAST, psn);
+		core_wait(c, CORE_MS);
+	}
+	for (uint32_t i = 0; i < 6; i++)
+		expect_response(c, resp_opcode(i, 6), 2 + i);
+}
+
+/* A pool without room drops what the responder answers: it has answered, and is asked from the same place. */
+static void reads__rxe_that_answers_in_vain_is_not_asked_for_the_rest(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	struct wan_resp_credit little = {.flow = core_far(c)->peer_flow, .inc = core_far(c)->inc, .round = 1};
+
+	core_long_life(c);
+	ask(c, 2, 6, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	rxe_answers(c, RC_READ_RESP_FIRST, 2);
+	for (uint32_t i = 0; i < 10; i++) {
+		little.round = 2 * i + 1;
+		little.credit = POS_ORIGIN + 3;
+		far_on_resp_credit(c->b.p, lane_of(c->b.p, core_far(c)->lane), &little);
+		rxe_answers(c, RC_READ_RESP_MIDDLE, 3);
+		little.round++;
+		little.credit = RESP_CREDIT_ALL;
+		far_on_resp_credit(c->b.p, lane_of(c->b.p, core_far(c)->lane), &little);
+		core_wait(c, 20 * CORE_MS);
+		for (const struct core_pkt *k; (k = core_take(&c->b));)
+			assert_int_equal(k->h.psn, 2);
+	}
+	core_forget(&c->a);
+}
+
 /* A host that repeats from a later READ on has had the one before, of which the responder says nothing any more. */
 static void reads__a_later_row_of_repetitions_ends_the_earlier_one(void **state)
 {
@@ -1098,9 +1216,109 @@ static void reads__a_repetition_that_nobody_lacks_ends(void **state)
 	core_forget(&c->a);
 	assert_int_equal(core_near(c)->repeats, 1);
 	core_send(c, RC_WRITE_ONLY, 5); /* the responder has lost that request; its host goes on */
-	core_wait(c, 1000 * CORE_MS);
+	core_wait(c, 200 * CORE_MS);
 	assert_int_equal(core_near(c)->repeats, 0);
 	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
+}
+
+/* As before, but the host's retries last for some milliseconds only. It repeats from the WRITE on, so it has had the
+ * answer: the WRITE is ACKed then. */
+static void reads__repeated_write_behind_one_ends_its_repetition(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	core_long_life(c);
+	read_three(c, 2, 2);
+	core_wait(c, 1100 * CORE_MS);
+	ask(c, 2, 3, 2, true);
+	core_forget(&c->a);
+	core_send(c, RC_WRITE_ONLY, 5);
+	assert_int_equal(core_near(c)->repeats, 1);
+	core_wait(c, 2 * CORE_MS);
+	assert_int_equal(core_pending(&c->a), 0);
+	core_send(c, RC_WRITE_ONLY, 5);
+	assert_int_equal(core_near(c)->repeats, 0);
+	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
+}
+
+/* The host repeats the READ and a long row of WRITEs behind it, of which one is overtaken on the LAN. That says nothing
+ * of the READ, and nor does a READ at the end of the row. */
+static void reads__repeated_writes_of_the_same_row_end_no_repetition(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	core_long_life(c);
+	read_three(c, 2, 2);
+	for (uint32_t psn = 5; psn < 15; psn++)
+		core_send(c, RC_WRITE_ONLY, psn);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	read_three(c, 15, 13);
+	core_wait(c, 1100 * CORE_MS);
+	ask(c, 2, 3, 2, true);
+	core_wait(c, 2 * CORE_MS); /* a slow host */
+	core_forget(&c->a);
+	for (uint32_t psn = 5; psn < 15; psn++) {
+		core_send(c, RC_WRITE_ONLY, psn == 9 ? 10 : psn == 10 ? 9 : psn);
+		assert_int_equal(core_near(c)->repeats, 1);
+		core_wait(c, CORE_MS / 2);
+	}
+	ask(c, 15, 3, 15, true);
+	assert_int_equal(core_near(c)->repeats, 2);
+}
+
+/* It does not end while nobody can give what the host may lack: each ACK would cost the host one of its retries. */
+static void reads__a_repetition_outlasts_a_cut_line(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	core_long_life(c);
+	read_three(c, 2, 2);
+	core_wait(c, 1100 * CORE_MS);
+	lose_the_line(c);
+	ask(c, 2, 3, 2, true);
+	core_wait(c, 500 * CORE_MS);
+	assert_int_equal(core_near(c)->repeats, 1);
+}
+
+/* A host that sends without a pause goes back, further than reordering does, to the WRITE behind the READ. */
+static void reads__busy_host_that_goes_back_has_the_answer(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	core_long_life(c);
+	read_three(c, 2, 2);
+	core_wait(c, 1100 * CORE_MS);
+	ask(c, 2, 3, 2, true);
+	for (uint32_t psn = 5; psn < 105; psn++) {
+		core_send(c, RC_WRITE_ONLY, psn);
+		core_wait(c, CORE_MS / 4);
+	}
+	core_forget(&c->b);
+	assert_int_equal(core_near(c)->repeats, 1);
+	core_send(c, RC_WRITE_ONLY, 5);
+	assert_int_equal(core_near(c)->repeats, 0);
+}
+
+/* A packet behind an open READ is lost twice. Each NAK has the PSN of the READ, so the host begins with that. */
+static void reads__packet_lost_twice_behind_one_is_naked_twice(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	core_long_life(c);
+	core_near(c)->rnr_retry = 1; /* so it gets no RNR NAK for the READ */
+	ask(c, 2, 3, 2, true);
+	core_send(c, RC_WRITE_ONLY, 6);
+	core_send(c, RC_WRITE_ONLY, 7);
+	core_wait(c, 2 * c->a.cfg.reorder_ns);
+	core_expect_aeth(&c->a, 2, AETH_NAK_PSN_SEQ);
+	core_wait(c, 5 * CORE_MS);
+	core_forget(&c->a);
+	ask(c, 2, 3, 2, true);
+	core_send(c, RC_WRITE_ONLY, 6);
+	core_send(c, RC_WRITE_ONLY, 7);
+	core_wait(c, 2 * c->a.cfg.reorder_ns);
+	core_expect_aeth(&c->a, 2, AETH_NAK_PSN_SEQ);
 }
 
 /* The host has asked for two READs again. The responder says nothing of the first, which ends: the second, which is
@@ -1139,6 +1357,7 @@ static void reads__no_ack_names_one_that_the_host_lacks(void **state)
 	read_three(c, 2, 2);
 	read_three(c, 5, 3);
 	core_send(c, RC_WRITE_ONLY, 8);
+	core_ack(c, 8, AETH_ACK_NO_CREDITS, 4);
 	core_wait(c, 1100 * CORE_MS);
 	ask(c, 2, 3, 2, true); /* the responder does not answer */
 	core_forget(&c->a);
@@ -1700,6 +1919,10 @@ int main(void)
 	    CORE_TEST(reads__one_response_is_read_again_without_a_pmtu),
 	    CORE_TEST(reads__what_is_read_again_may_overtake),
 	    CORE_TEST(reads__what_is_lost_of_it_is_asked_for_soon),
+	    CORE_TEST(reads__rest_that_an_edge_lacks_is_not_asked_of_rxe),
+	    CORE_TEST(reads__rxe_is_asked_from_where_its_host_asked_last),
+	    CORE_TEST(reads__rest_that_rxe_was_asked_for_is_asked_for_again),
+	    CORE_TEST(reads__rxe_that_answers_in_vain_is_not_asked_for_the_rest),
 	    CORE_TEST(reads__responses_beyond_the_credit_are_read_when_there_is_one),
 	    CORE_TEST(reads__who_waits_for_credit_does_not_fail),
 	    CORE_TEST(reads__the_near_edge_grants_what_it_has_room_for),
@@ -1713,6 +1936,11 @@ int main(void)
 	    CORE_TEST(reads__nothing_beyond_the_window_is_taken),
 	    CORE_TEST(reads__of_those_refused_the_first_goes_first),
 	    CORE_TEST(reads__a_repetition_that_nobody_lacks_ends),
+	    CORE_TEST(reads__repeated_write_behind_one_ends_its_repetition),
+	    CORE_TEST(reads__repeated_writes_of_the_same_row_end_no_repetition),
+	    CORE_TEST(reads__a_repetition_outlasts_a_cut_line),
+	    CORE_TEST(reads__busy_host_that_goes_back_has_the_answer),
+	    CORE_TEST(reads__packet_lost_twice_behind_one_is_naked_twice),
 	    CORE_TEST(reads__what_waits_behind_one_that_ends_is_given),
 	    CORE_TEST(reads__no_ack_names_one_that_the_host_lacks),
 	    CORE_TEST(reads__asked_from_further_on_is_no_copy),

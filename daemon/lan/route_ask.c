@@ -257,6 +257,7 @@ static int read_neigh(const struct nlmsghdr *h, void *arg)
 
 	if (h->nlmsg_type != RTM_NEWNEIGH || !(ndm->ndm_state & NUD_USABLE))
 		return MNL_CB_STOP;
+	f->is_fixed = ndm->ndm_state & (NUD_PERMANENT | NUD_NOARP);
 	t = parse_attrs(h, sizeof(*ndm));
 	mac = attr_of(&t, NDA_LLADDR, sizeof(f->hop.dst_mac));
 	if (mac) {
@@ -276,6 +277,8 @@ static void ask_neigh(struct route_ask *a, struct route_found *f)
 	ndm->ndm_ifindex = f->ifindex;
 	rtnl_put_addr(h, NDA_DST, &f->via);
 	request(a, h, read_neigh, f);
+	if (f->is_fixed)
+		return; /* NTF_USE would make an operator's permanent entry one that is resolved, and may not be found */
 	privileged_find_neighbour(f->ifindex, family_of(&f->via), f->via.b + (ip_addr_is4(&f->via) ? 12 : 0));
 }
 

@@ -40,6 +40,7 @@ struct route_found {
 	int ifindex;         /* of the neighbour, 0: no route */
 	struct ip_addr via;  /* neighbour: gateway, or the host itself */
 	struct next_hop hop; /* with ROUTE_OK */
+	bool is_fixed;       /* the neighbour is a permanent entry, or needs none: the kernel never looks for it */
 };
 
 struct route_entry {

@@ -273,6 +273,18 @@ neighbour_lost() {
 	back_within_3_s a
 }
 
+permanent_neighbour() {
+	local mac
+	traffic_passes || why "no traffic" || return
+	mac=$(lab_ip eb -j neigh show $B_HOST dev lan0 | jq -r '.[0].lladdr')
+	lab_ip eb neigh replace $B_HOST lladdr "$mac" dev lan0 nud permanent || why "no entry" || return
+	traffic_passes || why "no traffic to it" || return
+	sleep 3 # longreachd asks for what it knows every second
+	traffic_passes || why "no traffic to it any more" || return
+	NOTE=$(lab_ip eb neigh show $B_HOST dev lan0)
+	[[ $NOTE == *PERMANENT* ]] || why "$NOTE"
+}
+
 lab_up
 lab_line --rate $LAB_LINE_RATE --km 30
 lab_server $B_HOST
@@ -294,4 +306,5 @@ check "a start while the kernel believes in a narrower route" start_after_frag_n
 check "a start with a rule for the WAN address" start_with_a_rule
 check "a start on an interface whose MTU is too small" start_on_a_narrow_interface
 check "a lost neighbour is asked for" neighbour_lost
+check "a permanent neighbour stays one" permanent_neighbour
 check_end

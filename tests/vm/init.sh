@@ -13,8 +13,15 @@ mkdir -p /dev/pts /dev/shm
 mount -t tmpfs tmp /tmp
 mount -t tmpfs run /run
 
+arg() { tr ' ' '\n' </proc/cmdline | sed -n "s|^$1=||p"; }
+
+# On a LAN that carries nothing but RoCE virtio_net keeps the last packets that it has sent until there are others, and rxe
+# waits for them when a queue pair is destroyed: programs would not end.
+net_options=
+[ -z "$(arg lr.gwmac)" ] || net_options=napi_tx=0
 for m in $(cat /etc/modules); do
-	modprobe "$m" || echo "init: modprobe $m failed"
+	# shellcheck disable=SC2046
+	modprobe "$m" $([ "$m" != virtio_net ] || echo "$net_options") || echo "init: modprobe $m failed"
 done
 
 # The shell would take its own applet.
@@ -25,7 +32,6 @@ nic_by_tail() {
 		case $(cat "$n/address") in *:"$1") basename "$n" ;; esac
 	done
 }
-arg() { tr ' ' '\n' </proc/cmdline | sed -n "s|^$1=||p"; }
 
 lan=$(nic_by_tail 01)
 mgmt=$(nic_by_tail 02)

@@ -155,7 +155,7 @@ static void carve(struct bump *b, const struct proxy_config *c, const struct are
 
 	k->own_lanes = (uint32_t)(c->nlanes + c->nshards - 1) / c->nshards;
 	k->nops = OPS_PER_FLOW * n + 4096;
-	k->ntimers = 12 * n + c->nlanes + BARRIER_QUEUES + PATHS_MAX + 6;
+	k->ntimers = 13 * n + c->nlanes + BARRIER_QUEUES + PATHS_MAX + 6;
 	k->p = bump_take(b, sizeof(*k->p));
 	k->near = bump_take(b, n * sizeof(*k->near));
 	k->far = bump_take(b, n * sizeof(*k->far));
@@ -208,6 +208,7 @@ static const struct role_calls role_calls = {
     .cm_over = near_cm_over,
     .far_cm_open = far_cm_open,
     .far_schedule = far_schedule,
+    .end_to_end_asked = pair_end_to_end_asked,
 };
 
 static void init_tables(struct proxy *p, const struct blocks *k)

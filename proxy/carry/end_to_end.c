@@ -15,7 +15,8 @@
  * pair. Flows that have not learned theirs are closed (nothing of them was ACKed), but only once no FLOW_PAIR of the
  * far edge can be under way (end_to_end_settled()): the far edge has consumed the answer that made the pair, and it
  * does not come twice. Flows that CM opens, and paired flows, go on. So a queue pair gets a flow only BEGUN_QUIET_NS
- * after the last end-to-end packet between the hosts.
+ * after the last end-to-end packet between the hosts. A responder that stood still may answer later than that: for a
+ * while its answers are in doubt (pair_end_to_end_asked()).
  *
  * Pairs of hosts share places by a hash. Two pairs that share a place are both carried end to end: slower, but safe. */
 #include "end_to_end.h"
@@ -24,7 +25,7 @@
 #include "raw.h"
 #include "proxy/shard/flow_find.h"
 
-#define BEGUN_QUIET_NS 1000000000ull /* since the last request: no answer to one is under way any more */
+#define BEGUN_QUIET_NS 1000000000ull /* since the last request: hardly an answer to one is under way any more */
 #define ASKED_QUIET_NS 500000000ull  /* less: the far edge pairs flows again before the near edge opens them */
 #define SETTLE_MORE_NS 1000000ull    /* and three round trips: a FLOW_PAIR is here by then, repaired if it was lost */
 #define POOL_PART      8             /* such packets hold at most 1/8 of the pool: only the host's window paces them */
@@ -85,6 +86,7 @@ bool end_to_end_admit(struct proxy *p, const struct roce_pkt *pkt)
 	if (barrier_stale_flow_to(p, &pkt->src, &pkt->dst, pkt->dest_qpn))
 		return false; /* the packet is dropped, and its host repeats it */
 	p->end_to_end.asked_ns[place_of(p, &pkt->src, &pkt->dst)] = p->now_ns;
+	p->roles->end_to_end_asked(p, pkt);
 	return true;
 }
 

@@ -17,7 +17,8 @@
  * A packet that has to wait for RC requests at the other edge (barrier.c) carries its snapshot behind its own
  * bytes in the slot. A DREQ or DREP always waits, at least for the flow of its connection: a host must not tear
  * down the QP to which requests are on their way. A packet without room for the snapshot in its slot goes the
- * way of IP (ip_carry.c). */
+ * way of IP (ip_carry.c); RC packets and a DREQ or DREP, which the other edge has to know, wait for as many flows as
+ * there is room for. */
 #include "raw.h"
 
 #include "barrier.h"
@@ -27,10 +28,10 @@
 #include "proxy/shard/flow_find.h"
 #include "proxy/shard/flow_history.h"
 
-#define RAW_WINDOW       1024
+#define RAW_WINDOW       RAW_SEEN_MAX
 #define RAW_SENDS_MAX    6
 #define RAW_PARTIAL_MAX  64
-#define RAW_HELD_MAX     512        /* of a lane: half of the window */
+#define RAW_HELD_MAX     512        /* of a lane */
 #define CM_WORK          16         /* of CALL_WORK: a CM message may open a flow in either direction */
 #define RAW_HOLD_MORE_NS 1000000ull /* and two round trips, within which a repair comes */
 
@@ -148,18 +149,38 @@ static void host_leaves(struct proxy *p, const struct roce_pkt *pkt, const struc
 	barrier_progress(p, f);
 }
 
-/* The snapshot of a DREQ or DREP while the barrier is off: its own flow; of all flows if that is not known. */
-static uint32_t dreq_snapshot(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci,
-                              const struct cm_news *news, uint8_t *out, uint32_t max)
+/* The snapshot of all flows between the hosts, as far as there is room. */
+static uint32_t snapshot_of_all(struct proxy *p, const struct roce_pkt *pkt, uint8_t *out, uint32_t max)
 {
-	const struct near_flow *f = near_find(p, &pkt->src, &pkt->dst, news->dest_qpn, vlan_tci);
+	uint32_t n = barrier_snapshot(p, &pkt->src, &pkt->dst, out, max);
 
-	if (!news->known)
-		return barrier_snapshot(p, &pkt->src, &pkt->dst, out, max);
-	if (!f || !dnode_on(&f->lag_node) || !max)
-		return 0;
-	barrier_entry(p, f, out);
-	return 1;
+	if (barrier_lagging(p, &pkt->src, &pkt->dst) > n)
+		count(p, CTR_BARRIER_WAIVED, 1);
+	return n;
+}
+
+/* The snapshot of a DREQ or DREP: first its own flow, whose requests the host would refuse once it has taken its queue
+ * pair down; then the others, unless the barrier is off. Of all flows if its own is not known. */
+static uint32_t snapshot_of_end(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci,
+                                const struct cm_news *news, uint8_t *out, uint32_t max)
+{
+	const struct near_flow *f =
+	    news->known ? near_find(p, &pkt->src, &pkt->dst, news->dest_qpn, vlan_tci) : NULL;
+	uint32_t n = 0;
+	bool more;
+
+	if (f && dnode_on(&f->lag_node) && max) {
+		barrier_entry(p, f, out);
+		n = 1;
+	}
+	if (news->known && p->cfg.barrier == BARRIER_OFF)
+		return n;
+	if (!f)
+		return snapshot_of_all(p, pkt, out, max);
+	n += barrier_snapshot_others(p, f, out + (size_t)n * BARRIER_ENTRY_LEN, max - n, &more);
+	if (more)
+		count(p, CTR_BARRIER_WAIVED, 1);
+	return n;
 }
 
 /* True if the packet waits at the barrier. Both edges call waits_at_barrier(). An RC request without a flow waits like
@@ -179,9 +200,15 @@ static uint32_t raw_snapshot(struct proxy *p, const struct roce_pkt *pkt, uint16
 {
 	if (!waits_at_barrier(p, pkt, news))
 		return 0;
-	if (p->cfg.barrier == BARRIER_OFF)
-		return dreq_snapshot(p, pkt, vlan_tci, news, out, max);
-	return barrier_snapshot(p, &pkt->src, &pkt->dst, out, max);
+	return news->ends ? snapshot_of_end(p, pkt, vlan_tci, news, out, max) : snapshot_of_all(p, pkt, out, max);
+}
+
+/* True for a packet whose snapshot finds no room in its slot, and that the other edge need not know for what it is. The
+ * other edge must see that a packet is RC, or ends a connection: these wait for as many flows as there is room for. */
+static bool goes_by_ip(struct proxy *p, const struct roce_pkt *pkt, const struct cm_news *news, uint32_t room)
+{
+	return p->cfg.barrier != BARRIER_OFF && !is_rc(pkt) && !news->ends && waits_at_barrier(p, pkt, news) &&
+	       barrier_lagging(p, &pkt->src, &pkt->dst) > room;
 }
 
 enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
@@ -192,6 +219,7 @@ enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 	struct lane *l = lane_of(p, lane);
 	struct raw_lane *r = &p->raw_lanes[lane];
 	struct cm_news news = {0};
+	struct ip_pkt ip;
 
 	if (pkt->opcode == UD_SEND_ONLY && pkt->dest_qpn == 1) {
 		flow_history_heard(p, &pkt->src);
@@ -201,15 +229,8 @@ enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 		host_leaves(p, pkt, &news);
 	if (!p->session_on)
 		return drop(p, DROP_LAN_RAW_NO_ROOM);
-	if (p->cfg.barrier != BARRIER_OFF && waits_at_barrier(p, pkt, &news) &&
-	    barrier_lagging(p, &pkt->src, &pkt->dst) > room) {
-		struct ip_pkt ip;
-
-		if (is_rc(pkt)) /* the other edge must see that the packet is RC */
-			return drop(p, DROP_LAN_RAW_NO_ROOM);
-		if (ip_parse(l3, pkt->len, &ip) == DROP_NONE)
-			return ip_carry(p, l3, &ip, vlan_tci, false);
-	}
+	if (goes_by_ip(p, pkt, &news, room) && ip_parse(l3, pkt->len, &ip) == DROP_NONE)
+		return ip_carry(p, l3, &ip, vlan_tci, false);
 	n = raw_snapshot(p, pkt, vlan_tci, &news, entries, room);
 	bytes = is_rc(pkt) ? arena_class_bytes((uint16_t)(pkt->len + n * BARRIER_ENTRY_LEN)) : 0;
 	if (bytes && !end_to_end_may_hold(p, bytes))
@@ -244,18 +265,34 @@ static bool raw_seen(const struct raw_lane *r, uint64_t seq)
 	return r->seen[(seq / 64) % (RAW_WINDOW / 64)] >> (seq % 64) & 1;
 }
 
+static uint64_t *seen_word(struct raw_lane *r, uint64_t seq)
+{
+	return &r->seen[(seq / 64) % (RAW_WINDOW / 64)];
+}
+
 static void raw_mark(struct raw_lane *r, uint64_t seq)
 {
 	if (seq >= r->seq_rx) {
-		uint64_t from = r->seq_rx;
+		uint64_t s = seq - r->seq_rx > RAW_WINDOW ? seq - RAW_WINDOW : r->seq_rx;
 
-		if (seq - from > RAW_WINDOW)
-			from = seq - RAW_WINDOW;
-		for (uint64_t s = from; s <= seq; s++)
-			r->seen[(s / 64) % (RAW_WINDOW / 64)] &= ~(1ull << (s % 64));
+		for (; s <= seq; s = (s / 64 + 1) * 64)
+			*seen_word(r, s) &= (1ull << (s % 64)) - 1;
 		r->seq_rx = seq + 1;
 	}
-	r->seen[(seq / 64) % (RAW_WINDOW / 64)] |= 1ull << (seq % 64);
+	*seen_word(r, seq) |= 1ull << (seq % 64);
+}
+
+/* The first number from `seq` on that has not come; at most seq_rx. */
+static uint64_t first_unseen(struct raw_lane *r, uint64_t seq)
+{
+	while (seq < r->seq_rx) {
+		uint64_t lacking = ~*seen_word(r, seq) >> (seq % 64);
+
+		if (lacking)
+			return min_u64(seq + (uint64_t)__builtin_ctzll(lacking), r->seq_rx);
+		seq = (seq / 64 + 1) * 64;
+	}
+	return r->seq_rx;
 }
 
 /* True for a whole packet that the other edge may send to this one, with whole entries behind it. */
@@ -347,8 +384,8 @@ static void deliver_held(struct proxy *p, struct raw_lane *r)
 
 		if (r->seq_rx > RAW_WINDOW)
 			r->next = max_u64(r->next, r->seq_rx - RAW_WINDOW);
-		while (r->next < r->seq_rx && raw_seen(r, r->next))
-			r->next++;
+		if (r->next < r->seq_rx)
+			r->next = first_unseen(r, r->next);
 		if (seq_of(p, n) >= r->next && p->now_ns < m->due_ns && r->nheld <= RAW_HELD_MAX && p->session_on)
 			break;
 		if (r->nheld <= RAW_HELD_MAX && !work_take(p)) {

@@ -152,7 +152,9 @@ void far_close(struct proxy *p, struct far_flow *f)
 /* Closes an earlier incarnation of the flow, with an event if the responder lacks bytes of it. */
 static void supersede_flow(struct proxy *p, struct far_flow *f, enum proxy_failure why)
 {
-	if (f->open && f->pos_acked < f->pos_rx)
+	bool had_pair = f->pairing != PAIR_LEARNING || f->was_paired; /* else nothing of it was ACKed */
+
+	if (f->open && f->pos_acked < f->pos_rx && had_pair)
 		proxy_failure_push(p, why, NULL, f, f->pos_acked, f->held_bytes);
 	far_close(p, f);
 }

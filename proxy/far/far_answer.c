@@ -387,6 +387,12 @@ static uint64_t answered_pos(const struct far_flow *f, const struct roce_pkt *pk
 	return start;
 }
 
+/* True if no answer to the flow is under way. */
+static bool asks_nothing(const struct far_flow *f)
+{
+	return f->pos_tx_max <= f->pos_acked && !f->nops && !f->nagains;
+}
+
 enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
 	struct far_flow *f = FAULT(FAULT_PAIRED_QPN_PROBED) ? NULL : pair_find(p, &pkt->dst, &pkt->src, pkt->dest_qpn);
@@ -395,8 +401,7 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 	enum proxy_drop d;
 	uint64_t before, at_pos;
 
-	if ((!f || (f->pos_tx_max <= f->pos_acked && !f->nops)) && end_to_end_asked(p, &pkt->dst, &pkt->src) &&
-	    !FAULT(FAULT_END_TO_END_CLAIMED))
+	if ((!f || asks_nothing(f)) && end_to_end_asked(p, &pkt->dst, &pkt->src) && !FAULT(FAULT_END_TO_END_CLAIMED))
 		return raw_rx(p, l3, pkt, vlan_tci); /* perhaps an answer to a request without a flow */
 	to = f ? pair_answer_to(p, f, pkt) : PAIR_ANSWER_TO_PROBED;
 	if (to == PAIR_ANSWER_AMBIGUOUS)

@@ -58,6 +58,7 @@
 #define SILENT_RETRIES        2              /* retries in vain until a responder may be gone */
 #define PROBES_BEFORE_RESTART 16             /* probes that a flow without a pair counts as sent before a restart */
 #define PROBES_MAX            256 /* probes of a flow count as so many at most: forged answers make an edge send more */
+#define END_TO_END            (NONE - 1)     /* pair_outstanding.flow: of requests that have no flow */
 #define OWNERS_AT_ONCE        (PAIR_HEARD_MAX - 1) /* so that the answers to each one's QPN are counted */
 #define IN_DOUBT_MAX          64                   /* packets sent in doubt in a turn, beyond those that could decide */
 #define UNSENT_WAIT_NS        1000000ull           /* until a probe is tried again that had no next hop; doubles */
@@ -346,6 +347,35 @@ static void outstanding_add_turn(struct proxy *p, struct hostpair *hp, const str
 
 	if (a.n)
 		outstanding_add(p, hp, &a);
+}
+
+/* The requests without a flow between these hosts; NULL: there were none lately. */
+static struct pair_outstanding *outstanding_end_to_end(struct hostpair *hp)
+{
+	for (uint32_t i = 0; i < hp->noutstanding; i++)
+		if (hp->outstanding[i].flow == END_TO_END)
+			return &hp->outstanding[i];
+	return NULL;
+}
+
+void pair_end_to_end_asked(struct proxy *p, const struct roce_pkt *request)
+{
+	struct hostpair *hp = hostpair_find(p, &request->src, &request->dst);
+	struct pair_outstanding *a, first = {.flow = END_TO_END, .qpn = NONE, .span = ROCE_PSN_MASK, .n = 1};
+
+	if (FAULT(FAULT_END_TO_END_ON_TIME))
+		return;
+	if (!hp) {
+		hp = hostpair_new(p, &request->src, &request->dst);
+		if (!hp)
+			return;
+		dlist_append(&p->pairs_unasked, &hp->place_node);
+	}
+	first.until_ns = p->now_ns + PAIR_LATE_NS;
+	outstanding_add(p, hp, &first);
+	a = outstanding_end_to_end(hp);
+	if (a)
+		a->n = (uint32_t)min_u64(a->n + 1, PROBES_MAX);
 }
 
 /* True if the responder refused: its queue pair is in the error state and answers no packet (IBTA 9.9.3). Only answers

@@ -30,6 +30,9 @@ void pair_unanswered(struct proxy *p, struct far_flow *f);
 /* Called when the flow may not send for now: its turn is taken back, and it waits for none until far_schedule() is
  * called again. */
 void pair_put_off(struct proxy *p, struct far_flow *f);
+/* Called for a request that has no flow, when it goes to its responder: the answer may come late, when flows between
+ * these hosts are probed again. */
+void pair_end_to_end_asked(struct proxy *p, const struct roce_pkt *request);
 /* Called at the end of a quarantine. */
 void pair_on_timer(struct proxy *p, struct hostpair *hp);
 

@@ -163,6 +163,8 @@ void cm_table_init(struct cm_table *t, struct cm_conn *conns, struct idx_hash_ce
 {
 	memset(conns, 0, n * sizeof(*conns));
 	t->conns = conns;
+	t->n = n;
+	t->nhalf = 0;
 	t->seed = seed;
 	idx_hash_init(&t->asked, cells, idx_hash_size(n));
 	idx_hash_init(&t->pairs, cells + idx_hash_size(n), idx_hash_size(n));
@@ -182,6 +184,9 @@ static void touch(struct cm_table *t, struct cm_conn *c)
 {
 	enum cm_spare rank = c->state == CMC_FREE ? CMS_FREE : c->state == CMC_PAIRED ? CMS_LIVE : CMS_HALF;
 
+	t->nhalf += rank == CMS_HALF;
+	t->nhalf -= c->rank == CMS_HALF;
+	c->rank = (uint8_t)rank;
 	dlist_remove(&c->node);
 	dlist_append(&t->spare[rank], &c->node);
 }
@@ -247,18 +252,20 @@ static void forget(struct cm_table *t, struct cm_conn *c)
 	touch(t, c);
 }
 
-/* A place for a new connection; NULL only if the table has none at all. */
+/* A place for a new connection; NULL only if the table has none at all. Connections in set-up may have a quarter of the
+ * places: live ones, which may have ended without a word, could have all, and REQs would push each other out before
+ * their REPs come. */
 static struct cm_conn *take_place(struct cm_table *t)
 {
-	for (unsigned i = 0; i < CMS_RANKS; i++) {
-		struct dnode *n = dlist_first(&t->spare[i]);
+	bool half_first = t->nhalf > t->n / 4 || dlist_empty(&t->spare[CMS_LIVE]);
+	struct dnode *n = dlist_first(&t->spare[CMS_FREE]);
 
-		if (!n)
-			continue;
-		forget(t, dlist_entry(n, struct cm_conn, node));
-		return dlist_entry(n, struct cm_conn, node);
-	}
-	return NULL;
+	if (!n)
+		n = dlist_first(&t->spare[half_first ? CMS_HALF : CMS_LIVE]);
+	if (!n)
+		return NULL;
+	forget(t, dlist_entry(n, struct cm_conn, node));
+	return dlist_entry(n, struct cm_conn, node);
 }
 
 /* --- messages --- */
@@ -287,6 +294,7 @@ static struct cm_conn *observe_req(struct cm_table *t, const struct ip_addr *src
 	    .rnr_retry_b = msg->rnr_retry,
 	    .state = CMC_REQ_SEEN,
 	    .node = c->node,
+	    .rank = c->rank,
 	};
 	idx_hash_put(&t->asked, asked_hash(t, src, dst, msg->local_comm_id, msg->transaction), idx_of(t, c));
 	return c;

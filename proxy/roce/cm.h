@@ -57,7 +57,8 @@ struct cm_conn {
 	struct cm_traits traits_a, traits_b; /* the caller fills them in */
 	uint8_t state;                    /* enum cm_conn_state */
 	bool by_pair;                     /* is in cm_table.pairs */
-	struct dnode node;                /* in cm_table.spare */
+	struct dnode node;                /* in cm_table.spare[rank] */
+	uint8_t rank;                     /* enum cm_spare */
 };
 
 enum cm_conn_state { CMC_FREE, CMC_REQ_SEEN, CMC_PAIRED, CMC_DISCONNECTING };
@@ -77,6 +78,7 @@ struct cm_table {
 	uint64_t seed;                     /* of the hashes */
 	struct idx_hash asked, pairs;      /* by the REQ's sender, receiver, id and transaction; by both ids */
 	struct dnode spare[CMS_RANKS];     /* all entries, the one used longest ago first */
+	uint32_t n, nhalf;                 /* entries; those in spare[CMS_HALF] */
 };
 
 /* The caller gives `n` entries and twice idx_hash_size(n) cells. seed: proxy_config.hash_seed. */

@@ -576,7 +576,7 @@ struct raw_lane {
 	uint32_t npartial;
 	uint64_t seq_tx;   /* next number of an expendable packet */
 	uint64_t seq_rx;   /* highest + 1 */
-	uint64_t seen[16]; /* bitmap of the 1024 before it */
+	uint64_t seen[RAW_SEEN_MAX / 64]; /* bitmap of those before it */
 	uint32_t peer_boot_id; /* of the other edge's start, which numbers them; 0: not known */
 	uint64_t next;     /* everything before has come, or is not waited for any more */
 	struct dnode held; /* RAW_WAN slots of RC packets that overtook others, in order */
@@ -767,6 +767,7 @@ struct role_calls {
 	void (*cm_over)(struct proxy *p, const struct near_cm_info *ci);
 	void (*far_cm_open)(struct proxy *p, const struct near_cm_info *ci);
 	void (*far_schedule)(struct proxy *p, struct far_flow *f); /* f need not wait for other flows any more */
+	void (*end_to_end_asked)(struct proxy *p, const struct roce_pkt *request); /* it goes to its responder now */
 };
 
 /* A shard. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "flow_find.h"
 
+#define AWAITED_NS 30000000000ull /* a host that is silent for so long has given up: its retries end sooner */
+
 /* --- near flows --- */
 
 uint32_t near_key_hash(const struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst, uint32_t qpn,
@@ -62,7 +64,7 @@ bool near_awaits(struct proxy *p, const struct ip_addr *requester, const struct 
 		const struct near_flow *f = &p->near[idx];
 
 		if (f->requester_qpn == qpn && ip_addr_eq(&f->src, requester) && ip_addr_eq(&f->dst, responder) &&
-		    (f->pos_acked < f->pos_max || f->repeats))
+		    !f->failed && p->now_ns < f->last_rx_ns + AWAITED_NS && (f->pos_acked < f->pos_max || f->repeats))
 			return true;
 	}
 	return false;

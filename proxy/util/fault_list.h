@@ -86,6 +86,7 @@ X(LATE_MSN_TRUSTED,   "MSNs are the responder's",                      "that of 
 X(LOST_UNTOLD,        "what a lost near edge owed fails by name",        "nothing is said of it")
 X(LANE_ASYMMETRIC,    "a host pair has one lane",                        "the hash is not symmetric")
 X(ONE_POOL,           "each pool keeps its reserve",                     "one direction may take every chunk")
+X(END_TO_END_ON_TIME, "answers to requests without a flow may be late",  "none is, once there was no request for a second")
 X(LATE_TURN_ENDS,     "a turn goes on while its answers are in doubt",   "an answer in doubt after the turn is followed by no probe")
 X(REST_ASKED,         "rxe is asked from where its host asked last",     "it is asked for the rest that an edge lacks")
 X(RNR_IN_REST,        "no RNR NAK to rxe for the rest of a READ",        "a paired flow that begins within a READ is held off")

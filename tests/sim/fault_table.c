@@ -106,6 +106,8 @@ static const struct untold {
      "no host gives a wrong first answer, and a forged one RC itself believes"},
     {FAULT_REST_ASKED, "reads__rest_that_an_edge_lacks_is_not_asked_of_rxe",
      "losses on both LANs must meet in one READ, and what was given be forgotten: in guests, and in no seed yet"},
+    {FAULT_END_TO_END_ON_TIME, "end_to_end__late_answers_are_in_doubt",
+     "a full table, a responder that stands still for over a second, and a place that becomes free just then"},
     {FAULT_LATE_TURN_ENDS, "pair__turn_goes_on_while_late_answers_are_in_doubt",
      "a responder that always takes longer than a turn, and a number used again, meet in guests, and in no seed yet"},
     {FAULT_RNR_IN_REST, "reads__what_may_be_the_rest_of_one_is_no_place_for_rxe",

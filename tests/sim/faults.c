@@ -79,6 +79,7 @@ static const char *const shown_by[FAULT_COUNT] = {
     [FAULT_ARENA_EPOCH] = "word-overtakes, flag-overtakes, dreq-overtakes, ack-promise, far-promise",
     [FAULT_LANE_ASYMMETRIC] = "qp-error, progress, late",
     [FAULT_ONE_POOL] = "progress, late",
+    [FAULT_END_TO_END_ON_TIME] = "mispaired, stray",
     [FAULT_LATE_TURN_ENDS] = "progress, late, qp-error",
     [FAULT_REST_ASKED] = "progress, late, qp-error, endless",
     [FAULT_RNR_IN_REST] = "qp-error, progress, late",

@@ -974,6 +974,32 @@ static void bounds__one_ack_wakes_many_messages(void **state)
 	assert_in_range(worst, 1, STEPS_MAX);
 }
 
+/* A DREQ whose snapshot has no room for all flows between its hosts waits for its own, also in RNR. */
+static void bounds__dreq_among_many_writes_waits_for_its_own(void **state)
+{
+	const uint32_t n = 300, last = n - 1;
+	struct core *c = given_many_writes(state, BARRIER_PAIR, n);
+
+	for (uint32_t i = 0; i < n; i++)
+		assert_true(answer_write(c, i, AETH_RNR_NAK | 28)); /* 164 ms */
+	core_pump(c);
+	core_forget(&c->b);
+	core_cm_in(&c->a, &(struct core_cm){.type = 0x15,
+	                                    .local_id = WRITER_QPN + last,
+	                                    .remote_id = WRITTEN_QPN + last,
+	                                    .qpn = WRITTEN_QPN + last});
+	core_wait(c, 50 * CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_int_equal(core_ctr(&c->a, CTR_IP_CARRIED), 0);
+	core_wait(c, 150 * CORE_MS);
+	core_forget(&c->b);
+	assert_true(answer_write(c, last, AETH_ACK_NO_CREDITS));
+	for (uint32_t i = 0; i < last; i++)
+		assert_true(answer_write(c, i, AETH_RNR_NAK | 28));
+	core_wait(c, CORE_MS);
+	core_expect(&c->b, UD_SEND_ONLY, 0);
+}
+
 /* Many messages have waited for too long at the same time. */
 static void bounds__many_messages_expire(void **state)
 {
@@ -1053,6 +1079,7 @@ int main(void)
 	    CORE_TEST(bounds__turns_of_lanes),
 	    CORE_TEST(bounds__packets_beside_many_stale_flows),
 	    CORE_TEST(bounds__one_ack_wakes_many_messages),
+	    CORE_TEST(bounds__dreq_among_many_writes_waits_for_its_own),
 	    CORE_TEST(bounds__many_messages_expire),
 	    CORE_TEST(bounds__entries_of_forgotten_flows),
 	    CORE_TEST(bounds__cm_ids_of_one_sum),

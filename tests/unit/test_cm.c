@@ -696,6 +696,22 @@ static void cm_observe__churn_spares_live_pairs(void **state)
 	assert_int_equal(b_to_a(f, ids(CM_DREQ, 6, 102, 2, 0x12)), CM_DISCONNECTING_);
 }
 
+/* Connections end without a word (a host is reset), and fill the table: set-ups at the same time all find their REPs. */
+static void cm_observe__set_ups_share_a_table_of_live_pairs(void **state)
+{
+	struct fixture *f = *state;
+
+	for (uint32_t id = 1; id <= 4; id++)
+		open_pair(f, id, 100 + id);
+	a_to_b(f, req(5, 5));
+	a_to_b(f, req(6, 6));
+	assert_int_equal(b_to_a(f, rep(5, 105, 5)), CM_OPENED);
+	assert_int_equal(b_to_a(f, rep(6, 106, 6)), CM_OPENED);
+	for (uint32_t id = 10; id < 20; id++)
+		a_to_b(f, req(id, id)); /* of which nobody hears again */
+	assert_int_equal(in_state(f, CMC_PAIRED), 2);
+}
+
 /* However often two hosts use the same ids: the latest connection is found, and no way to it grows longer. */
 static void cm_observe__of_equal_ids_the_latest_is_found(void **state)
 {
@@ -749,6 +765,7 @@ int main(void)
 	    cmocka_unit_test_setup(cm_observe__nothing_to_see, set_up),
 	    cmocka_unit_test_setup(cm_observe__oldest_goes_first, set_up),
 	    cmocka_unit_test_setup(cm_observe__churn_spares_live_pairs, set_up),
+	    cmocka_unit_test_setup(cm_observe__set_ups_share_a_table_of_live_pairs, set_up),
 	    cmocka_unit_test_setup(cm_observe__of_equal_ids_the_latest_is_found, set_up),
 	};
 

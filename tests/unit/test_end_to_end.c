@@ -2,6 +2,7 @@
 /* Queue pairs beyond MaxFlows=: carried without a flow, in both directions, and never ACKed by an edge. */
 #define CORE_FLOWS 16
 #include "core_fixture.h"
+#include "proxy/carry/barrier.h"
 
 #include "proxy/carry/end_to_end.h"
 #include "proxy/near/near_priv.h"
@@ -43,6 +44,20 @@ static void place(struct core *c, uint32_t qpn)
 	expect_request(c, RC_WRITE_ONLY, qpn, 0);
 	assert_int_equal(answer_of(c, RC_ACK, qpn, 0, 1), DROP_NONE);
 	core_expect_aeth(&c->a, 0, AETH_ACK_NO_CREDITS);
+}
+
+/* A packet of the flow, which is answered until it has its pair: some requests without a flow may be answered late. */
+static void answer_until_placed(struct core *c, uint32_t qpn)
+{
+	struct ip_addr src = core_ip(1, 2), dst = core_ip(2, 2);
+
+	send_to(c, RC_WRITE_ONLY, qpn, 0);
+	for (int i = 0; i < 100 && near_find(c->a.p, &src, &dst, qpn, 0)->pairing == PAIR_LEARNING; i++) {
+		core_forget(&c->b);
+		answer_of(c, RC_ACK, qpn, 0, 1);
+	}
+	assert_int_equal(near_find(c->a.p, &src, &dst, qpn, 0)->requester_qpn, REQUESTERS + qpn);
+	core_forget(&c->a);
 }
 
 /* All places but so many have paired flows that were heard a moment ago. */
@@ -184,8 +199,92 @@ static void end_to_end__no_flow_while_its_packets_are_under_way(void **state)
 	assert_int_equal(core_pending(&c->a), 0);
 	core_wait(c, 1000 * CORE_MS);
 	assert_int_equal(end_to_end_pairs(c->a.p, c->now_ns), 0);
-	place(c, BEYOND + 2);
+	answer_until_placed(c, BEYOND + 2);
 	assert_int_equal(c->a.p->near_used, CORE_FLOWS / 2 + 1);
+}
+
+/* Its answer comes after more than a second, while another flow between these hosts is probed: that flow is paired by
+ * its own answers, of which there are more than can be late. */
+static void end_to_end__late_answers_are_in_doubt(void **state)
+{
+	struct core *c = given_full_but(state, 0);
+	struct ip_addr src = core_ip(1, 2), dst = core_ip(2, 2);
+
+	send_to(c, RC_WRITE_ONLY, BEYOND, 0);
+	expect_request(c, RC_WRITE_ONLY, BEYOND, 0);
+	near_close(c->a.p, near_find(c->a.p, &src, &dst, PLACED, 0));
+	core_pump(c);
+	core_wait(c, 1100 * CORE_MS);
+	send_to(c, RC_WRITE_ONLY, BEYOND + 2, 0);
+	expect_request(c, RC_WRITE_ONLY, BEYOND + 2, 0);
+	answer_of(c, RC_ACK, BEYOND, 0, 1);
+	assert_int_equal(near_find(c->a.p, &src, &dst, BEYOND + 2, 0)->pairing, PAIR_LEARNING);
+	answer_until_placed(c, BEYOND + 2);
+}
+
+/* With Barrier=causal a packet that nearly fills its slot waits for as many other queue pairs as there is room for. */
+static void end_to_end__large_packet_behind_many_that_lag(void **state)
+{
+	struct core *c = given_full_but(state, 0);
+	struct roce_pkt h = core_req(RC_WRITE_MIDDLE, 7);
+	bool delivered = false;
+
+	c->a.cfg.barrier = c->b.cfg.barrier = BARRIER_CAUSAL;
+	c->a.p->cfg = c->a.cfg;
+	c->b.p->cfg = c->b.cfg;
+	for (uint32_t i = 0; i < CORE_FLOWS; i++)
+		send_to(c, RC_WRITE_ONLY, PLACED + i, 1);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	h.dest_qpn = BEYOND;
+	assert_true(barrier_lagging(c->a.p, &h.src, &h.dst) > 5);
+	assert_int_equal(core_in(&c->a, h, 4096, 0), DROP_NONE);
+	core_pump(c);
+	assert_int_equal(core_pending(&c->b), 0);
+	for (uint32_t i = 0; i < CORE_FLOWS; i++)
+		answer_of(c, RC_ACK, PLACED + i, 1, 2);
+	core_wait(c, 10 * CORE_MS);
+	for (const struct core_pkt *k; (k = core_take(&c->b));)
+		delivered |= k->h.opcode == RC_WRITE_MIDDLE;
+	assert_true(delivered);
+	assert_int_equal(core_ctr(&c->a, CTR_BARRIER_WAIVED), 1);
+}
+
+/* A flow is idle but for a READ that its host has lost and that is read again: the answer is the flow's. */
+static void end_to_end__read_again_beside_it(void **state)
+{
+	struct core *c = given_full_but(state, 0);
+	struct ip_addr src = core_ip(1, 2), dst = core_ip(2, 2);
+
+	near_find(c->a.p, &src, &dst, PLACED, 0)->psn_origin = 0x800000; /* of a long life */
+	send_to(c, RC_READ_REQUEST, PLACED, 1);
+	answer_of(c, RC_READ_RESP_ONLY, PLACED, 1, 2);
+	core_wait(c, 1100 * CORE_MS);
+	send_to(c, RC_WRITE_ONLY, BEYOND, 7);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	send_to(c, RC_READ_REQUEST, PLACED, 1);
+	core_expect(&c->b, RC_READ_REQUEST, 1);
+	core_forget(&c->a);
+	answer_of(c, RC_READ_RESP_ONLY, PLACED, 1, 2);
+	core_expect(&c->a, RC_READ_RESP_ONLY, 1);
+}
+
+/* A dead flow keeps no answers from a queue pair that has its requester's number now. */
+static void end_to_end__answer_past_a_dead_flow(void **state)
+{
+	struct core *c = given_full_but(state, 0);
+	struct ip_addr src = core_ip(1, 2), dst = core_ip(2, 2);
+	struct near_flow *f = near_find(c->a.p, &src, &dst, PLACED, 0);
+
+	f->pos_max = f->pos_acked + 1; /* as after a packet that it has sent away */
+	assert_true(near_awaits(c->a.p, &src, &dst, REQUESTERS + PLACED));
+	f->failed = true;
+	assert_false(near_awaits(c->a.p, &src, &dst, REQUESTERS + PLACED));
+	f->failed = false;
+	c->a.p->now_ns = f->last_rx_ns + 31000 * CORE_MS;
+	assert_false(near_awaits(c->a.p, &src, &dst, REQUESTERS + PLACED));
+	f->pos_max = f->pos_acked;
 }
 
 /* An answer to a request without a flow looks like the answer that a probed flow waits for: it pairs nobody. */
@@ -285,9 +384,13 @@ int main(void)
 	    CORE_TEST(end_to_end__order_over_a_loss),
 	    CORE_TEST(end_to_end__order_is_not_waited_for_in_vain),
 	    CORE_TEST(end_to_end__no_flow_while_its_packets_are_under_way),
+	    CORE_TEST(end_to_end__late_answers_are_in_doubt),
 	    CORE_TEST(end_to_end__an_answer_pairs_nobody),
 	    CORE_TEST(end_to_end__other_hosts_learn),
 	    CORE_TEST(end_to_end__an_answer_to_nobody),
+	    CORE_TEST(end_to_end__large_packet_behind_many_that_lag),
+	    CORE_TEST(end_to_end__answer_past_a_dead_flow),
+	    CORE_TEST(end_to_end__read_again_beside_it),
 	    CORE_TEST(end_to_end__an_answer_to_a_flow_s_requester),
 	    CORE_TEST(end_to_end__memory_is_bounded),
 	};

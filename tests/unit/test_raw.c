@@ -274,13 +274,35 @@ static void raw__spurious_repair_is_delivered_once(void **state)
 	core_expect(&c->b, UD_SEND_ONLY, 1);
 	assert_int_equal(core_pending(&c->b), 0);
 	assert_int_equal(core_drops(&c->b, DROP_WAN_POSITION_OLD), 3);
-	w.pos = 8 + 5000; /* far ahead: what is older than the window counts as seen */
+	w.pos = 8 + RAW_SEEN_MAX; /* far ahead: what is older than the window counts as seen */
 	raw_source.on_packet(c->b.p, &c->b.p->wan->lanes[0], &w);
 	w.pos = 8;
 	raw_source.on_packet(c->b.p, &c->b.p->wan->lanes[0], &w);
 	core_pump(c);
 	core_expect(&c->b, UD_SEND_ONLY, 1);
 	assert_int_equal(core_pending(&c->b), 0);
+}
+
+/* A packet on a longer path, or one that was repaired, comes after thousands that were sent later. */
+static void raw__overtaken_by_thousands_is_delivered(void **state)
+{
+	static const uint64_t order[] = {7, 5007, 8, 8, 64, 127, 128, 5007, 70000, 9000, 9000};
+	struct wan_packet w = {.kind = WP_RAW};
+	struct roce_pkt h = core_req(UD_SEND_ONLY, 1);
+	uint8_t l3[LAN_PKT_MAX];
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	w.total = w.len = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 1), 100);
+	w.data = l3;
+	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
+		w.pos = order[i];
+		assert_true(raw_source.on_packet(c->b.p, &c->b.p->wan->lanes[0], &w));
+	}
+	core_pump(c);
+	for (int i = 0; i < 8; i++)
+		core_expect(&c->b, UD_SEND_ONLY, 1);
+	assert_int_equal(core_pending(&c->b), 0);
+	assert_int_equal(core_drops(&c->b, DROP_WAN_POSITION_OLD), 3);
 }
 
 /* --- DREQ --- */
@@ -487,6 +509,7 @@ int main(void)
 	    CORE_TEST(raw__again_in_a_new_session),
 	    CORE_TEST(raw__once_over_sessions_of_the_same_starts),
 	    CORE_TEST(raw__numbers_start_over_with_the_other_edge),
+	    CORE_TEST(raw__overtaken_by_thousands_is_delivered),
 	    CORE_TEST(raw__spurious_repair_is_delivered_once),
 	    CORE_TEST(raw__dreq_waits_for_the_bytes),
 	    CORE_TEST(raw__dreq_goes_at_once_when_all_is_delivered),

@@ -141,3 +141,4 @@ X(LENT_COUNTED_FREE,  "blanks and pinned slots are no room",              "the p
 X(PIN_IGNORED,        "a pinned slot that is freed is free once it is sent", "it is free at once")
 X(BLANK_FILLED_AGAIN, "a port fills no slot that the core has kept",      "it is told that the core kept none")
 X(BLANK_SURVIVES,     "a blank belongs to nobody after a kill",           "a rebuild takes it for a packet that is damaged")
+X(EXPENDABLE_UNASKED, "a lane with IP alone hears what becomes of it",  "no PING goes with packets that are never repaired")

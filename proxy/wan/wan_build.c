@@ -8,7 +8,11 @@
  * credits; and in what is left, reports that would be due soon. Each thing that must arrive leaves a reference in the
  * sent map; when the datagram is lost the reference says what to send again - its newest state (the source's, if it is
  * a frame of one), never the old bytes of a frame. A datagram of nothing but reports asks for no report, and needs no
- * entry. */
+ * entry.
+ *
+ * A datagram of nothing but expendable packets asks for no report either. So that a lane without other packets hears of
+ * them all the same (for the rate, for keys, for a source port that brings no answer), a PING goes along with such a
+ * datagram while none of the lane's datagrams on the path waits for a report: one in a round trip. */
 #include "wan_lane_priv.h"
 
 #include "wan_fec.h"
@@ -110,6 +114,18 @@ static void put_ping(struct wan_build *b)
 		b->off += n;
 		b->s->ping_due = false;
 	}
+}
+
+/* Puts in a PING if the datagram has only expendable packets and no other one waits for a report. A datagram that is
+ * full leaves the PING to the next one: no packet is cut for it. */
+static void ask_for_expendable(struct wan_build *b)
+{
+	if (!b->data || b->e->nrefs || b->s->sent.entries_in_flight > 1 || FAULT(FAULT_EXPENDABLE_UNASKED))
+		return;
+	b->s->ping_due = true;
+	put_ping(b);
+	if (b->s->ping_due)
+		wan_lane_schedule(b->p, b->l);
 }
 
 /* A probe of a doubted size in force needs no sending time of the pacer: while every datagram of that size is lost, the
@@ -302,8 +318,13 @@ static bool begin(struct wan_build *b)
 	return true;
 }
 
+static bool is_ping(const struct sent_entry *e)
+{
+	return e->nrefs == 1 && e->ref[0].kind == REF_PING;
+}
+
 /* Tells the path's controller of the datagram. The bytes of a datagram that is never acknowledged count with the next
- * one that is. */
+ * one that is; a lost PING takes none of them along. */
 static void mark(struct wan_build *b)
 {
 	struct rate_control *c = &b->path->pacer->control;
@@ -317,6 +338,7 @@ static void mark(struct wan_build *b)
 	}
 	rate_on_sent(c, &b->e->mark, b->p->now_ns, bytes + b->s->unmarked);
 	b->s->sent.marked_in_flight += b->e->mark.bytes;
+	b->e->carried = is_ping(b->e) ? b->s->unmarked : 0;
 	b->s->unmarked = 0;
 }
 
@@ -396,6 +418,7 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
 	}
 	if (what >= WAN_CONTROL && (b.off > WAN_HDR_LEN || l->credit_due))
 		put_credit(&b);
+	ask_for_expendable(&b);
 	put_soon_due(&b, what >= WAN_CONTROL, !control);
 	if (b.off > WAN_HDR_LEN)
 		wan_fec_protect(&b);

@@ -70,6 +70,8 @@ static const struct untold {
      "what of a READ finds no room is dropped at the far edge, and read again: later, and nothing is lost"},
     {FAULT_PATH_SILENCE_EXCUSED, "wan_path__always_late",
      "timeouts bring what a dead path has taken over the others: later, and nothing is lost"},
+    {FAULT_EXPENDABLE_UNASKED, "wan_ip__is_counted_as_delivered",
+     "the rate sinks under bulk TCP, which no model host sends: later, and nothing is lost"},
     {FAULT_PATH_UNWOKEN, "wan_path__new_one_answers_after_all",
      "one seed of two thousand, and none once lateness is forgiven once: the path is dead before it answers"},
     {FAULT_CREDIT_UNTOLD, "reads__the_near_edge_grants_what_it_has_room_for",

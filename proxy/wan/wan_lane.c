@@ -38,6 +38,7 @@
 #define PPM                1000000
 #define COPY_WORTH         4ull
 #define TURN_UNITS         1024ull /* of lane.turn in a byte */
+#define TURN_AHEAD_MOST    (65536 * TURN_UNITS) /* more than a datagram */
 
 void wan_lane_init(struct proxy *p, struct lane *l, uint8_t id, uint32_t *page_rings, uint32_t ring_len,
                    uint64_t *rx_bits)
@@ -106,28 +107,40 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 	wan_lane_schedule(p, l);
 }
 
-static uint64_t place_of(const struct dnode *n)
+static const struct lane *lane_on(const struct dnode *n)
 {
-	return dlist_entry(n, struct lane, node)->place;
+	return dlist_entry(n, struct lane, node);
 }
 
-/* The first lane on lane_list whose place is not before `place`; the new lane goes in front of it. The search begins at
- * the end that is nearer by turns: a lane that was idle goes to the front, a busy lane that has just sent to the
- * back. */
-static struct dnode *first_not_before(struct proxy *p, uint64_t place)
+/* Turns wrap around (18 PB of a flow), so only their differences count. */
+static bool turn_before(uint64_t a, uint64_t b)
+{
+	return (int64_t)(a - b) < 0;
+}
+
+/* True if the lane on lane_list goes before one that is put there now. Without branches: it is asked for each lane that
+ * is passed. */
+static bool precedes(const struct dnode *n, bool before_others, uint64_t place)
+{
+	return lane_on(n)->before_others | (!before_others & turn_before(lane_on(n)->place, place));
+}
+
+/* The first lane on lane_list that does not precede; the new lane goes in front of it. The search begins at the end
+ * that is nearer by turns: a lane that was idle goes to the front, a busy lane that has just sent to the back. */
+static struct dnode *first_not_before(struct proxy *p, bool before_others, uint64_t place)
 {
 	struct dnode *list = &p->wan->lane_list, *n = list->next;
 
-	if (n == list || place_of(n) >= place)
+	if (n == list || !precedes(n, before_others, place))
 		return n;
-	if (place_of(list->prev) < place)
+	if (precedes(list->prev, before_others, place))
 		return list;
-	if (place - place_of(n) < place_of(list->prev) - place) {
-		while (place_of(n) < place)
+	if (before_others || place - lane_on(n)->place < lane_on(list->prev)->place - place) {
+		while (precedes(n, before_others, place))
 			n = n->next;
 		return n;
 	}
-	for (n = list->prev; place_of(n->prev) >= place; n = n->prev)
+	for (n = list->prev; !precedes(n->prev, before_others, place); n = n->prev)
 		;
 	return n;
 }
@@ -137,8 +150,16 @@ static struct dnode *first_not_before(struct proxy *p, uint64_t place)
 static void enter_lane_list(struct proxy *p, struct lane *l, bool behind_equals)
 {
 	dlist_remove(&l->node);
-	l->place = l->nfirst > 0 ? 0 : l->turn + 1;
-	dlist_insert_before(first_not_before(p, l->place == 0 ? 1 : l->place + behind_equals), &l->node);
+	l->before_others = l->nfirst > 0;
+	l->place = l->turn;
+	dlist_insert_before(first_not_before(p, l->before_others, l->place + behind_equals), &l->node);
+}
+
+/* True if the lane has had its turn, and so comes later than the lanes that wait. No turn is further ahead than a
+ * datagram: what seems to be was idle for half of all turns. */
+static bool is_ahead(const struct proxy *p, const struct lane *l)
+{
+	return l->turn - p->wan->lane_turn <= TURN_AHEAD_MOST;
 }
 
 uint32_t wan_lane_waiting(const struct lane *l)
@@ -152,15 +173,17 @@ uint32_t wan_lane_waiting(const struct lane *l)
 
 void wan_lane_schedule(struct proxy *p, struct lane *l)
 {
-	if (!p->session_on || (dnode_on(&l->node) && (l->place == 0 || !l->nfirst)))
+	if (!p->session_on || (dnode_on(&l->node) && (l->before_others || !l->nfirst)))
 		return;
-	l->turn = max_u64(l->turn, p->wan->lane_turn);
+	if (!is_ahead(p, l))
+		l->turn = p->wan->lane_turn;
 	enter_lane_list(p, l, false);
 }
 
 void wan_lane_took_turn(struct proxy *p, struct lane *l, size_t bytes, uint32_t flows)
 {
-	p->wan->lane_turn = max_u64(p->wan->lane_turn, l->turn);
+	if (is_ahead(p, l))
+		p->wan->lane_turn = l->turn;
 	l->turn += bytes * TURN_UNITS / max_u64(flows, 1);
 	enter_lane_list(p, l, true);
 }

@@ -95,6 +95,32 @@ static void wan_lane__a_newcomer_is_next(void **state)
 	all_go(p);
 }
 
+/* Turns wrap around after 18 PB of a flow: nobody starves then. */
+static void wan_lane__turns_wrap_around(void **state)
+{
+	struct proxy *p = given_two_lanes(state, 30, 10);
+
+	p->wan->lane_turn = p->wan->lanes[0].turn = p->wan->lanes[1].turn = UINT64_MAX - 50 * DATAGRAM * 1024ull / 10;
+	assert_in_range(turns_of_first(p, 400), 299, 301);
+	assert_true(p->wan->lanes[0].turn < UINT64_MAX / 2 && p->wan->lanes[1].turn < UINT64_MAX / 2);
+	all_go(p);
+}
+
+/* What was idle for longer than half of all turns seems to be ahead, and is next all the same. */
+static void wan_lane__idle_for_half_of_all_turns(void **state)
+{
+	struct proxy *p = given_two_lanes(state, 1, 1);
+
+	p->wan->lanes[0].turn = p->wan->lane_turn = (1ull << 63) + 12345;
+	p->wan->lanes[1].turn = p->wan->lane_turn + (1ull << 40);
+	wan_lane_schedule(p, &p->wan->lanes[0]);
+	take_turn(p, &p->wan->lanes[0]);
+	wan_lane_schedule(p, &p->wan->lanes[1]);
+	assert_ptr_equal(first_lane(p), &p->wan->lanes[1]);
+	assert_in_range(turns_of_first(p, 100), 49, 51);
+	all_go(p);
+}
+
 /* The flows that count are those with requests that may go. */
 static void wan_lane__counts_flows(void **state)
 {
@@ -209,9 +235,14 @@ static void wan_lane__responses_count_once_in_a_new_session(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    CORE_TEST(wan_lane__turns_by_flows),      CORE_TEST(wan_lane__responses_count),
-	    CORE_TEST(wan_lane__turns_without_flows), CORE_TEST(wan_lane__a_newcomer_is_next),
-	    CORE_TEST(wan_lane__counts_flows),        CORE_TEST(wan_lane__responses_under_way_do_not_count),
+	    CORE_TEST(wan_lane__turns_by_flows),
+	    CORE_TEST(wan_lane__responses_count),
+	    CORE_TEST(wan_lane__turns_without_flows),
+	    CORE_TEST(wan_lane__a_newcomer_is_next),
+	    CORE_TEST(wan_lane__turns_wrap_around),
+	    CORE_TEST(wan_lane__idle_for_half_of_all_turns),
+	    CORE_TEST(wan_lane__counts_flows),
+	    CORE_TEST(wan_lane__responses_under_way_do_not_count),
 	    CORE_TEST(wan_lane__responses_that_go_again_count),
 	    CORE_TEST(wan_lane__responses_count_once_in_a_new_session),
 	};

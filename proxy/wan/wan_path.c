@@ -19,7 +19,8 @@
  *
  * When a path dies, everything that is under way on it goes again on the other paths at once; doubles are harmless.
  * From then on the path is probed, first every PROBE_MIN_NS, at last every PROBE_MAX_NS, and is used again when TRIALS
- * probes in a row were answered; more probes if the path has died repeatedly.
+ * probes in a row were answered; more probes if the path has died repeatedly. Each PROBES_MOVE probes without an answer
+ * take another source port: of a bundle (LAG, ECMP) only the member below the first one may be dead.
  *
  * If all paths are dead, so is the link: the path that died last stays in use, as if it were the only one, and its
  * packets stay on it. A link with one path needs none of this. */
@@ -42,6 +43,7 @@
 #define TRIALS_MAX    32u
 #define STEADY_NS     10000000000ull /* up for so long: earlier deaths are forgotten */
 #define PROBES_KEPT   128
+#define PROBES_MOVE   8u
 #define RATE_WINDOW_MIN_NS 10000000ull
 #define LOSSES_KEPT 256  /* at so many losses found_lost and found_spurious are halved */
 #define LOSS_OVER   512u /* datagrams that loss_ppm is of */
@@ -213,6 +215,7 @@ void wan_paths_session_start(struct proxy *p)
 		struct wan_path *path = &p->wan->path[i];
 
 		path->waiting_ns = path->waiting = path->answers = path->flaps = path->wrong_deaths = 0;
+		path->unanswered = 0;
 		path->probe_ns = PROBE_MIN_NS;
 		path->asked_ns = p->now_ns;
 		path->state = PATH_NEW;
@@ -246,7 +249,7 @@ static void path_dies(struct proxy *p, struct wan_path *path)
 		path->wrong_deaths /= 2;
 	}
 	path->flaps++;
-	path->answers = 0;
+	path->answers = path->unanswered = 0;
 	path->probe_ns = PROBE_MIN_NS;
 	path->stats.deaths++;
 	p->wan->path_last = path->id;
@@ -307,6 +310,9 @@ static uint64_t look_dead(struct proxy *p, struct wan_path *path)
 	}
 	if (l->space[path->id].sent.entries_in_flight >= PROBES_KEPT)
 		wan_move_all(p, l, &l->space[path->id]); /* probes that are not answered any more */
+	if (path->unanswered && path->unanswered % PROBES_MOVE == 0)
+		l->space[path->id].moves++;
+	path->unanswered++;
 	ping_path(p, path);
 	path->asked_ns = p->now_ns;
 	if (path->answers == 0)
@@ -386,7 +392,7 @@ void wan_path_answered(struct proxy *p, struct wan_path *path, const struct wan_
 	measure_rate(p, path);
 	if (!res->newly_acked)
 		return;
-	path->waiting_ns = path->waiting = 0;
+	path->waiting_ns = path->waiting = path->unanswered = 0;
 	path->answered_ns = p->now_ns;
 	if (path->state == PATH_UP)
 		return;

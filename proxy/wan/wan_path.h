@@ -67,6 +67,7 @@ struct wan_path {
 	uint32_t waiting;     /* datagrams sent since waiting_ns that want an answer */
 	bool late_excused;    /* this worker was late in this silence: forgiven once */
 	uint32_t answers;     /* dead: probes answered in a row */
+	uint32_t unanswered;  /* dead: probes since the last answer */
 	uint32_t flaps;       /* deaths soon after coming back: the path needs more answers to be used again */
 	uint32_t wrong_deaths; /* doublings of the floor, for deaths that were wrong */
 	uint64_t probe_ns;    /* dead: time between probes */
@@ -98,7 +99,8 @@ struct pn_space {
 	uint64_t told_late_ns; /* since when control of this space waits, because all control is ahead of its part; 0:
 	                        * it does not */
 	uint8_t moves_in_vain; /* changes of the source port since the last answer */
-	uint8_t moves; /* changes of the source port: the lane was not answered and others were */
+	uint8_t moves; /* changes of the source port: the lane was not answered and others were, or no probe of a dead
+	                * path was */
 	bool moving;                          /* datagrams under way are being taken back, in portions */
 	struct wan_report rest;               /* unfinished part of the last report; words 0: none */
 	uint8_t rest_bits[8 * WAN_REPORT_WORDS_MAX];

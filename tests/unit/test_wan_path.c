@@ -281,6 +281,30 @@ static void wan_path__comes_back(void **state)
 	assert_int_equal(wan_paths_usable(c->a.p), 3);
 }
 
+/* The member of a bundle below the source port of the probes is dead, the others live: the probes change the port until
+ * they are answered, and only as long. */
+static void wan_path__probes_leave_a_dead_member(void **state)
+{
+	struct core *c = given_two_paths(state);
+	struct cuts *k = c->arg;
+	struct pn_space *a = &c->a.p->wan->lanes[0].space[1], *b = &c->b.p->wan->lanes[0].space[1];
+	uint8_t from_a = a->moves, from_b = b->moves;
+
+	k->cut[1] = true;
+	for (int i = 0; i < 300 && (a->moves == from_a || b->moves == from_b); i++)
+		core_wait(c, 10 * CORE_MS);
+	assert_int_equal(state_of(&c->a, 1), PATH_DEAD);
+	assert_int_equal(a->moves, from_a + 1);
+	assert_int_equal(c->a.p->wan->lanes[0].space[0].moves, 0);
+	core_wait(c, 2000 * CORE_MS); /* the next port's member is dead, too */
+	assert_in_range(a->moves, from_a + 4, from_a + 7);
+	k->cut[1] = false;
+	from_a = a->moves;
+	core_wait(c, c->a.cfg.keepalive_ns + 300 * CORE_MS);
+	assert_int_equal(state_of(&c->a, 1), PATH_UP);
+	assert_int_equal(a->moves, from_a);
+}
+
 /* A worker that was held up has not heard what waits in its sockets: no path is dead for that. */
 static void wan_path__own_standstill(void **state)
 {
@@ -490,6 +514,7 @@ int main(void)
 	    CORE_TEST(wan_path__an_idle_path_is_missed_too),
 	    CORE_TEST(wan_path__one_way_is_no_way),
 	    CORE_TEST(wan_path__comes_back),
+	    CORE_TEST(wan_path__probes_leave_a_dead_member),
 	    CORE_TEST(wan_path__own_standstill),
 	    CORE_TEST(wan_path__always_late),
 	    CORE_TEST(wan_path__new_one_answers_after_all),

@@ -332,7 +332,8 @@ void wan_fec_put(struct wan_build *b)
 	b->data = b->repair = n > 0;
 	count(b->p, CTR_FEC_TX, n > 0);
 	if (!t->out.paid)
-		fec_budget_spend(&b->path->fec.budget, &t->out.plan, f.len, share_bps(b->p, b->path));
+		fec_budget_spend(&b->path->fec.budget, &t->out.plan, f.len, share_bps(b->p, b->path),
+		                 b->p->now_ns + hold_ns(b->path));
 	if (!fec_tx_sent(t, &b->p->wan->fec->pool))
 		return;
 	block_done(b->s, t->done_id, b->p->now_ns);

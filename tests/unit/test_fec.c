@@ -421,6 +421,23 @@ static void fec_budget__share_of_the_line(void **state)
 	assert_true(bits > rate * 4 / 64 * 9 / 10);
 }
 
+/* One of eight shards that has all of the line spends eight times its part. A hold time after the last full block others
+ * have repairs again. */
+static void fec_budget__full_blocks_put_off_others_for_a_hold_time(void **state)
+{
+	struct fec_plan plan = {.k = 16, .m = 4};
+	struct fec_budget b = {0};
+	uint64_t now = 1000000000, when, share = 10000000000ull / 8, hold = 100000, row = 9000 * 8 * 4 * 8 / 10 + 1;
+
+	(void)state;
+	b.next_ns = now;
+	for (int i = 0; i < 1000000; i++, now += 9000 * 8 * 4 / 10) /* a repair for four datagrams */
+		fec_budget_spend(&b, &plan, 9000, share, now + hold);
+	assert_int_equal(fec_budget_rows(&b, &plan, 1, 9000, share, hold, now, &when), 0);
+	assert_true(when <= now + hold + row);
+	assert_int_equal(fec_budget_rows(&b, &plan, 1, 9000, share, hold, when, &when), 1);
+}
+
 static void fec_budget__after_a_rest_all_rows(void **state)
 {
 	struct fec_plan plan = {.k = 64, .m = 4};
@@ -430,7 +447,7 @@ static void fec_budget__after_a_rest_all_rows(void **state)
 	(void)state;
 	assert_int_equal(fec_budget_rows(&b, &plan, 1, 9000, 1000000, 0, 1000000000000ull, &when), 4);
 	assert_int_equal(fec_budget_rows(&b, &plan, 1, 9000, 1000000, 0, 1000000000000ull, &when), 0);
-	fec_budget_spend(&b, &plan, 9000, 1000000);
+	fec_budget_spend(&b, &plan, 9000, 1000000, UINT64_MAX);
 	assert_int_equal(fec_budget_rows(&b, &plan, 1, 9000, 1000000, 0, when, &when), 0);
 	assert_int_equal(fec_budget_rows(&b, &plan, 1, 9000, 1000000, 0, when, &when), 1);
 }
@@ -461,6 +478,7 @@ int main(void)
 	    CASE(fec__repair_shorter_than_a_member),
 	    CASE(fec_budget__share_of_the_line),
 	    CASE(fec_budget__after_a_rest_all_rows),
+	    CASE(fec_budget__full_blocks_put_off_others_for_a_hold_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -201,9 +201,12 @@ static uint64_t saving_ns(const struct fec_plan *plan, size_t bytes, uint64_t sh
 	return 1 + (uint64_t)((double)bytes * 8e9 * plan->k / ((double)(share_bps ? share_bps : 1) * plan->m));
 }
 
-void fec_budget_spend(struct fec_budget *b, const struct fec_plan *plan, size_t bytes, uint64_t share_bps)
+void fec_budget_spend(struct fec_budget *b, const struct fec_plan *plan, size_t bytes, uint64_t share_bps,
+                      uint64_t most_ns)
 {
 	b->next_ns += saving_ns(plan, bytes, share_bps);
+	if (b->next_ns > most_ns)
+		b->next_ns = most_ns;
 }
 
 unsigned fec_budget_rows(struct fec_budget *b, const struct fec_plan *plan, unsigned least, size_t row_bytes,

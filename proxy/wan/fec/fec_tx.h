@@ -102,7 +102,9 @@ struct fec_budget {
  * most time that may be saved up. */
 unsigned fec_budget_rows(struct fec_budget *b, const struct fec_plan *plan, unsigned least, size_t row_bytes,
                          uint64_t share_bps, uint64_t saved_ns, uint64_t now_ns, uint64_t *when_ns);
-/* Counts a repair of a full block, which was due anyway. */
-void fec_budget_spend(struct fec_budget *b, const struct fec_plan *plan, size_t bytes, uint64_t share_bps);
+/* Counts a repair of a full block, which was due anyway. It puts off other repairs to most_ns at most: a shard with more
+ * than its part of the line owes nothing for it once the line is free. */
+void fec_budget_spend(struct fec_budget *b, const struct fec_plan *plan, size_t bytes, uint64_t share_bps,
+                      uint64_t most_ns);
 
 #endif

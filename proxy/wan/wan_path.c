@@ -387,7 +387,7 @@ void wan_path_answered(struct proxy *p, struct wan_path *path, const struct wan_
 	path->stats.spurious += res->spurious;
 	for (uint64_t i = 0; i < res->spurious && path->loss_ppm; i++)
 		path->loss_ppm -= path->loss_ppm < LOSS_STEP_PPM ? path->loss_ppm : LOSS_STEP_PPM;
-	for (uint64_t i = 0; i < res->newly_acked && i < 64; i++)
+	for (uint64_t i = 0; i < res->newly_acked && path->loss_ppm >= LOSS_OVER; i++)
 		path->loss_ppm -= path->loss_ppm / LOSS_OVER;
 	measure_rate(p, path);
 	if (!res->newly_acked)

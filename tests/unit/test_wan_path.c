@@ -189,6 +189,24 @@ static void wan_path__much_unanswered_shortens_patience(void **state)
 	assert_int_equal(wan_path_patience_ns(NULL, &path), 22 * CORE_MS);
 }
 
+/* Each datagram that arrived counts, however many one report tells of. */
+static void wan_path__loss_is_of_all_datagrams(void **state)
+{
+	struct core *c = given_two_paths(state);
+	struct wan_path *path = &c->a.p->wan->path[1];
+
+	path->loss_ppm = 0;
+	for (int i = 0; i < 100; i++) { /* 5 of 500 */
+		for (int n = 0; n < 5; n++)
+			wan_path_lost(path, path->places++);
+		wan_path_answered(c->a.p, path, &(struct wan_sent_result){.newly_acked = 495});
+	}
+	assert_in_range(path->loss_ppm, 4000, 11000); /* behind 495 that arrived */
+	for (int n = 0; n < 5; n++)
+		wan_path_lost(path, path->places++);
+	assert_in_range(path->loss_ppm, 9000, 18000);
+}
+
 /* Of one that has never answered only a hint is known; it is given as much time as the longest of the others takes, at
  * most. */
 static void wan_path__a_new_one_is_like_the_others(void **state)
@@ -509,6 +527,7 @@ int main(void)
 	    CORE_TEST(wan_path__death),
 	    CORE_TEST(wan_path__slow_is_not_dead),
 	    cmocka_unit_test(wan_path__much_unanswered_shortens_patience),
+	    CORE_TEST(wan_path__loss_is_of_all_datagrams),
 	    CORE_TEST(wan_path__a_new_one_is_like_the_others),
 	    cmocka_unit_test(wan_path__stillborn),
 	    CORE_TEST(wan_path__an_idle_path_is_missed_too),

@@ -85,7 +85,7 @@ void pn_space_reset(struct pn_space *s, uint64_t now_ns)
 	s->probe_due = s->report_due = s->moving = false;
 	s->told_late_ns = 0;
 	s->moves_in_vain = 0;
-	s->rest.words = 0;
+	s->rest.words = s->refused_rest.words = 0;
 	s->ect_acked = 0;
 	s->ping_due = true;
 	s->unmarked = 0;

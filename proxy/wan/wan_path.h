@@ -104,6 +104,8 @@ struct pn_space {
 	bool moving;                          /* datagrams under way are being taken back, in portions */
 	struct wan_report rest;               /* unfinished part of the last report; words 0: none */
 	uint8_t rest_bits[8 * WAN_REPORT_WORDS_MAX];
+	struct wan_report refused_rest;       /* a word of a REFUSED that is to be worked off; words 0: none */
+	uint8_t refused_rest_bits[8];
 	uint32_t ect_acked;           /* datagrams sent as ECT(0) that the finished part of that report tells to have
 	                                 arrived */
 	struct wan_arrivals arrivals; /* of the peer's datagrams here */

@@ -401,20 +401,49 @@ void wan_on_report(struct proxy *p, struct lane *l, struct pn_space *s, const st
 	keep_rest(p, l, s, r, res.cut);
 }
 
-void wan_go_on(struct proxy *p, struct lane *l, struct pn_space *s)
+/* Keeps a word of a REFUSED for which the call has no work left: the lane's timer goes on with it. An edge says one at a
+ * time; of what a peer says beyond that, only the first is kept, and the rest counts as lost. */
+static void keep_refused(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r)
 {
-	if (s->rest.words)
-		wan_on_report(p, l, s, &s->rest);
-	s->moving &= p->wan->path[s->path].state == PATH_DEAD;
-	if (s->moving)
-		wan_move_all(p, l, s);
+	if (s->refused_rest.words)
+		return;
+	memmove(s->refused_rest_bits, r->bits, sizeof(s->refused_rest_bits));
+	s->refused_rest = (struct wan_report){.base = r->base, .words = 1, .bits = s->refused_rest_bits};
+	wan_lane_wake_at(p, l, p->now_ns);
 }
 
 void wan_on_refused(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_report *r)
 {
 	struct lane_ctx c = {.p = p, .l = l, .s = s};
 
-	wan_sent_refused(&s->sent, r, entry_refused, &c);
+	for (uint32_t w = 0; w < r->words; w++) {
+		struct wan_report word = {.base = r->base + 64ull * w, .words = 1, .bits = r->bits + 8 * (size_t)w};
+
+		if (!p->work_left) {
+			keep_refused(p, l, s, &word);
+			return;
+		}
+		wan_sent_refused(&s->sent, &word, entry_refused, &c);
+	}
+}
+
+static void refused_go_on(struct proxy *p, struct lane *l, struct pn_space *s)
+{
+	struct wan_report r = s->refused_rest;
+
+	s->refused_rest.words = 0;
+	wan_on_refused(p, l, s, &r);
+}
+
+void wan_go_on(struct proxy *p, struct lane *l, struct pn_space *s)
+{
+	if (s->refused_rest.words)
+		refused_go_on(p, l, s);
+	if (s->rest.words)
+		wan_on_report(p, l, s, &s->rest);
+	s->moving &= p->wan->path[s->path].state == PATH_DEAD;
+	if (s->moving)
+		wan_move_all(p, l, s);
 }
 
 bool wan_on_rebuilt(struct proxy *p, struct lane *l, struct pn_space *s, const struct wan_frame *f)

@@ -121,6 +121,37 @@ static void wan_lane__idle_for_half_of_all_turns(void **state)
 	all_go(p);
 }
 
+/* A REFUSED is no more work than a call has, and what an edge says in one is worked off with the next call. */
+static void wan_lane__refused_in_portions(void **state)
+{
+	struct core *c = core_given_small_mtu(state);
+	struct lane *l;
+	struct pn_space *s;
+	uint8_t bits[8 * 64];
+	struct wan_report r = {.words = 64, .bits = bits};
+	uint64_t in_flight;
+
+	core_pair(c, 0);
+	core_wait(c, CORE_MS);
+	l = &c->a.p->wan->lanes[core_near(c)->lane];
+	s = &l->space[0];
+	memset(bits, 0xff, sizeof(bits));
+	r.base = s->sent.pn_next / 64 * 64;
+	c->cut = true;
+	core_send_run(c, 1, 80);
+	in_flight = s->sent.entries_in_flight;
+	assert_true(in_flight > 64);
+	c->a.p->work_left = 1;
+	wan_on_refused(c->a.p, l, s, &r);
+	assert_in_range(core_ctr(&c->a, CTR_WAN_REFUSED), 1, 64);
+	c->cut = false;
+	core_pump(c);
+	assert_int_equal(core_ctr(&c->a, CTR_WAN_REFUSED), in_flight);
+	core_wait(c, 100 * CORE_MS);
+	for (uint32_t psn = 1; psn <= 80; psn++)
+		core_expect(&c->b, RC_WRITE_ONLY, psn);
+}
+
 /* The flows that count are those with requests that may go. */
 static void wan_lane__counts_flows(void **state)
 {
@@ -240,6 +271,7 @@ int main(void)
 	    CORE_TEST(wan_lane__turns_without_flows),
 	    CORE_TEST(wan_lane__a_newcomer_is_next),
 	    CORE_TEST(wan_lane__turns_wrap_around),
+	    CORE_TEST(wan_lane__refused_in_portions),
 	    CORE_TEST(wan_lane__idle_for_half_of_all_turns),
 	    CORE_TEST(wan_lane__counts_flows),
 	    CORE_TEST(wan_lane__responses_under_way_do_not_count),

@@ -128,7 +128,8 @@ void wan_sent_report(struct wan_sent *s, const struct wan_report *r, wan_sent_fn
 /* Called when the peer has rebuilt number pn: calls acked() as for a received number. Returns 1 if the entry was
  * unresolved, 2 if it had been found lost already, 0 else. */
 unsigned wan_sent_rebuilt(struct wan_sent *s, uint64_t pn, wan_sent_fn acked, void *arg);
-/* Works off a REFUSED: calls refused() for each entry, which is then resolved. Returns the number of entries. */
+/* Works off a REFUSED, whatever work is left: calls refused() for each entry, which is then resolved. Returns the number
+ * of entries. */
 uint64_t wan_sent_refused(struct wan_sent *s, const struct wan_report *r, wan_sent_fn refused, void *arg);
 
 /* Declares lost the entries that are lost (see above), and calls lost() for each. An entry named missing is also lost

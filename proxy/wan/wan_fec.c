@@ -288,14 +288,6 @@ void wan_fec_reset_space(struct proxy *p, struct lane *l, struct pn_space *s)
 	fec_seen_reset(&p->wan->fec->rx, &s->fec->seen);
 }
 
-void wan_fec_abandon(struct proxy *p, struct lane *l, struct pn_space *s)
-{
-	if (!s->fec)
-		return;
-	l->fec_sending = (uint8_t)(l->fec_sending - s->fec->tx.sending);
-	fec_tx_reset(&s->fec->tx, &p->wan->fec->pool);
-}
-
 /* --- sending --- */
 
 static uint64_t hold_most_ns(const struct wan_path *path)
@@ -317,6 +309,20 @@ bool wan_fec_waiting(const struct pn_space *s)
 static void block_done(struct pn_space *s, uint32_t id, uint64_t now_ns)
 {
 	s->sent.block_done_ns[id % FEC_BLOCKS] = now_ns;
+}
+
+void wan_fec_abandon(struct proxy *p, struct lane *l, struct pn_space *s)
+{
+	struct fec_tx *t = s->fec ? &s->fec->tx : NULL;
+
+	if (!t)
+		return;
+	if (t->filling)
+		block_done(s, t->fill.id, p->now_ns);
+	if (t->sending)
+		block_done(s, t->out.id, p->now_ns);
+	l->fec_sending = (uint8_t)(l->fec_sending - t->sending);
+	fec_tx_reset(t, &p->wan->fec->pool);
 }
 
 void wan_fec_put(struct wan_build *b)
@@ -356,7 +362,7 @@ void wan_fec_protect(struct wan_build *b)
 	t = &b->s->fec->tx;
 	was_filling = t->filling;
 	was_sending = t->sending;
-	if (!was_filling && !b->path->fec.plan.k)
+	if (!was_filling && !(b->path->fec.plan.k && wan_paths_usable(b->p) & 1u << b->path->id))
 		return;
 	wan_seal_gather(b->buf, b->part, b->nparts);
 	b->nparts = 0;

@@ -72,7 +72,8 @@ void wan_fec_session_start(struct proxy *p);
 void wan_fec_reset_space(struct proxy *p, struct lane *l, struct pn_space *s);
 /* Called when FEC= has changed; neither the old nor the new value is off. Blocks that have begun keep their plan. */
 void wan_fec_reconfigured(struct proxy *p);
-/* Called when the path is dead: gives up the blocks of the lane's space; their datagrams go again on another path. */
+/* Called when the path is dead or out of use: gives up the blocks of the lane's space. Their datagrams count as sent
+ * without repairs to come; those of a dead path go again on another one. */
 void wan_fec_abandon(struct proxy *p, struct lane *l, struct pn_space *s);
 
 /* Bytes of the next datagram that stay free, for the bytes that a repair has in front of its data; 0 if the datagram is

@@ -25,6 +25,7 @@
  * If all paths are dead, so is the link: the path that died last stays in use, as if it were the only one, and its
  * packets stay on it. A link with one path needs none of this. */
 #include "wan.h"
+#include "wan_fec.h"
 #include "wan_lane_priv.h"
 #include "wan_path_sched.h"
 
@@ -143,11 +144,22 @@ static uint32_t in_state(const struct proxy *p, enum path_state state)
 	return weighty ? weighty : all;
 }
 
+/* Repairs go by paths in use only: gives up the blocks of paths that are in use no more. */
+static void abandon_blocks(struct proxy *p, uint32_t paths)
+{
+	for (; paths; paths &= paths - 1)
+		for (uint32_t i = 0; i < p->cfg.nlanes; i++)
+			if (proxy_owns_lane(p, i))
+				wan_fec_abandon(p, &p->wan->lanes[i],
+				                &p->wan->lanes[i].space[__builtin_ctz(paths)]);
+}
+
 static void work_out_usable(struct proxy *p)
 {
-	uint32_t up = in_state(p, PATH_UP), fresh = in_state(p, PATH_NEW);
+	uint32_t up = in_state(p, PATH_UP), fresh = in_state(p, PATH_NEW), before = p->wan->paths_usable;
 
 	p->wan->paths_usable = up ? up : fresh ? fresh : 1u << p->wan->path_last;
+	abandon_blocks(p, before & ~p->wan->paths_usable);
 	wan_path_sched_sort(p);
 }
 

@@ -475,6 +475,68 @@ static void wan_fec__config_is_checked(void **state)
 	core_close(&c);
 }
 
+/* Repairs go by paths in use only, so a standby path has no blocks: neither of its probes, nor of packets that went by it
+ * before another path was back. */
+static bool no_blocks_of(uint32_t path)
+{
+	bool none = true;
+
+	for (int i = 0; i < 2; i++)
+		for (uint32_t lane = 0; lane < 2; lane++) {
+			const struct lane *l = &(i ? &c.b : &c.a)->p->wan->lanes[lane];
+
+			none &= !l->space[path].fec->tx.filling && !l->space[path].fec->tx.sending;
+		}
+	return none;
+}
+
+static bool cut_first_path;
+
+static bool not_the_first(struct core *core, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	(void)core;
+	(void)from;
+	(void)len;
+	return dgram[2] != 0 || !cut_first_path;
+}
+
+static void wan_fec__standby_has_no_blocks(void **state)
+{
+	struct wan_path *path;
+
+	(void)state;
+	memset(&c, 0, sizeof(c));
+	c.now_ns = CORE_START;
+	c.npaths = 2;
+	c.wan = not_the_first;
+	cut_first_path = false;
+	core_edges_open(&c, ACK_MODE_NEAR, 64, 64);
+	c.a.p->wan->path[1].weight = c.b.p->wan->path[1].weight = 0;
+	core_session(&c);
+	core_pair(&c, 0);
+	core_wait(&c, 3 * CORE_MS);
+	path = c.a.p->wan->path;
+	assert_int_equal(path[1].state, PATH_UP);
+	assert_true(path[1].fec.plan.k > 0);
+	assert_int_equal(wan_paths_usable(c.a.p), 1);
+	core_wait(&c, 2 * c.a.cfg.keepalive_ns);
+	assert_true(no_blocks_of(1));
+	cut_first_path = true;
+	core_send_run(&c, 1, 20);
+	core_wait(&c, 100 * CORE_MS);
+	assert_int_equal(wan_paths_usable(c.a.p), 2);
+	core_send_run(&c, 21, 5);
+	assert_false(no_blocks_of(1)); /* in use, it has */
+	path[0].state = PATH_DEAD;
+	path[0].answers = 100;
+	wan_path_answered(c.a.p, &path[0], &(struct wan_sent_result){.newly_acked = 1});
+	assert_int_equal(wan_paths_usable(c.a.p), 1);
+	cut_first_path = false;
+	core_wait(&c, 100 * CORE_MS);
+	assert_true(no_blocks_of(1));
+	core_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -492,6 +554,7 @@ int main(void)
 	    cmocka_unit_test(wan_lane__untold_numbers_are_asked_for),
 	    cmocka_unit_test(wan_fec__each_path_has_groups_of_its_own),
 	    cmocka_unit_test(wan_fec__groups_change_while_it_runs),
+	    cmocka_unit_test(wan_fec__standby_has_no_blocks),
 	    cmocka_unit_test(wan_fec__config_is_checked),
 	};
 

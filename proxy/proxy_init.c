@@ -43,13 +43,19 @@ static void *bump_take(struct bump *b, size_t n)
 	return b->base ? b->base + at : NULL;
 }
 
+/* The least that full datagrams may turn out to be: a search may find that a path carries no more than PMTU_BASE. */
 static uint16_t payload_min(const struct proxy_config *c)
 {
 	uint16_t least = UINT16_MAX;
 
-	for (uint32_t i = 0; i < c->npaths; i++)
-		if (c->path[i].payload_max < least)
-			least = c->path[i].payload_max;
+	for (uint32_t i = 0; i < c->npaths; i++) {
+		uint16_t payload = c->path[i].payload_max;
+
+		if (c->path[i].payload_search && payload > PMTU_BASE)
+			payload = PMTU_BASE;
+		if (payload < least)
+			least = payload;
+	}
 	return least;
 }
 

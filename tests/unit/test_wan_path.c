@@ -479,6 +479,22 @@ static void wan_path__standby_that_is_no_longer_needed(void **state)
 	expect_run(c, 21, 20);
 }
 
+/* The sent map holds what the line does, also where the search for a size ends at the least. */
+static void wan_path__sent_map_suits_small_datagrams(void **state)
+{
+	struct core *c = given_two_paths(state);
+	uint64_t line_bytes = 25000000000ull / 8 * 40 / 1000;
+
+	c->a.cfg.rate_hint_bps = 25000000000ull;
+	c->a.cfg.rtt_hint_ns = 40 * CORE_MS;
+	core_begin(&c->a, 1);
+	assert_true(c->a.p->wan->sent_pool.n * 64ull * c->a.cfg.path[0].payload_max >= 4 * line_bytes);
+	c->a.cfg.path[0].payload_search = true;
+	core_begin(&c->a, 1);
+	assert_true(c->a.p->wan->sent_pool.n * 64ull * PMTU_BASE >= 2 * line_bytes);
+	assert_true(c->a.p->wan->sent_pool.n * sizeof(struct sent_page) < 64u << 20);
+}
+
 /* The same number on two paths names two datagrams. */
 static void wan_path__numbers_are_the_paths_own(void **state)
 {
@@ -542,6 +558,7 @@ int main(void)
 	    CORE_TEST(wan_path__all_dead_and_the_second_returns),
 	    CORE_TEST(wan_path__standby),
 	    CORE_TEST(wan_path__standby_that_is_no_longer_needed),
+	    CORE_TEST(wan_path__sent_map_suits_small_datagrams),
 	    CORE_TEST(wan_path__numbers_are_the_paths_own),
 	    CORE_TEST(wan_path__ip_keeps_to_one),
 	};

@@ -11,8 +11,9 @@
  * entry.
  *
  * A datagram of nothing but expendable packets asks for no report either. So that a lane without other packets hears of
- * them all the same (for the rate, for keys, for a source port that brings no answer), a PING goes along with such a
- * datagram while none of the lane's datagrams on the path waits for a report: one in a round trip. */
+ * them all the same (for the rate, for keys, for a source port that brings no answer), a PING goes along while none of
+ * the lane's datagrams on the path waits for a report, and with every ASK_EVERY-th such datagram. It stands for the ones
+ * before it: one that is lost must not look like the loss of a round trip. */
 #include "wan_lane_priv.h"
 
 #include "wan_fec.h"
@@ -21,6 +22,7 @@
 #include "wan_path_sched.h"
 
 #define RIDE_ROOM 256 /* a report of 16 words, two of flows */
+#define ASK_EVERY 8 /* datagrams: finer than a rate controller looks at losses */
 
 bool wan_build_ref(struct wan_build *b, enum wan_ref_kind kind, uint32_t id, uint16_t gen, unsigned off, unsigned n)
 {
@@ -116,11 +118,13 @@ static void put_ping(struct wan_build *b)
 	}
 }
 
-/* Puts in a PING if the datagram has only expendable packets and no other one waits for a report. A datagram that is
- * full leaves the PING to the next one: no packet is cut for it. */
+/* Puts a PING into a datagram of only expendable packets, if it is time to ask. A datagram that is full leaves the PING
+ * to the next one: no packet is cut for it. */
 static void ask_for_expendable(struct wan_build *b)
 {
-	if (!b->data || b->e->nrefs || b->s->sent.entries_in_flight > 1 || FAULT(FAULT_EXPENDABLE_UNASKED))
+	if (!b->data || b->e->nrefs || FAULT(FAULT_EXPENDABLE_UNASKED))
+		return;
+	if (b->s->sent.entries_in_flight > 1 && ++b->s->unasked < ASK_EVERY)
 		return;
 	b->s->ping_due = true;
 	put_ping(b);
@@ -318,13 +322,8 @@ static bool begin(struct wan_build *b)
 	return true;
 }
 
-static bool is_ping(const struct sent_entry *e)
-{
-	return e->nrefs == 1 && e->ref[0].kind == REF_PING;
-}
-
 /* Tells the path's controller of the datagram. The bytes of a datagram that is never acknowledged count with the next
- * one that is; a lost PING takes none of them along. */
+ * one that is. */
 static void mark(struct wan_build *b)
 {
 	struct rate_control *c = &b->path->pacer->control;
@@ -338,7 +337,6 @@ static void mark(struct wan_build *b)
 	}
 	rate_on_sent(c, &b->e->mark, b->p->now_ns, bytes + b->s->unmarked);
 	b->s->sent.marked_in_flight += b->e->mark.bytes;
-	b->e->carried = is_ping(b->e) ? b->s->unmarked : 0;
 	b->s->unmarked = 0;
 }
 
@@ -356,10 +354,12 @@ static void finish(struct wan_build *b)
 	}
 	mark(b);
 	b->e->place = wan_path_sent(b->p, b->path, b->off, b->e->nrefs > 0);
-	if (b->e->nrefs)
+	if (b->e->nrefs) {
+		b->s->unasked = 0;
 		wan_lane_wake_at(b->p, b->l, b->p->now_ns + pn_space_pto_ns(b->s, b->path));
-	else
+	} else {
 		wan_sent_forget_last(&b->s->sent);
+	}
 }
 
 /* Returns the length of the finished datagram; 0 if there is nothing in it. */

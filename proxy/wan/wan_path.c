@@ -89,7 +89,7 @@ void pn_space_reset(struct pn_space *s, uint64_t now_ns)
 	s->rest.words = s->refused_rest.words = 0;
 	s->ect_acked = 0;
 	s->ping_due = true;
-	s->unmarked = 0;
+	s->unmarked = s->unasked = 0;
 }
 
 uint64_t pn_space_pto_ns(const struct pn_space *s, const struct wan_path *path)

@@ -112,6 +112,7 @@ struct pn_space {
 	struct wan_arrivals_frame peer_sum;   /* of our datagrams, as the peer told last */
 	struct fec_space *fec;                /* wan_fec.h; NULL: FEC is off */
 	uint32_t unmarked;                    /* bytes sent since the last rate_mark */
+	uint32_t unasked; /* datagrams of expendable packets since the last one that asked for a report */
 };
 
 void wan_path_init(struct wan_path *path, uint8_t id, const struct wan_path_config *c, uint64_t rtt_hint_ns);

@@ -214,17 +214,6 @@ static bool is_size_probe(const struct sent_entry *e)
 	return e->nrefs == 1 && e->ref[0].kind == REF_MTU;
 }
 
-/* Tells the path's controller of a lost datagram. The bytes of others that it was to count go with the next one. */
-static void mark_lost(struct lane_ctx *c, const struct sent_entry *e)
-{
-	struct rate_mark own = e->mark;
-
-	own.bytes -= e->carried;
-	c->s->unmarked += e->carried;
-	rate_on_gone(control_of(c), e->carried);
-	rate_on_lost(control_of(c), &own, c->p->now_ns);
-}
-
 static void slots_acked(struct lane_ctx *c, const struct sent_entry *e)
 {
 	work_done(c->p, 1u + e->nrefs);
@@ -248,7 +237,7 @@ static void entry_rebuilt(void *arg, const struct sent_entry *e)
 {
 	struct lane_ctx *c = arg;
 
-	mark_lost(c, e);
+	rate_on_lost(control_of(c), &e->mark, c->p->now_ns);
 	slots_acked(c, e);
 }
 
@@ -274,7 +263,7 @@ static void entry_lost(void *arg, const struct sent_entry *e)
 	}
 	count(c->p, CTR_WAN_LOST, 1);
 	PROBE4(wan_lost, c->l->id, c->s->path, e->bytes, c->p->now_ns - e->sent_ns);
-	mark_lost(c, e);
+	rate_on_lost(control_of(c), &e->mark, c->p->now_ns);
 	if (e->block)
 		count(c->p, CTR_FEC_SENT_AGAIN, 1);
 	wan_path_lost(&c->p->wan->path[c->s->path], e->place);

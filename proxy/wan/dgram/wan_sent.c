@@ -115,7 +115,6 @@ struct sent_entry *wan_sent_push(struct wan_sent *s, uint64_t now_ns, uint64_t *
 	e->bytes = 0;
 	e->nrefs = 0;
 	e->mark.bytes = 0;
-	e->carried = 0;
 	e->block = 0;
 	s->entries_in_flight++;
 	return e;
@@ -209,7 +208,7 @@ static void report_word(struct wan_sent *s, uint64_t base, uint64_t word, uint64
 
 		pg->lost &= ~(1ull << bit);
 		res->spurious++;
-		res->spurious_marked += e->mark.bytes - e->carried;
+		res->spurious_marked += e->mark.bytes;
 		if (s->rack_sent_ns > e->sent_ns && s->rack_sent_ns - e->sent_ns > res->spurious_ns)
 			res->spurious_ns = s->rack_sent_ns - e->sent_ns;
 	}

@@ -47,7 +47,6 @@ struct sent_entry {
 	uint32_t bytes;
 	uint32_t block; /* of FEC; 0: none */
 	struct rate_mark mark;
-	uint32_t carried; /* of mark.bytes: those of earlier datagrams, which are not lost with this one */
 	uint8_t nrefs;
 	struct wan_ref ref[WAN_REFS_MAX];
 };

@@ -118,11 +118,13 @@ static bool turn_before(uint64_t a, uint64_t b)
 	return (int64_t)(a - b) < 0;
 }
 
-/* True if the lane on lane_list goes before one that is put there now. Without branches: it is asked for each lane that
- * is passed. */
+/* True if the lane on lane_list goes before one that is put there now: by its turn, or because only the one on the list
+ * goes before others, or both do. Without branches: it is asked for each lane that is passed. */
 static bool precedes(const struct dnode *n, bool before_others, uint64_t place)
 {
-	return lane_on(n)->before_others | (!before_others & turn_before(lane_on(n)->place, place));
+	unsigned first = lane_on(n)->before_others, earlier = turn_before(lane_on(n)->place, place);
+
+	return (first << 1 | earlier) > before_others;
 }
 
 /* The first lane on lane_list that does not precede; the new lane goes in front of it. The search begins at the end

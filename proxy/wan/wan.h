@@ -13,9 +13,10 @@
 struct lane {
 	uint8_t id;
 	struct dnode node;                /* in wan.lane_list: lanes with something to send */
-	bool before_others;               /* on wan.lane_list: among the lanes that go before other lanes */
+	uint8_t before_others;            /* 1: on wan.lane_list among the lanes that go before other lanes */
 	uint64_t place;                   /* order in wan.lane_list otherwise: the turn that the lane had */
-	uint64_t turn;                    /* bytes sent for each flow that had something to send, in units of wan_lane.c. Wraps around */
+	uint64_t turn;                    /* bytes sent for each flow that had something to send, in units of wan_lane.c;
+	                                   * wraps around */
 	struct pn_space space[PATHS_MAX]; /* of the paths that the link has */
 	struct timer service;             /* reports, spaced repairs, probes */
 	uint8_t fec_sending;              /* spaces with repairs that are to go out */

@@ -107,24 +107,24 @@ void wan_lane_session_start(struct proxy *p, struct lane *l)
 	wan_lane_schedule(p, l);
 }
 
-static const struct lane *lane_on(const struct dnode *n)
+static inline const struct lane *lane_on(const struct dnode *n)
 {
 	return dlist_entry(n, struct lane, node);
 }
 
 /* Turns wrap around (18 PB of a flow), so only their differences count. */
-static bool turn_before(uint64_t a, uint64_t b)
+static inline bool turn_before(uint64_t a, uint64_t b)
 {
 	return (int64_t)(a - b) < 0;
 }
 
 /* True if the lane on lane_list goes before one that is put there now: by its turn, or because only the one on the list
  * goes before others, or both do. Without branches: it is asked for each lane that is passed. */
-static bool precedes(const struct dnode *n, bool before_others, uint64_t place)
+static inline bool precedes(const struct dnode *n, bool before_others, uint64_t place)
 {
-	unsigned first = lane_on(n)->before_others, earlier = turn_before(lane_on(n)->place, place);
+	const struct lane *l = lane_on(n);
 
-	return (first << 1 | earlier) > before_others;
+	return (unsigned)(l->before_others << 1 | turn_before(l->place, place)) > before_others;
 }
 
 /* The first lane on lane_list that does not precede; the new lane goes in front of it. The search begins at the end

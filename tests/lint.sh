@@ -22,7 +22,11 @@ tidy() {
 
 # Manual pages have the version, and no date.
 generated=("$@")
-pages() { ! mandoc -T lint -W warning etc/man/*.[0-9] "${generated[@]}" | grep -v 'missing date'; }
+pages() {
+	local said
+	said=$(mandoc -T lint -W warning etc/man/*.[0-9] "${generated[@]}" 2>&1 | grep -v 'missing date')
+	[ -z "$said" ] || { echo "$said" >&2 && return 1; }
+}
 
 for what in tidy "shellcheck -x -S warning $(git ls-files '*.sh' | tr '\n' ' ')" pages \
 	"codespell -L $words $(git ls-files | grep -v 'tests/fuzz/corpus/' | tr '\n' ' ')"; do

@@ -192,7 +192,9 @@ int faults_list(void)
 		const char *test = fault_table_unit_test(i);
 
 		printf("%-24s %-58s %s\n%-24s shown by %s\n", faults_name(i), faults[i].rule, faults[i].what, "",
-		       shown_by[i] ? shown_by[i] : test ? test : "NOTHING: name its violations in tests/sim/faults.c");
+		       test          ? test
+		       : shown_by[i] ? shown_by[i]
+		                     : "NOTHING: name its violations in tests/sim/faults.c");
 		unnamed += !shown_by[i] && !test;
 	}
 	printf("lrsim: %d faults, %d without a violation of their own\n", FAULT_COUNT, unnamed);

@@ -275,8 +275,10 @@ static void raw_mark(struct raw_lane *r, uint64_t seq)
 	if (seq >= r->seq_rx) {
 		uint64_t s = seq - r->seq_rx > RAW_WINDOW ? seq - RAW_WINDOW : r->seq_rx;
 
-		for (; s <= seq; s = (s / 64 + 1) * 64)
-			*seen_word(r, s) &= (1ull << (s % 64)) - 1;
+		for (uint64_t last; s <= seq; s = last + 1) { /* beyond seq the word has the oldest of the window */
+			last = min_u64(s | 63, seq);
+			*seen_word(r, s) &= ~(~0ull << s % 64 & ~0ull >> (63 - last % 64));
+		}
 		r->seq_rx = seq + 1;
 	}
 	*seen_word(r, seq) |= 1ull << (seq % 64);

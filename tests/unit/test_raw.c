@@ -305,6 +305,26 @@ static void raw__overtaken_by_thousands_is_delivered(void **state)
 	assert_int_equal(core_drops(&c->b, DROP_WAN_POSITION_OLD), 3);
 }
 
+/* The oldest number of the window stands in the same word as the newest one, and is still known. */
+static void raw__oldest_of_the_window_is_known(void **state)
+{
+	static const uint64_t order[] = {7, 7 + RAW_SEEN_MAX - 1, 7};
+	struct wan_packet w = {.kind = WP_RAW};
+	struct roce_pkt h = core_req(UD_SEND_ONLY, 1);
+	uint8_t l3[LAN_PKT_MAX];
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	w.total = w.len = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 1), 100);
+	w.data = l3;
+	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
+		w.pos = order[i];
+		assert_true(raw_source.on_packet(c->b.p, &c->b.p->wan->lanes[0], &w));
+		core_pump(c);
+	}
+	assert_int_equal(core_pending(&c->b), 2);
+	assert_int_equal(core_drops(&c->b, DROP_WAN_POSITION_OLD), 1);
+}
+
 /* --- DREQ --- */
 
 static const struct core_cm dreq = {.type = 0x15, .local_id = 5, .remote_id = 6, .qpn = CORE_QPN};
@@ -510,6 +530,7 @@ int main(void)
 	    CORE_TEST(raw__once_over_sessions_of_the_same_starts),
 	    CORE_TEST(raw__numbers_start_over_with_the_other_edge),
 	    CORE_TEST(raw__overtaken_by_thousands_is_delivered),
+	    CORE_TEST(raw__oldest_of_the_window_is_known),
 	    CORE_TEST(raw__spurious_repair_is_delivered_once),
 	    CORE_TEST(raw__dreq_waits_for_the_bytes),
 	    CORE_TEST(raw__dreq_goes_at_once_when_all_is_delivered),

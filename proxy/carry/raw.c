@@ -256,18 +256,18 @@ enum proxy_drop raw_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 
 /* --- from the other edge --- */
 
-static bool raw_seen(const struct raw_lane *r, uint64_t seq)
+static uint64_t *seen_word(struct raw_lane *r, uint64_t seq)
+{
+	return &r->seen[(seq / 64) % (RAW_WINDOW / 64)];
+}
+
+static bool raw_seen(struct raw_lane *r, uint64_t seq)
 {
 	if (seq >= r->seq_rx)
 		return false;
 	if (r->seq_rx - seq > RAW_WINDOW)
 		return true;
-	return r->seen[(seq / 64) % (RAW_WINDOW / 64)] >> (seq % 64) & 1;
-}
-
-static uint64_t *seen_word(struct raw_lane *r, uint64_t seq)
-{
-	return &r->seen[(seq / 64) % (RAW_WINDOW / 64)];
+	return *seen_word(r, seq) >> (seq % 64) & 1;
 }
 
 static void raw_mark(struct raw_lane *r, uint64_t seq)

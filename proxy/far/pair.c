@@ -195,6 +195,19 @@ static struct hostpair *hostpair_new(struct proxy *p, const struct ip_addr *src,
 	return hp;
 }
 
+/* The pair of these hosts, without a flow if it is made; NULL: there is no place. */
+static struct hostpair *hostpair_get(struct proxy *p, const struct ip_addr *src, const struct ip_addr *dst)
+{
+	struct hostpair *hp = hostpair_find(p, src, dst);
+
+	if (hp)
+		return hp;
+	hp = hostpair_new(p, src, dst);
+	if (hp)
+		dlist_append(&p->pairs_unasked, &hp->place_node);
+	return hp;
+}
+
 bool pair_join(struct proxy *p, struct far_flow *f)
 {
 	struct hostpair *hp = hostpair_find(p, &f->src, &f->dst);
@@ -360,17 +373,11 @@ static struct pair_outstanding *outstanding_end_to_end(struct hostpair *hp)
 
 void pair_end_to_end_asked(struct proxy *p, const struct roce_pkt *request)
 {
-	struct hostpair *hp = hostpair_find(p, &request->src, &request->dst);
+	struct hostpair *hp = hostpair_get(p, &request->src, &request->dst);
 	struct pair_outstanding *a, first = {.flow = END_TO_END, .qpn = NONE, .span = ROCE_PSN_MASK, .n = 1};
 
-	if (FAULT(FAULT_END_TO_END_ON_TIME))
+	if (!hp || FAULT(FAULT_END_TO_END_ON_TIME))
 		return;
-	if (!hp) {
-		hp = hostpair_new(p, &request->src, &request->dst);
-		if (!hp)
-			return;
-		dlist_append(&p->pairs_unasked, &hp->place_node);
-	}
 	first.until_ns = p->now_ns + PAIR_LATE_NS;
 	outstanding_add(p, hp, &first);
 	a = outstanding_end_to_end(hp);
@@ -1007,11 +1014,8 @@ static void put_off_unasked(struct proxy *p, struct hostpair *hp, const struct r
 {
 	uint64_t until;
 
-	if (!hp) {
-		hp = hostpair_new(p, &pkt->dst, &pkt->src);
-		if (hp)
-			dlist_append(&p->pairs_unasked, &hp->place_node);
-	}
+	if (!hp)
+		hp = hostpair_get(p, &pkt->dst, &pkt->src);
 	if (!hp || FAULT(FAULT_UNASKED_IGNORED))
 		return;
 	until = min_u64(p->now_ns + UNASKED_QUIET_NS, hp->since_ns + UNASKED_MAX_NS);

@@ -262,7 +262,7 @@ void near_row_begins(struct proxy *p, struct near_flow *f, uint64_t pos)
 {
 	struct dnode *n = f->ops.next, *next;
 
-	if (row_goes_on(p, f, pos))
+	if (!f->repeats || row_goes_on(p, f, pos))
 		return;
 	for (; n != &f->ops && f->repeats && work_take(p); n = next) {
 		struct rd_op *earlier = dlist_entry(n, struct rd_op, node);

@@ -299,7 +299,7 @@ static enum proxy_drop rx_same(struct proxy *p, struct near_flow *f, const uint8
 {
 	if (!near_surely_again(p, f, pos))
 		return rx_in_doubt(p, f, l3, pkt, vlan_tci, fp);
-	if (pos <= f->pos_last_rx && f->repeats)
+	if (pos <= f->pos_last_rx)
 		near_row_begins(p, f, pos);
 	answer_repetition(p, f, pos, pkt->ack_req);
 	near_note_repeat(p, f, pos);

@@ -377,6 +377,27 @@ static inline const uint8_t *core_payload(uint32_t salt, uint32_t psn)
 	return buf;
 }
 
+/* Writes the 40 bytes in front of the data of a TCP segment from host A to host B. */
+static inline void core_tcp_header(uint8_t *l3, uint8_t flags, size_t data)
+{
+	struct ip_addr src = core_ip(1, 2), dst = core_ip(2, 2);
+	uint32_t sum = 0;
+
+	memset(l3, 0, 40);
+	l3[0] = 0x45;
+	put_be16(l3 + 2, (uint16_t)(40 + data));
+	l3[8] = 64;
+	l3[9] = 6;
+	memcpy(l3 + 12, src.b + 12, 4);
+	memcpy(l3 + 16, dst.b + 12, 4);
+	for (int i = 0; i < 20; i += 2)
+		sum += get_be16(l3 + i);
+	sum = (sum & 0xffff) + (sum >> 16);
+	put_be16(l3 + 10, (uint16_t) ~((sum & 0xffff) + (sum >> 16)));
+	l3[32] = 5 << 4;
+	l3[33] = flags;
+}
+
 /* A request of host A to host B's CORE_QPN; whoever wants it different changes fields. */
 static inline struct roce_pkt core_req(uint8_t opcode, uint32_t psn)
 {

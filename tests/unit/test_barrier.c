@@ -29,24 +29,9 @@ static struct core *given_barrier(void **state)
 /* A TCP segment from host 2 of site 1 to host 2 of site 2. */
 static size_t tcp(uint8_t *l3, uint8_t flags, uint16_t dport, size_t data)
 {
-	struct ip_addr src = core_ip(1, 2), dst = core_ip(2, 2);
-	uint32_t sum = 0;
-
-	memset(l3, 0, 40);
-	l3[0] = 0x45;
-	put_be16(l3 + 2, (uint16_t)(40 + data));
-	l3[8] = 64;
-	l3[9] = 6;
-	memcpy(l3 + 12, src.b + 12, 4);
-	memcpy(l3 + 16, dst.b + 12, 4);
-	for (int i = 0; i < 20; i += 2)
-		sum += get_be16(l3 + i);
-	sum = (sum & 0xffff) + (sum >> 16);
-	put_be16(l3 + 10, (uint16_t) ~((sum & 0xffff) + (sum >> 16)));
+	core_tcp_header(l3, flags, data);
 	put_be16(l3 + 20, 40000);
 	put_be16(l3 + 22, dport);
-	l3[32] = 5 << 4;
-	l3[33] = flags;
 	for (size_t i = 0; i < data; i++)
 		l3[40 + i] = (uint8_t)(i * 7 + i / 256);
 	return 40 + data;

@@ -71,18 +71,10 @@ static struct core *given_tcp(void **state)
 /* A TCP segment with so many bytes. */
 static void say_only(struct core *c, size_t data)
 {
-	struct ip_addr src = core_ip(1, 2), dst = core_ip(2, 2);
-	uint8_t l3[LAN_IP_MAX] = {0x45, [8] = 64, [9] = 6, [32] = 5 << 4, [33] = 0x18};
-	uint32_t sum = 0;
+	uint8_t l3[LAN_IP_MAX] = {0};
 
 	assert_true(40 + data <= sizeof(l3));
-	put_be16(l3 + 2, (uint16_t)(40 + data));
-	memcpy(l3 + 12, src.b + 12, 4);
-	memcpy(l3 + 16, dst.b + 12, 4);
-	for (int i = 0; i < 20; i += 2)
-		sum += get_be16(l3 + i);
-	sum = (sum & 0xffff) + (sum >> 16);
-	put_be16(l3 + 10, (uint16_t) ~((sum & 0xffff) + (sum >> 16)));
+	core_tcp_header(l3, 0x18, data);
 	assert_int_equal(proxy_lan_rx(c->a.p, c->now_ns, l3, 40 + data, 0), DROP_NONE);
 }
 

@@ -179,7 +179,10 @@ static void mask_header(struct pseudo_header *h, const uint8_t *l3, const struct
 	uint8_t *ip = h->bytes + 8;
 
 	memset(h->bytes, 0xff, 8);
-	memcpy(ip, l3, pkt->hdr_len);
+	if (pkt->len >= ROCE_HDR_MAX)
+		memcpy(ip, l3, ROCE_HDR_MAX); /* a constant length is a few moves, not a call */
+	else
+		memcpy(ip, l3, pkt->hdr_len);
 	mask_ip(ip, pkt->ip6);
 	memset(ip + pkt->bth_off - 2, 0xff, 2); /* UDP checksum */
 	ip[pkt->bth_off + 4] = 0xff;            /* resv8a */

@@ -379,10 +379,15 @@ size_t wan_lane_build(struct proxy *p, struct lane *l, struct wan_path *path, ui
                       enum wan_contents what)
 {
 	struct pn_space *s = &l->space[path->id];
-	struct wan_build b = {.p = p, .l = l, .path = path, .s = s, .buf = buf};
-
+	struct wan_build b;
 	bool control;
 
+	memset(&b, 0, offsetof(struct wan_build, part)); /* of part[], nparts entries hold something */
+	b.p = p;
+	b.l = l;
+	b.path = path;
+	b.s = s;
+	b.buf = buf;
 	b.cap = min_u64(cap, path->payload_max) - WAN_TAG_LEN;
 	if (!begin(&b))
 		return 0;

@@ -36,8 +36,8 @@ struct wan_build {
 	struct wan_hdr h;
 	bool data; /* has packets in it */
 	bool repair; /* it is one of FEC */
-	struct wan_seal_part part[WAN_REFS_MAX]; /* the references' bytes, which stay in their slots until sealing */
 	unsigned nparts;
+	struct wan_seal_part part[WAN_REFS_MAX]; /* the references' bytes, which stay in their slots until sealing */
 };
 
 /* Notes a reference to something that must not be lost. False: the entry has no place left. */

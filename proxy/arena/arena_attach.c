@@ -241,10 +241,7 @@ static void chunks_sort_in(struct arena *a)
 			continue;
 		}
 		c->use = CHUNK_USED;
-		a->nfree--;
-		a->owned[c->pool]++;
-		a->large[c->pool] += c->class == ARENA_LARGEST;
-		a->room[c->pool][c->class].slots += a->lay.class[c->class].nslots;
+		arena_chunk_owned(a, c, 1);
 		if (c->used < a->lay.class[c->class].nslots)
 			arena_chunk_link(a, chunk);
 	}

@@ -39,7 +39,7 @@ struct audit {
 	uint32_t owned[POOL_COUNT], large[POOL_COUNT], with_room[POOL_COUNT][ARENA_CLASSES];
 	uint32_t slots[POOL_COUNT][ARENA_CLASSES];
 	uint32_t free, spare;
-	uint64_t used_bytes[POOL_COUNT], lent_bytes[POOL_COUNT];
+	uint64_t used_bytes[POOL_COUNT], lent_bytes[POOL_COUNT], owned_bytes[POOL_COUNT];
 	uint32_t blanks[POOL_COUNT];
 };
 
@@ -109,6 +109,7 @@ static int audit_slots(const struct arena *a, uint32_t chunk, struct audit *sum)
 	if (!used)
 		return AUDIT_CHUNK_EMPTY;
 	sum->owned[c->pool]++;
+	sum->owned_bytes[c->pool] += (uint64_t)a->lay.class[c->class].nslots * a->lay.class[c->class].stride;
 	sum->large[c->pool] += c->class == ARENA_LARGEST;
 	sum->with_room[c->pool][c->class] += used < a->lay.class[c->class].nslots;
 	sum->slots[c->pool][c->class] += a->lay.class[c->class].nslots - used;
@@ -204,7 +205,8 @@ static int audit_sums(const struct arena *a, const struct audit *sum)
 			return AUDIT_USED_BYTES;
 		if (a->lent_bytes[pool] != sum->lent_bytes[pool] || a->blanks[pool] != sum->blanks[pool])
 			return AUDIT_LENT;
-		if (a->owned[pool] != sum->owned[pool] || a->large[pool] != sum->large[pool])
+		if (a->owned[pool] != sum->owned[pool] || a->large[pool] != sum->large[pool] ||
+		    a->owned_bytes[pool] != sum->owned_bytes[pool])
 			return AUDIT_OWNED;
 		if (a->capacity_bytes[pool] != arena_chunks_capacity(a, (enum arena_pool)pool))
 			return AUDIT_CAPACITY;

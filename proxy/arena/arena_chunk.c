@@ -84,9 +84,8 @@ uint64_t arena_slots_takeable(const struct arena *a, enum arena_pool pool, uint8
 
 uint64_t arena_chunks_capacity(const struct arena *a, enum arena_pool pool)
 {
-	uint64_t chunks = (uint64_t)a->owned[pool] + arena_chunks_takeable(a, pool);
-
-	uint64_t bytes = chunks * a->lay.chunk_bytes, lent = FAULT(FAULT_LENT_COUNTED_FREE) ? 0 : a->lent_bytes[pool];
+	uint64_t bytes = a->owned_bytes[pool] + (uint64_t)arena_chunks_takeable(a, pool) * a->lay.chunk_bytes;
+	uint64_t lent = FAULT(FAULT_LENT_COUNTED_FREE) ? 0 : a->lent_bytes[pool];
 
 	return bytes > lent ? bytes - lent : 0;
 }
@@ -95,6 +94,17 @@ void arena_chunks_counted(struct arena *a)
 {
 	a->capacity_bytes[POOL_LAN] = arena_chunks_capacity(a, POOL_LAN);
 	a->capacity_bytes[POOL_WAN] = arena_chunks_capacity(a, POOL_WAN);
+}
+
+void arena_chunk_owned(struct arena *a, const struct arena_chunk *c, int n)
+{
+	const struct arena_class *class = &a->lay.class[c->class];
+
+	a->nfree -= (uint32_t)n;
+	a->owned[c->pool] += (uint32_t)n;
+	a->owned_bytes[c->pool] += (uint64_t)((int64_t)class->nslots * class->stride * n);
+	a->large[c->pool] += c->class == ARENA_LARGEST ? (uint32_t)n : 0;
+	a->room[c->pool][c->class].slots += class->nslots * (uint32_t)n;
 }
 
 /* Takes a spare chunk of any class: spares are empty. */
@@ -162,10 +172,7 @@ uint32_t arena_chunk_take(struct arena *a, enum arena_pool pool, uint8_t class)
 	c->use = CHUNK_USED;
 	c->fresh = 0;
 	c->free_head = SLOT_NONE;
-	a->nfree--;
-	a->owned[pool]++;
-	a->large[pool] += class == ARENA_LARGEST;
-	a->room[pool][class].slots += a->lay.class[class].nslots;
+	arena_chunk_owned(a, c, 1);
 	arena_chunks_counted(a);
 	arena_chunk_link(a, chunk);
 	return chunk;
@@ -177,10 +184,7 @@ void arena_chunk_empty(struct arena *a, uint32_t chunk)
 	uint32_t *spare = &a->room[c->pool][c->class].spare;
 
 	arena_chunk_unlink(a, chunk);
-	a->nfree++;
-	a->owned[c->pool]--;
-	a->large[c->pool] -= c->class == ARENA_LARGEST;
-	a->room[c->pool][c->class].slots -= a->lay.class[c->class].nslots;
+	arena_chunk_owned(a, c, -1);
 	arena_chunks_counted(a);
 	if (*spare == CHUNK_NONE) {
 		c->use = CHUNK_SPARE;

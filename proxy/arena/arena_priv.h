@@ -132,13 +132,15 @@ struct arena {
 	uint32_t free_head;         /* free chunks that are not spares */
 	uint32_t nfree;             /* free chunks, spares included */
 	uint32_t owned[POOL_COUNT]; /* used chunks */
+	uint64_t owned_bytes[POOL_COUNT]; /* slot bytes of these, which are less in classes of small slots */
 	uint32_t large[POOL_COUNT]; /* of these, chunks of ARENA_LARGEST */
 	uint32_t reserve;           /* chunks that each pool can always reach */
 	uint64_t used_bytes[POOL_COUNT];
 	uint64_t lent_bytes[POOL_COUNT];     /* bytes of blanks and of pinned slots that were freed: no packet counts
 	                                      * them */
 	uint32_t blanks[POOL_COUNT];
-	uint64_t capacity_bytes[POOL_COUNT]; /* follows from nfree, owned and lent_bytes: arena_chunks_counted() */
+	uint64_t capacity_bytes[POOL_COUNT]; /* follows from nfree, owned, owned_bytes and lent_bytes:
+	                                      * arena_chunks_counted() */
 
 	struct arena_desc_copy *desc; /* [table][index][copy] */
 	uint32_t *desc_seq;           /* [table][index]: sequence of the newest copy, 0: none */
@@ -180,9 +182,11 @@ void arena_slot_reclaim(struct arena *a, uint32_t slot);
 /* arena_chunk.c */
 uint64_t arena_table_word(uint32_t chunk, uint8_t pool, uint8_t class);
 /* arena_chunks_capacity() works out the slot bytes of the chunks that the pool has or may take, without lent ones.
- * arena_chunks_counted() does this for both pools, after nfree, owned or lent_bytes have changed. */
+ * arena_chunks_counted() does this for both pools, after what it follows from has changed. arena_chunk_owned() counts a
+ * chunk that becomes used (n: 1) or free (-1). */
 uint64_t arena_chunks_capacity(const struct arena *a, enum arena_pool pool);
 void arena_chunks_counted(struct arena *a);
+void arena_chunk_owned(struct arena *a, const struct arena_chunk *c, int n);
 /* Free chunks that the pool may take now. */
 uint32_t arena_chunks_takeable(const struct arena *a, enum arena_pool pool);
 /* Slots for packets of `class` that the pool can have from these chunks: the last chunk is of ARENA_LARGEST if the pool

@@ -202,21 +202,34 @@ bool far_again_due(const struct far_flow *f)
 	return f->nagains && first_again_due(f);
 }
 
+static void ask_from(const struct far_flow *f, struct rd_op *op, uint64_t from)
+{
+	op->len -= (uint32_t)((from - op->from) * f->pmtu);
+	op->from = from;
+}
+
+void far_agains_from(struct far_flow *f, uint64_t from)
+{
+	for (struct dnode *n = f->agains.next; n != &f->agains; n = n->next) {
+		struct rd_op *op = dlist_entry(n, struct rd_op, node);
+
+		if (from > op->from && from <= op->next)
+			ask_from(f, op, from);
+	}
+}
+
 size_t far_again_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 {
-	struct rd_op *op = first_again_due(f), *first = far_first_op(f);
+	struct rd_op *op = first_again_due(f);
 	uint64_t from = f->forward_only ? rd_op_ask_from(op, op->next, RD_OP_ASK_BACK) : op->next;
-	uint32_t skip = (uint32_t)((from - op->from) * f->pmtu);
 
-	if (first && from > first->from && from < first->pos + first->psns)
-		first->from = from;
+	ask_from(f, op, from);
+	far_asked_from(f, from);
 	op->due = op->again_lost = false;
 	op->again_ns = p->now_ns;
 	f->retried_ns = p->now_ns;
 	timer_set_earlier(&p->timers, &f->read_again, again_at_ns(p, f, op));
 	count(p, CTR_LAN_RETRIES, 1);
-	op->from = from;
-	op->len -= skip;
 	return far_build_read(f, from, op->end_va - op->len, op->rkey, op->len, tx);
 }
 

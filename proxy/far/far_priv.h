@@ -125,6 +125,9 @@ size_t far_build_read(const struct far_flow *f, uint64_t pos, uint64_t va, uint3
  * as far as the near edge's credit allows. False: the first operation cannot be sent in part. */
 void far_part_later(struct proxy *p, struct far_flow *f);
 bool far_part_now(struct proxy *p, struct far_flow *f);
+/* rxe is asked from that position, and answers nothing before it of that READ any more (rd_op_ask_from()): whatever else
+ * is asked of the READ begins there too. */
+void far_asked_from(struct far_flow *f, uint64_t from);
 /* True if the first READ waits until the near edge has room for its next response. */
 bool far_awaits_credit(const struct far_flow *f);
 /* A new session: the near edge's credit is not known. */
@@ -145,6 +148,8 @@ size_t far_again_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx);
 /* Takes a response at pos to a READ that is read again. False: it belongs to none of these. */
 bool far_again_rx(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,
                   uint16_t vlan_tci);
+/* far_asked_from() for READs that are read again. */
+void far_agains_from(struct far_flow *f, uint64_t from);
 /* Forgets READs that are read again: those without progress for AGAIN_NS; all. */
 void far_again_expire(struct proxy *p, struct far_flow *f);
 void far_again_free(struct proxy *p, struct far_flow *f);

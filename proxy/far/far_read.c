@@ -178,6 +178,17 @@ size_t far_build_read(const struct far_flow *f, uint64_t pos, uint64_t va, uint3
 	return tx->hdr_len;
 }
 
+void far_asked_from(struct far_flow *f, uint64_t from)
+{
+	struct rd_op *first = far_first_op(f);
+
+	if (!f->forward_only)
+		return;
+	if (first && from > first->from && from < first->pos + first->psns)
+		first->from = from;
+	far_agains_from(f, from);
+}
+
 size_t far_part_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 {
 	struct rd_op *op = far_first_op(f);
@@ -203,8 +214,7 @@ size_t far_part_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 		return 0;
 	f->part_end = f->resp_next + n;
 	op->again_ns = p->now_ns;
-	op->again_tries++;
-	op->from = max_u64(op->from, from);
+	far_asked_from(f, from);
 	far_cnp_learn(p, f, slot);
 	count(p, CTR_LAN_RETRIES, 1);
 	f->retried_ns = p->now_ns;
@@ -368,9 +378,8 @@ bool far_keep_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, c
 }
 
 /* There was no room for the response at pos: the READ is to be sent again from there. */
-static void response_found_no_room(struct proxy *p, struct far_flow *f, struct rd_op *op, uint64_t pos)
+static void response_found_no_room(struct proxy *p, struct far_flow *f, uint64_t pos)
 {
-	op->again_tries = 0;
 	f->resp_lost = max_u64(f->resp_lost, pos + 1);
 	f->last_progress_ns = p->now_ns; /* the responder is alive */
 	if (!f->rnr && !f->part_wanted)
@@ -411,7 +420,7 @@ enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8
 	if (d != DROP_NONE)
 		return drop(p, d);
 	if (pos >= f->resp_credit && op->opcode == RC_READ_REQUEST) {
-		response_found_no_room(p, f, op, pos);
+		response_found_no_room(p, f, pos);
 		return drop(p, DROP_LAN_RESP_CREDIT);
 	}
 	if (!resp_note(f, pos))
@@ -421,11 +430,10 @@ enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8
 	far_settle(p, f, op->pos);
 	if (!far_keep_response(p, f, l3, pkt, pos, vlan_tci, pkt->opcode == RC_ATOMIC_ACK)) {
 		f->resp_got[pos % RESP_AHEAD / 64] &= ~(1ull << (pos % 64));
-		response_found_no_room(p, f, op, pos);
+		response_found_no_room(p, f, pos);
 		return drop(p, DROP_LAN_NO_ROOM); /* the READ is repeated later */
 	}
 	f->last_progress_ns = p->now_ns;
-	op->again_tries = 0;
 	arm_after_response(p, f, resp_advance(f));
 	next_part(p, f);
 	end_if_answered(p, f, op);

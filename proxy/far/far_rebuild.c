@@ -112,6 +112,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d
 	f->pair_msn_late = d->by_response == COUNT_LATE;
 	f->template_len = d->template_len;
 	memcpy(f->template, d->template, d->template_len);
+	f->forward_only = rd_op_is_forward_only(f->template, f->template_len);
 	idx_hash_put(&p->far_by_peer, far_peer_hash(f->peer_flow), idx);
 	p->far_used++;
 	f->key_known = true;

@@ -138,6 +138,7 @@ static void learn_refusal(struct proxy *p, const struct far_flow *stale, struct 
 	pair_enter(p, f, stale->requester_qpn);
 	f->template_len = stale->template_len;
 	memcpy(f->template, stale->template, stale->template_len);
+	f->forward_only = stale->forward_only;
 	f->pair_at_pos = pos;
 	f->pair_msn = (stale->pair_msn + msgs) & ROCE_PSN_MASK;
 	f->pair_due = true;

@@ -208,6 +208,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->early_stored = d->begins & BEGINS_EARLY;
 	f->template_len = d->template_len;
 	memcpy(f->template, d->template, d->template_len);
+	f->forward_only = rd_op_is_forward_only(f->template, f->template_len);
 	f->replaces = d->replaced_inc != 0;
 	f->replaced_flow = d->replaced_flow;
 	f->replaced_inc = d->replaced_inc;

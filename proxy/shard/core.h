@@ -967,9 +967,10 @@ bool rd_op_left(const struct proxy *p, enum rd_op_use use);
 struct rd_op *rd_op_take(struct proxy *p, enum rd_op_use use);
 void rd_op_give(struct proxy *p, struct rd_op *op);
 /* The position from which a responder that is forward_only is asked, so that the response at `next` comes: where the
- * host's latest request for the READ began, but at most `back` and RD_OP_ASK_BACK responses before `next`; `next` itself
- * if the responder has not answered several times. */
+ * host's latest request for the READ began, but at most `back` and RD_OP_ASK_BACK responses before `next`. */
 uint64_t rd_op_ask_from(const struct rd_op *op, uint64_t next, uint64_t back);
+/* True if the responder whose ACK that is, from its IP header, is rxe: it leaves MigReq 0. */
+bool rd_op_is_forward_only(const uint8_t *ack, uint16_t len);
 
 /* proxy_config.c: true if a shard can work with these values. */
 bool proxy_config_sane(const struct proxy_config *c);

@@ -286,6 +286,14 @@ static bool may_go_on(struct proxy *p, struct lane *l)
 	return false;
 }
 
+/* Another slot of its flow goes instead of m (refused_first()): m waits behind the slots of all other flows, or its flow
+ * alone would go. */
+static void refused_stands_back(struct lane *l, struct slot_meta *m)
+{
+	dlist_remove(&m->node);
+	dlist_append(&l->refused, &m->node);
+}
+
 /* Refused slots go again at a pace of their own (wan_recovery.c): otherwise slots that the peer has no room for would
  * fill the line, and the packets that would free its room would never arrive. */
 static void release_refused(struct proxy *p, struct lane *l)
@@ -306,6 +314,8 @@ static void release_refused(struct proxy *p, struct lane *l)
 			return;
 		}
 		slot = refused_first(p, slot_of_meta(p, m));
+		if (slot != slot_of_meta(p, m))
+			refused_stands_back(l, m);
 		bits = arena_hdr(p->arena, slot)->len * 8ull;
 		bps = max_u64(line >> p->wan->refused_slow,
 		              min_u64(line / 2, REFUSED_LEAST * bits * 1000000000 /

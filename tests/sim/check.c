@@ -364,13 +364,22 @@ static bool told_another(struct world *w, const struct qp *q, const struct roce_
 	return true;
 }
 
+/* No edge beside the responder can know yet that its QPN has an heir. So a request of the former owner that an edge held
+ * back while there was no session is for the heir to judge. */
+static bool heir_unknown(const struct world *w, const struct qp *q)
+{
+	const struct requester *r = &q->peer->req;
+
+	return q->conn->cfg.heir_of && (!r->asked || w->q.now_ns < r->asked_ns + w->cfg.lan.delay_ns + w->cfg.wan.delay_ns);
+}
+
 /* A request must be one that its requester has sent in this incarnation. */
 static void check_request(struct world *w, const struct qp *q, const struct roce_pkt *pkt)
 {
 	const struct requester *r = &q->peer->req;
 	int64_t pos = requester_pos(r, pkt->psn);
 
-	if (refuse_may_tell(q, pkt) || conn_life_is_over(q->conn) || told_another(w, q, pkt))
+	if (refuse_may_tell(q, pkt) || conn_life_is_over(q->conn) || told_another(w, q, pkt) || heir_unknown(w, q))
 		return;
 	if (r->wrong_rounds)
 		return; /* one too high: it is not asked whether that was sent */

@@ -310,6 +310,23 @@ static void pools__one_full_leaves_the_other_its_reserve(void **state)
 	}
 }
 
+/* Nothing is said to be free where no packet finds a slot, however small the slots are; but for the chunk that is kept
+ * for the largest packets, in which small ones leave bytes unused. */
+static void pools__capacity_is_what_fits(void **state)
+{
+	(void)state;
+	for (size_t class = 0; class < ARENA_CLASSES; class ++) {
+		struct fixture f;
+		uint64_t pos = 0;
+
+		fix_open(&f, FIX_CHUNK, 40, 25);
+		assert_true(fill_pool(f.a, SLOT_REQ_FAR, class_lens[class], &pos) > 0);
+		assert_in_range(arena_capacity(f.a, POOL_WAN) - arena_used(f.a, POOL_WAN), 0, f.a->lay.chunk_bytes);
+		assert_int_equal(arena_audit(f.a), 0);
+		fix_close(&f);
+	}
+}
+
 /* Smaller packets hold a chunk of each of their classes, and the other pool has taken all that it may. */
 static void pools__packets_of_each_size_find_a_slot_in_the_least_arena(void **state)
 {
@@ -735,6 +752,7 @@ int main(void)
 	    cmocka_unit_test(capacity__is_never_less_than_used),
 	    cmocka_unit_test(room__is_what_packets_of_that_size_find_a_place_in),
 	    cmocka_unit_test(pools__one_full_leaves_the_other_its_reserve),
+	    cmocka_unit_test(pools__capacity_is_what_fits),
 	    cmocka_unit_test(pools__packets_of_each_size_find_a_slot_in_the_least_arena),
 	    cmocka_unit_test(pools__a_chunk_for_the_largest_packets_stays_when_it_was_given_back),
 	    cmocka_unit_test(free__chunks_move_between_classes),

@@ -152,6 +152,56 @@ static void wan_lane__refused_in_portions(void **state)
 		core_expect(&c->b, RC_WRITE_ONLY, psn);
 }
 
+/* The peer refuses everything that this edge has sent so far. */
+static void refuse_all(struct core_edge *e, struct lane *l)
+{
+	static const uint8_t bits[8 * 64] = {[0 ... 8 * 64 - 1] = 0xff};
+	struct pn_space *s = &l->space[0];
+	struct wan_report r = {.words = 64, .bits = bits};
+
+	r.base = s->sent.pn_next > 64 * 63 ? s->sent.pn_next / 64 * 64 - 64 * 63 : 0;
+	wan_on_refused(e->p, l, s, &r);
+}
+
+/* A READ of one packet, of the queue pair `other` numbers further on: true if b has its answer and has sent it so often. */
+static bool sent_again(struct core *c, uint32_t flow, unsigned times)
+{
+	uint32_t slot = arena_find(c->b.p->arena, SLOT_RESP_FAR, flow, POS_ORIGIN + 2);
+
+	return slot != SLOT_NONE && arena_meta(c->b.p->arena, slot)->sends >= times;
+}
+
+/* There is no room for the many answers of one queue pair. Its first one is tried again and again, and each time the
+ * answer of another one gets its turn, too. */
+static void wan_lane__refused_slots_of_all_flows_have_their_turns(void **state)
+{
+	enum { MANY = 200 };
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 32);
+	struct roce_pkt h = core_req(RC_READ_REQUEST, 2);
+	struct lane *l;
+	unsigned i;
+
+	core_pair_with_pmtu(c);
+	h.reth_len = MANY * CORE_PMTU;
+	core_in(&c->a, h, 0, 0);
+	h.reth_len = CORE_PMTU;
+	h.dest_qpn++;
+	core_in(&c->a, h, 0, 0);
+	core_pump(c);
+	l = &c->b.p->wan->lanes[core_far(c)->lane];
+	c->cut = true;
+	for (i = 0; i < MANY; i++)
+		core_in(&c->b, core_answer(i ? RC_READ_RESP_MIDDLE : RC_READ_RESP_FIRST, CORE_QPN, 2 + i, AETH_ACK_NO_CREDITS, 2),
+		        CORE_PMTU, 0);
+	core_in(&c->b, core_answer(RC_READ_RESP_ONLY, CORE_QPN + 1, 2, AETH_ACK_NO_CREDITS, 1), CORE_PMTU, 0);
+	for (i = 0; i < 1000 && !sent_again(c, core_far(c)->idx + 1, 4); i++) {
+		core_wait(c, CORE_MS);
+		refuse_all(&c->b, l);
+	}
+	assert_true(i < 1000);
+	assert_true(sent_again(c, core_far(c)->idx, 4));
+}
+
 /* The flows that count are those with requests that may go. */
 static void wan_lane__counts_flows(void **state)
 {
@@ -272,6 +322,7 @@ int main(void)
 	    CORE_TEST(wan_lane__a_newcomer_is_next),
 	    CORE_TEST(wan_lane__turns_wrap_around),
 	    CORE_TEST(wan_lane__refused_in_portions),
+	    CORE_TEST(wan_lane__refused_slots_of_all_flows_have_their_turns),
 	    CORE_TEST(wan_lane__idle_for_half_of_all_turns),
 	    CORE_TEST(wan_lane__counts_flows),
 	    CORE_TEST(wan_lane__responses_under_way_do_not_count),

@@ -237,6 +237,18 @@ void arena_slot_reclaim(struct arena *a, uint32_t slot)
 	a->room[c->pool][c->class].slots++;
 }
 
+void arena_slot_counted(struct arena *a, uint32_t slot, int n)
+{
+	const struct arena_chunk *c = &a->chunks[slot >> a->lay.shift];
+	uint32_t bytes = arena_class_bytes(arena_slot_hdr(a, slot)->len), wasted = a->lay.class[c->class].stride - bytes;
+
+	a->used_bytes[c->pool] += (uint64_t)((int64_t)bytes * n);
+	if (!wasted)
+		return;
+	a->wasted_bytes[c->pool] += (uint64_t)((int64_t)wasted * n);
+	a->capacity_bytes[c->pool] -= (uint64_t)((int64_t)wasted * n);
+}
+
 /* The state byte is stored first: a kill after that store leaves a free slot. */
 uint32_t arena_slot_drop(struct arena *a, uint32_t slot)
 {
@@ -249,7 +261,7 @@ uint32_t arena_slot_drop(struct arena *a, uint32_t slot)
 	if (!arena_index_remove(&a->index, arena_index_tag(h->kind, h->flow, h->pos), slot, &looks))
 		a->misused++;
 	a->meta[slot].gen++;
-	a->used_bytes[c->pool] -= arena_class_bytes(h->len);
+	arena_slot_counted(a, slot, -1);
 	if (a->meta[slot].pins && FAULT(FAULT_PIN_IGNORED))
 		a->meta[slot].pins = 0;
 	if (a->meta[slot].pins) {
@@ -291,11 +303,11 @@ uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32
 	if (chunk == CHUNK_NONE)
 		return SLOT_NONE;
 	slot = slot_take(a, chunk);
-	a->used_bytes[pool] += arena_class_bytes(len);
 	arena_meta_reset(&a->meta[slot]);
 	h = arena_slot_hdr(a, slot);
 	*h = (struct slot_hdr){
 	    .state = SLOT_FILLING, .kind = (uint8_t)kind, .len = len, .flow = flow, .inc = inc, .pos = pos};
+	arena_slot_counted(a, slot, 1);
 	arena_index_insert(&a->index, arena_index_tag((uint8_t)kind, flow, pos), slot);
 	note_found(a, kind, flow, pos, slot);
 	return slot;

@@ -211,7 +211,7 @@ uint32_t arena_find(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_
 /* Bytes of the size class of a packet of len. In a full pool a packet may be in a slot of a larger class. */
 uint32_t arena_class_bytes(uint16_t len);
 /* Slot bytes in use by a pool, as arena_class_bytes() counts them, and the most it may use now (own chunks and the free
- * ones it may take). */
+ * ones it may take, without what small packets leave unused in larger slots). */
 uint64_t arena_used(const struct arena *a, enum arena_pool pool);
 uint64_t arena_capacity(const struct arena *a, enum arena_pool pool);
 /* Slot bytes that packets of `len` bytes can take. These bytes are fewer than the free bytes if chunks used in part

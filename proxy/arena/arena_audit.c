@@ -39,7 +39,7 @@ struct audit {
 	uint32_t owned[POOL_COUNT], large[POOL_COUNT], with_room[POOL_COUNT][ARENA_CLASSES];
 	uint32_t slots[POOL_COUNT][ARENA_CLASSES];
 	uint32_t free, spare;
-	uint64_t used_bytes[POOL_COUNT], lent_bytes[POOL_COUNT], owned_bytes[POOL_COUNT];
+	uint64_t used_bytes[POOL_COUNT], lent_bytes[POOL_COUNT], owned_bytes[POOL_COUNT], wasted_bytes[POOL_COUNT];
 	uint32_t blanks[POOL_COUNT];
 };
 
@@ -100,6 +100,7 @@ static int audit_slots(const struct arena *a, uint32_t chunk, struct audit *sum)
 			return rc;
 		used++;
 		sum->used_bytes[c->pool] += arena_class_bytes(h[i].len);
+		sum->wasted_bytes[c->pool] += a->lay.class[c->class].stride - arena_class_bytes(h[i].len);
 	}
 	sum->index_n += used;
 	sum->lent_bytes[c->pool] += (uint64_t)lent * a->lay.class[c->class].stride;
@@ -201,7 +202,7 @@ static int audit_sums(const struct arena *a, const struct audit *sum)
 	if (a->index.n != sum->index_n)
 		return AUDIT_INDEX_COUNT;
 	for (unsigned pool = 0; pool < POOL_COUNT; pool++) {
-		if (a->used_bytes[pool] != sum->used_bytes[pool])
+		if (a->used_bytes[pool] != sum->used_bytes[pool] || a->wasted_bytes[pool] != sum->wasted_bytes[pool])
 			return AUDIT_USED_BYTES;
 		if (a->lent_bytes[pool] != sum->lent_bytes[pool] || a->blanks[pool] != sum->blanks[pool])
 			return AUDIT_LENT;

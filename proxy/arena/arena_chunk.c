@@ -85,9 +85,9 @@ uint64_t arena_slots_takeable(const struct arena *a, enum arena_pool pool, uint8
 uint64_t arena_chunks_capacity(const struct arena *a, enum arena_pool pool)
 {
 	uint64_t bytes = a->owned_bytes[pool] + (uint64_t)arena_chunks_takeable(a, pool) * a->lay.chunk_bytes;
-	uint64_t lent = FAULT(FAULT_LENT_COUNTED_FREE) ? 0 : a->lent_bytes[pool];
+	uint64_t unusable = a->wasted_bytes[pool] + (FAULT(FAULT_LENT_COUNTED_FREE) ? 0 : a->lent_bytes[pool]);
 
-	return bytes > lent ? bytes - lent : 0;
+	return bytes > unusable ? bytes - unusable : 0;
 }
 
 void arena_chunks_counted(struct arena *a)

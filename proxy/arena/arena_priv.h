@@ -136,11 +136,12 @@ struct arena {
 	uint32_t large[POOL_COUNT]; /* of these, chunks of ARENA_LARGEST */
 	uint32_t reserve;           /* chunks that each pool can always reach */
 	uint64_t used_bytes[POOL_COUNT];
+	uint64_t wasted_bytes[POOL_COUNT]; /* of slots in use of a larger class than their packets */
 	uint64_t lent_bytes[POOL_COUNT];     /* bytes of blanks and of pinned slots that were freed: no packet counts
 	                                      * them */
 	uint32_t blanks[POOL_COUNT];
-	uint64_t capacity_bytes[POOL_COUNT]; /* follows from nfree, owned, owned_bytes and lent_bytes:
-	                                      * arena_chunks_counted() */
+	uint64_t capacity_bytes[POOL_COUNT]; /* follows from nfree, owned, owned_bytes, lent_bytes and
+	                                      * wasted_bytes: arena_chunks_counted() */
 
 	struct arena_desc_copy *desc; /* [table][index][copy] */
 	uint32_t *desc_seq;           /* [table][index]: sequence of the newest copy, 0: none */
@@ -178,6 +179,8 @@ uint32_t arena_slot_drop(struct arena *a, uint32_t slot);
 
 /* arena.c. The slot's bytes are lent no more; puts the slot among the free slots of its chunk. */
 void arena_slot_reclaim(struct arena *a, uint32_t slot);
+/* Counts the bytes of a slot with a packet that comes into use (n: 1) or is freed (-1). */
+void arena_slot_counted(struct arena *a, uint32_t slot, int n);
 
 /* arena_chunk.c */
 uint64_t arena_table_word(uint32_t chunk, uint8_t pool, uint8_t class);

@@ -88,7 +88,7 @@ static bool read_again_fits(const struct far_flow *f, const struct wan_read_agai
 	if (roce_parse(r->packet, r->packet_len, pkt) != DROP_NONE || pkt->len != r->packet_len)
 		return false;
 	*from = r->pos + r->psns - roce_read_psns(pkt->reth_len, f->pmtu ? f->pmtu : LAN_MTU_PAYLOAD_MAX);
-	return pkt->opcode == RC_READ_REQUEST && *from <= r->pos && r->pos - *from <= RD_OP_ASK_BACK &&
+	return pkt->opcode == RC_READ_REQUEST && *from <= r->pos && r->pos - *from <= rd_op_ask_back(f->pmtu) &&
 	       pkt->psn == pos_psn(*from) && pkt->dest_qpn == f->dest_qpn && ip_addr_eq(&pkt->src, &f->src) &&
 	       ip_addr_eq(&pkt->dst, &f->dst) && icrc_check(r->packet, pkt, NULL);
 }
@@ -133,6 +133,7 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 		drop(p, DROP_WAN_BAD_FRAME);
 		return;
 	}
+	f->forward_only |= from < r->pos; /* the near edge knows: this one may have forgotten its responder's answers */
 	if (send_refused(p, l, f, r) || !responder_answered(f, r->pos))
 		return; /* the responses come anyway */
 	if (!pair_resume(p, f))
@@ -221,7 +222,7 @@ void far_agains_from(struct far_flow *f, uint64_t from)
 size_t far_again_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 {
 	struct rd_op *op = first_again_due(f);
-	uint64_t from = f->forward_only ? rd_op_ask_from(op, op->next, RD_OP_ASK_BACK) : op->next;
+	uint64_t from = f->forward_only ? rd_op_ask_from(op, op->next, rd_op_ask_back(f->pmtu)) : op->next;
 
 	ask_from(f, op, from);
 	far_asked_from(f, from);

@@ -86,7 +86,7 @@ void near_again_end(struct near_flow *f, struct rd_op *op)
 static size_t build_read_again(struct proxy *p, const struct near_flow *f, const struct rd_op *op, uint8_t *buf)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, op->pos);
-	uint64_t from = f->forward_only && f->pmtu ? rd_op_ask_from(op, op->again_from, RD_OP_ASK_BACK) : op->again_from;
+	uint64_t from = f->forward_only ? rd_op_ask_from(op, op->again_from, rd_op_ask_back(f->pmtu)) : op->again_from;
 	uint64_t skip = (from - op->pos) * f->pmtu, most = (op->again_upto - from) * f->pmtu;
 	const uint8_t *data;
 	struct roce_pkt pkt;

@@ -88,7 +88,7 @@ struct wan_read_again {
 	uint64_t pos;
 	uint32_t psns;
 	uint16_t packet_len; /* a READ request of the host that ends with them, whole, from its IP header; up to
-	                        RD_OP_ASK_BACK responses before pos may be asked for with them (rd_op_ask_from()) */
+	                        rd_op_ask_back() responses before pos may be asked for with them */
 	const uint8_t *packet;
 };
 

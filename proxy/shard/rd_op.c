@@ -2,6 +2,8 @@
 /* rd_op.c - the shard's pool of small records: open READs and ATOMICs of both roles, FLOW_CLOSE frames to be sent. */
 #include "core.h"
 
+#define ASK_TRIES 4 /* the last of so many requests in a row asks for `next` */
+
 bool rd_op_left(const struct proxy *p, enum rd_op_use use)
 {
 	return (uint64_t)p->nops_free * 100 > (uint64_t)p->nops * (uint32_t)use;
@@ -25,6 +27,11 @@ void rd_op_give(struct proxy *p, struct rd_op *op)
 	p->nops_free++;
 }
 
+uint32_t rd_op_ask_back(uint16_t pmtu)
+{
+	return pmtu ? RD_OP_ASK_BACK_BYTES / pmtu : 0;
+}
+
 bool rd_op_is_forward_only(const uint8_t *ack, uint16_t len)
 {
 	struct roce_pkt pkt;
@@ -37,7 +44,9 @@ bool rd_op_is_forward_only(const uint8_t *ack, uint16_t len)
  * for an earlier response again, if the host has lost that one. A host never asks from before its latest request. */
 uint64_t rd_op_ask_from(const struct rd_op *op, uint64_t next, uint64_t back)
 {
-	if (next < op->from || FAULT(FAULT_REST_ASKED))
+	bool unanswered = op->asked_before && op->again_tries % ASK_TRIES == ASK_TRIES - 1;
+
+	if (next < op->from || unanswered || FAULT(FAULT_REST_ASKED))
 		return next;
-	return next - min_u64(next - op->from, min_u64(back, RD_OP_ASK_BACK));
+	return next - min_u64(next - op->from, back);
 }

@@ -32,6 +32,7 @@ LAB_LINE_PID=
 LAB_MORE_NS= # created by a script, removed with the others
 declare -A LAB_EDGE_PID=()
 LAB_EDGE_BAD= # forbidden behaviour of an edge: for check.sh
+LAB_CRASH_MEANT= # a test has killed the process that carries packets with a signal of a crash
 
 # Settings that tests may change before lab_edges.
 : "${LAB_MODE:=near}"     # AckMode
@@ -389,6 +390,9 @@ lab_edge_stop() { # a|b [signal]
 	unset "LAB_EDGE_PID[$1]"
 	[ "${2:-TERM}" = KILL ] || [ $LAB_EDGE_LAST = 0 ] || LAB_EDGE_BAD="edge $1 ended with status $LAB_EDGE_LAST"
 	! grep -qE 'Sanitizer|runtime error:' "$LAB_DIR/$1/log" || LAB_EDGE_BAD="edge $1: a sanitizer's report in its log"
+	# The parent starts another process, so traffic hardly shows that one crashed: SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS.
+	[ -n "$LAB_CRASH_MEANT" ] || ! grep -qE 'ended by signal (4|6|7|8|11|31) ' "$LAB_DIR/$1/log" ||
+		LAB_EDGE_BAD="edge $1: the process that carries packets has crashed"
 }
 
 lab_edge_alive() { # a|b

@@ -60,6 +60,7 @@ child_is_replaced() {
 	local client=$!
 	sleep 0.7
 	start=$(date +%s%3N)
+	LAB_CRASH_MEANT=yes
 	kill -SEGV "$child"
 	lab_wait 3 another_child a "$child" || why "no other child" || return
 	lab_wait 5 lab_client a status --check >"$LAB_DIR/check.out" || why "$(cat "$LAB_DIR/check.out")" || return

@@ -364,13 +364,24 @@ static bool told_another(struct world *w, const struct qp *q, const struct roce_
 	return true;
 }
 
-/* No edge beside the responder can know yet that its QPN has an heir. So a request of the former owner that an edge held
- * back while there was no session is for the heir to judge. */
-static bool heir_unknown(const struct world *w, const struct qp *q)
+/* True if the request is one that the former owner of the QPNs has sent before it gave up. The edges may hold it: nobody
+ * tells them that its owner is gone, and they ask whoever has the number now (release_qpns()). It is harmless unless it is
+ * what the heir waits for. */
+static bool from_former_owner(const struct world *w, const struct qp *q, const struct roce_pkt *pkt)
 {
-	const struct requester *r = &q->peer->req;
+	const struct conn *before;
+	const struct qp *former;
+	int64_t pos;
 
-	return q->conn->cfg.heir_of && (!r->asked || w->q.now_ns < r->asked_ns + w->cfg.lan.delay_ns + w->cfg.wan.delay_ns);
+	if (!q->conn->cfg.heir_of)
+		return false;
+	before = &w->conn[q->conn->cfg.heir_of - 1];
+	former = before->qp[q->peer->side];
+	if (!before->excused || !former || former->qpn != q->peer->qpn)
+		return false;
+	pos = requester_pos(&former->req, pkt->psn);
+	return pos >= 0 && (uint64_t)pos < former->req.pos_sent &&
+	       pkt->psn != ((q->resp.psn_start + q->resp.pos_expected) & ROCE_PSN_MASK);
 }
 
 /* A request must be one that its requester has sent in this incarnation. */
@@ -379,7 +390,7 @@ static void check_request(struct world *w, const struct qp *q, const struct roce
 	const struct requester *r = &q->peer->req;
 	int64_t pos = requester_pos(r, pkt->psn);
 
-	if (refuse_may_tell(q, pkt) || conn_life_is_over(q->conn) || told_another(w, q, pkt) || heir_unknown(w, q))
+	if (refuse_may_tell(q, pkt) || conn_life_is_over(q->conn) || told_another(w, q, pkt) || from_former_owner(w, q, pkt))
 		return;
 	if (r->wrong_rounds)
 		return; /* one too high: it is not asked whether that was sent */

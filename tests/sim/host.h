@@ -131,7 +131,7 @@ struct own_kept {
 #define REPLIES_MAX  256
 #define OWN_KEPT_MAX 128
 
-#define RESPONDER_NAMED 16
+#define RESPONDER_NAMED 512
 struct responder {
 	struct msg_plan plan;
 	uint32_t psn_start;

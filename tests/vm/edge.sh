@@ -107,6 +107,8 @@ edges_alive() {
 			tail -n 15 "$work/edge-$s.log" >&2
 			return 1
 		}
+		# Its parent starts another one, so traffic hardly shows it.
+		! grep -E 'ended by signal (4|6|7|8|11|31) ' "$work/edge-$s.log" >&2 || return 1
 	done
 }
 

@@ -8,7 +8,8 @@
 
 #define WIREUP_LEN 64
 
-enum wireup { UD_HELLO = 1, UD_WELCOME, UD_DONE, UD_BYE };
+/* As UCX does it: who was asked sends only once it knows that the other end listens. */
+enum wireup { UD_HELLO = 1, UD_WELCOME, UD_DONE, UD_BYE, UD_READY };
 
 static void say(struct conn *c, int side, enum wireup what)
 {
@@ -26,29 +27,32 @@ static void say(struct conn *c, int side, enum wireup what)
 	host_send_mad(q->host, qp_build(q, &pkt, body, sizeof(body)));
 }
 
-static void ask(struct conn *c, enum wireup what)
+static void ask(struct conn *c, int side, enum wireup what)
 {
-	say(c, 0, what);
-	c->resend_side = 0;
+	say(c, side, what);
+	c->resend_side = (uint8_t)side;
 	evtimer_set(&c->resend, c->w->q.now_ns + c->w->cfg.cm_retry_ns);
 }
 
 void host_ud_open(struct conn *c)
 {
 	c->dreq_sent = c->dreq_seen = false;
-	ask(c, UD_HELLO);
+	ask(c, 0, UD_HELLO);
 }
 
 void host_ud_close(struct conn *c)
 {
 	c->dreq_sent = true;
 	c->dreq_completed = c->qp[0]->req.msg_completed;
-	ask(c, UD_DONE);
+	ask(c, 0, UD_DONE);
 }
 
 void host_ud_resend(struct conn *c)
 {
-	ask(c, c->dreq_sent ? UD_DONE : UD_HELLO);
+	if (c->resend_side)
+		ask(c, 1, UD_WELCOME);
+	else
+		ask(c, 0, c->dreq_sent ? UD_DONE : UD_HELLO);
 }
 
 void host_ud_rx(struct host *h, const uint8_t *l3, const struct roce_pkt *pkt)
@@ -65,13 +69,21 @@ void host_ud_rx(struct host *h, const uint8_t *l3, const struct roce_pkt *pkt)
 		return; /* a late copy */
 	switch (body[0]) {
 	case UD_HELLO:
-		conn_ready(c, 1, true);
+		conn_ready(c, 1, false);
 		say(c, 1, UD_WELCOME);
 		break;
 	case UD_WELCOME:
+		conn_ready(c, 0, true);
+		if (!c->dreq_sent && !c->qp[1]->can_send) { /* HELLO is said no more, and WELCOME is until READY comes */
+			c->resend_side = 1;
+			evtimer_set(&c->resend, c->w->q.now_ns + c->w->cfg.cm_retry_ns);
+		}
+		say(c, 0, UD_READY);
+		break;
+	case UD_READY:
 		if (!c->dreq_sent)
 			evtimer_cancel(&c->resend);
-		conn_ready(c, 0, true);
+		conn_ready(c, 1, true);
 		break;
 	case UD_DONE:
 		if (!c->dreq_seen)

@@ -564,6 +564,37 @@ static void reads__rxe_is_asked_from_where_its_host_asked_last(void **state)
 	assert_int_equal(k->h.reth_va, 0x7000 + CORE_PMTU);
 }
 
+/* An edge before a restart has asked rxe for the rest. That is all that rxe answers, and it is asked for in the end. */
+static void reads__rest_that_rxe_was_asked_for_is_asked_for_again(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	unsigned whole = 0;
+
+	core_long_life(c);
+	core_far(c)->template[20 + 8 + 1] &= (uint8_t)~BTH_MIGREQ;
+	ask(c, 2, 6, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	rxe_answers(c, RC_READ_RESP_FIRST, 2);
+	core_session(c); /* stores how far it has come */
+	core_pump(c);
+	core_rebuild(&c->b);
+	assert_true(core_far(c)->forward_only);
+	core_session(c);
+	core_pump(c);
+	for (int ms = 0; ms < 2000; ms++) {
+		bool rest = false;
+
+		for (const struct core_pkt *k; (k = core_take(&c->b)); whole += k->h.psn == 2)
+			rest |= k->h.opcode == RC_READ_REQUEST && k->h.psn == 3;
+		for (uint32_t psn = 3; rest && psn < 8; psn++)
+			rxe_answers(c, psn < 7 ? RC_READ_RESP_MIDDLE : RC_READ_RESP_LAST, psn);
+		core_wait(c, CORE_MS);
+	}
+	assert_true(whole > 2);
+	for (uint32_t i = 0; i < 6; i++)
+		expect_response(c, resp_opcode(i, 6), 2 + i);
+}
+
 /* READ_AGAIN for positions [pos, upto) of a READ of ten packets that the host asks for again from `from` on. */
 static void read_again(struct core *c, uint32_t from, uint32_t pos, uint32_t upto)
 {
@@ -598,6 +629,7 @@ static void reads__what_rxe_was_asked_from_counts_for_all_of_a_read(void **state
 	core_wait(c, 1100 * CORE_MS);
 	core_forget(&c->a);
 	core_forget(&c->b);
+	core_far(c)->forward_only = false; /* as after an eviction: the near edge knows it */
 	read_again(c, 2, 8, 12);
 	assert_int_equal(core_expect(&c->b, RC_READ_REQUEST, 2)->h.reth_len, 10 * CORE_PMTU);
 	read_again(c, 5, 5, 8);
@@ -1947,6 +1979,7 @@ int main(void)
 	    CORE_TEST(reads__what_is_lost_of_it_is_asked_for_soon),
 	    CORE_TEST(reads__rest_that_an_edge_lacks_is_not_asked_of_rxe),
 	    CORE_TEST(reads__rxe_is_asked_from_where_its_host_asked_last),
+	    CORE_TEST(reads__rest_that_rxe_was_asked_for_is_asked_for_again),
 	    CORE_TEST(reads__what_rxe_was_asked_from_counts_for_all_of_a_read),
 	    CORE_TEST(reads__rxe_that_answers_in_vain_is_not_asked_for_the_rest),
 	    CORE_TEST(reads__responses_beyond_the_credit_are_read_when_there_is_one),

@@ -68,6 +68,11 @@ static struct evicted_flow *evicted_at(struct proxy *p, uint32_t peer_flow)
 	return &p->evicted[far_peer_hash(peer_flow) % EVICTED_PLACES];
 }
 
+void far_open_refused(struct proxy *p, uint32_t peer_flow, uint32_t inc)
+{
+	*evicted_at(p, peer_flow) = (struct evicted_flow){peer_flow, inc};
+}
+
 /* The table is full: closes the flow idle for longest, at least EVICT_IDLE_NS, of those that this call's work allows to
  * look at. If the host of that flow sends again, the flow is opened again. */
 static void evict_idle(struct proxy *p)

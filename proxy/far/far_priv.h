@@ -19,6 +19,9 @@ void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos);
 /* Returns the flow of that incarnation, and makes it if there is none. NULL: the incarnation is stale, or the table is
  * full (then *full). */
 struct far_flow *far_flow_for(struct proxy *p, struct lane *l, uint32_t peer_flow, uint32_t inc, bool *full);
+/* The flow's FLOW_OPEN found no place. As it has arrived it is not repaired: it is asked for at once when a packet
+ * makes the flow. */
+void far_open_refused(struct proxy *p, uint32_t peer_flow, uint32_t inc);
 /* Forgets the flow and all that it holds. Raises no event: the caller does so before, if one is due. */
 void far_close(struct proxy *p, struct far_flow *f);
 /* Gives back the slots of all requests, in the next ticks. */

@@ -187,6 +187,8 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 		return;
 	}
 	f = far_flow_for(p, l, o->flow, o->inc, &full);
+	if (full)
+		far_open_refused(p, o->flow, o->inc);
 	if (!f)
 		return;
 	if (!base_possible(f, o->pos_base)) {

@@ -718,8 +718,9 @@ enum slot_queue {
 	SQ_RELAY_HANDED,
 };
 
-/* A far flow that was closed for want of a place: if it comes again, the near edge is asked for FLOW_OPEN at once. A later
- * one in the same place takes it over; the near edge of the earlier one is then asked after a second. */
+/* A far flow that was closed for want of a place, or whose FLOW_OPEN found none: if it comes again, the near edge is
+ * asked for FLOW_OPEN at once. A later one in the same place takes it over; the near edge of the earlier one is then
+ * asked after a second. */
 struct evicted_flow {
 	uint32_t peer_flow, inc;
 };

@@ -151,6 +151,25 @@ static void far_table__a_flow_with_bytes_stays(void **state)
 		assert_true(i == 5 || far_of(c, i)->held_bytes > 0);
 }
 
+/* The FLOW_OPEN of a flow found no place, and has arrived for the near edge: it is not repaired. When the flow's packet
+ * finds a place, the far edge asks for FLOW_OPEN at once, not after the time in which words at the barrier expire. */
+static void far_table__a_flow_without_a_place_is_opened_at_once(void **state)
+{
+	struct core *c = given_idle_flows(state, ACK_MODE_NEAR);
+
+	for (uint32_t i = 0; i < PLACES; i++)
+		send_to(c, i, RC_WRITE_ONLY, i ? 1 : 2);
+	send_to(c, PLACES, RC_WRITE_ONLY, 0);
+	core_wait(c, 100 * CORE_MS);
+	assert_null(far_of(c, PLACES));
+	answer_of(c, 5, 1);
+	far_of(c, 5)->last_progress_ns = 0; /* as if it had been idle for long */
+	core_forget(&c->b);
+	core_wait(c, 100 * CORE_MS);
+	assert_true(far_of(c, PLACES)->open);
+	expect_at(c, PLACES, 0);
+}
+
 /* --- a flow that is forgotten before the near edge knows what was delivered --- */
 
 static bool lose_all_from_b(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
@@ -291,6 +310,7 @@ int main(void)
 	    CORE_TEST(far_table__a_failed_flow_is_gone_for_good),
 	    CORE_TEST(far_table__a_forgotten_flow_goes_on),
 	    CORE_TEST(far_table__a_flow_with_bytes_stays),
+	    CORE_TEST(far_table__a_flow_without_a_place_is_opened_at_once),
 	    CORE_TEST(far_table__forgotten_before_the_near_edge_knew),
 	    CORE_TEST(far_table__forgotten_with_nothing_left_to_send),
 	    CORE_TEST(far_table__a_flow_with_responses_stays),

@@ -179,8 +179,8 @@ uint32_t arena_slot_drop(struct arena *a, uint32_t slot);
 
 /* arena.c. The slot's bytes are lent no more; puts the slot among the free slots of its chunk. */
 void arena_slot_reclaim(struct arena *a, uint32_t slot);
-/* Counts the bytes of a slot with a packet that comes into use (n: 1) or is freed (-1). */
-void arena_slot_counted(struct arena *a, uint32_t slot, int n);
+/* A packet of that class comes into use (n: 1) or is freed (-1) in a chunk of a larger class. */
+void arena_slot_wastes(struct arena *a, const struct arena_chunk *c, uint8_t class, int n);
 
 /* arena_chunk.c */
 uint64_t arena_table_word(uint32_t chunk, uint8_t pool, uint8_t class);
@@ -218,6 +218,16 @@ static inline uint8_t arena_class_of(uint16_t len)
 	if (__builtin_expect(len > 2176, true)) /* most bytes are in packets of 4 KiB */
 		return 3;
 	return (uint8_t)((len > 512) + (len > 1152));
+}
+
+/* Counts the bytes of a slot with a packet of that length that comes into use. */
+static inline void arena_count_used(struct arena *a, const struct arena_chunk *c, uint16_t len)
+{
+	uint8_t class = arena_class_of(len);
+
+	a->used_bytes[c->pool] += a->lay.class[class].stride;
+	if (class != c->class)
+		arena_slot_wastes(a, c, class, 1);
 }
 
 static inline bool arena_kind_known(uint8_t kind)

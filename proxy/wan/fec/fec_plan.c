@@ -106,13 +106,14 @@ static struct losses losses_of(unsigned numbers, double loss, double q)
 	return s;
 }
 
-static void losses_next(struct losses *s)
+/* A plan takes some 20,000 of these: no call, no branch. */
+static inline __attribute__((always_inline)) void losses_next(struct losses *s)
 {
 	double n = ++s->n, p;
 
 	p = ((s->batches * (1 - s->q) + 2 * s->q * (n - 1)) * s->p - s->q * s->q * (n - 2) * s->before) / n;
 	s->before = s->p;
-	s->p = p > 0 ? p : 0;
+	s->p = (p + __builtin_fabs(p)) / 2; /* 0 if rounding has left it a little below */
 	s->within += n * s->p;
 }
 
@@ -122,8 +123,11 @@ static double left_over(const struct fec_plan *plan, double loss, double q)
 
 	if (s.mean <= 0)
 		return 0;
-	while (s.n < plan->m)
+	if (!plan->m)
+		return 1;
+	do
 		losses_next(&s);
+	while (s.n < plan->m);
 	return s.within < s.mean ? 1 - s.within / s.mean : 0;
 }
 
@@ -184,11 +188,9 @@ static unsigned least_repairs(struct fec_plan p, unsigned from, unsigned upto, d
 
 static unsigned affordable(double cost, unsigned k, unsigned most)
 {
-	unsigned m = most;
+	double m = cost * k;
 
-	while (m && (double)m / k > cost)
-		m--;
-	return m;
+	return m < most ? (unsigned)m : most;
 }
 
 /* Tries the m of each plan in struct best for this k and depth, from the average loss on. */

@@ -134,6 +134,7 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 		return;
 	}
 	f->forward_only |= from < r->pos; /* the near edge knows: this one may have forgotten its responder's answers */
+	far_host_asks_from(p, f, from);
 	if (send_refused(p, l, f, r) || !responder_answered(f, r->pos))
 		return; /* the responses come anyway */
 	if (!pair_resume(p, f))
@@ -222,7 +223,7 @@ void far_agains_from(struct far_flow *f, uint64_t from)
 size_t far_again_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 {
 	struct rd_op *op = first_again_due(f);
-	uint64_t from = f->forward_only ? rd_op_ask_from(op, op->next, rd_op_ask_back(f->pmtu)) : op->next;
+	uint64_t from = f->forward_only ? rd_op_ask_from(op, op->next, f->pmtu, 0) : op->next;
 
 	ask_from(f, op, from);
 	far_asked_from(f, from);

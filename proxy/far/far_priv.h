@@ -131,6 +131,9 @@ bool far_part_now(struct proxy *p, struct far_flow *f);
 /* rxe is asked from that position, and answers nothing before it of that READ any more (rd_op_ask_from()): whatever else
  * is asked of the READ begins there too. */
 void far_asked_from(struct far_flow *f, uint64_t from);
+/* The host of rxe has asked from that position, and so has everything before, from an earlier life of this edge. rxe may
+ * have been asked from there, too. */
+void far_host_asks_from(struct proxy *p, struct far_flow *f, uint64_t from);
 /* True if the first READ waits until the near edge has room for its next response. */
 bool far_awaits_credit(const struct far_flow *f);
 /* A new session: the near edge's credit is not known. */

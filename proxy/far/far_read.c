@@ -42,7 +42,6 @@ void far_op_begin(struct proxy *p, struct far_flow *f, const struct slot_hdr *h)
 		return; /* cannot be: next_slot() has checked rd_op_left() */
 	*op = (struct rd_op){.node = op->node, .pos = h->pos, .psns = h->psns, .opcode = h->opcode};
 	op->from = h->pos;
-	op->asked_before = h->pos < f->pos_tx_max;
 	op->again_ns = p->now_ns;
 	if (dlist_empty(&f->ops) && f->resp_next < op->pos)
 		f->resp_next = op->pos;
@@ -194,7 +193,7 @@ size_t far_part_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 {
 	struct rd_op *op = far_first_op(f);
 	uint32_t slot = op ? arena_find(p->arena, SLOT_REQ_FAR, f->idx, op->pos) : SLOT_NONE;
-	uint64_t from, skip, n, back = rd_op_ask_back(f->pmtu);
+	uint64_t from, skip, n;
 	struct roce_pkt pkt;
 	const uint8_t *data;
 
@@ -207,14 +206,13 @@ size_t far_part_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 	}
 	data = arena_data(p->arena, slot);
 	n = min_u64(part_room(p, f), min_u64(op->pos + op->psns, f->resp_credit) - f->resp_next);
-	from = f->forward_only ? rd_op_ask_from(op, f->resp_next, op->psns <= back ? back : n) : f->resp_next;
+	from = f->forward_only ? rd_op_ask_from(op, f->resp_next, f->pmtu, n) : f->resp_next;
 	skip = (from - op->pos) * f->pmtu;
 	if (roce_parse(data, slot_packet_len(arena_hdr(p->arena, slot)), &pkt) != DROP_NONE ||
 	    !icrc_check(data, &pkt, NULL) || skip > pkt.reth_len)
 		return 0;
 	f->part_end = f->resp_next + n;
 	op->again_ns = p->now_ns;
-	op->again_tries++;
 	far_asked_from(f, from);
 	far_cnp_learn(p, f, slot);
 	count(p, CTR_LAN_RETRIES, 1);
@@ -318,6 +316,24 @@ static void end_if_answered(struct proxy *p, struct far_flow *f, struct rd_op *o
 	far_schedule(p, f);
 }
 
+void far_host_asks_from(struct proxy *p, struct far_flow *f, uint64_t from)
+{
+	const struct rd_op *first = far_first_op(f);
+
+	if (!f->forward_only)
+		return;
+	far_asked_from(f, from);
+	if (!first || from < first->pos || from >= first->pos + first->psns || from <= f->resp_next)
+		return;
+	for (uint64_t n = min_u64(from - f->resp_next, RESP_AHEAD), pos = from - n; pos < from; pos++)
+		f->resp_got[pos % RESP_AHEAD / 64] &= ~(1ull << (pos % 64));
+	f->resp_next = from;
+	resp_advance(f);
+	end_if_answered(p, f, far_first_op(f));
+	if (far_first_op(f) == first && !f->rnr)
+		far_part_now(p, f);
+}
+
 /* DROP_NONE if a response at pos can be one of the first operation; else the reason. */
 static enum proxy_drop response_fits(const struct far_flow *f, const struct rd_op *op, const struct roce_pkt *pkt,
                                      uint64_t pos)
@@ -379,9 +395,8 @@ bool far_keep_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, c
 }
 
 /* There was no room for the response at pos: the READ is to be sent again from there. */
-static void response_found_no_room(struct proxy *p, struct far_flow *f, struct rd_op *op, uint64_t pos)
+static void response_found_no_room(struct proxy *p, struct far_flow *f, uint64_t pos)
 {
-	op->again_tries = 0;
 	f->resp_lost = max_u64(f->resp_lost, pos + 1);
 	f->last_progress_ns = p->now_ns; /* the responder is alive */
 	if (!f->rnr && !f->part_wanted)
@@ -389,9 +404,8 @@ static void response_found_no_room(struct proxy *p, struct far_flow *f, struct r
 }
 
 /* The responder answers what it was asked for before resp_next as well (rd_op_ask_from()). */
-static void wanted_one_is_on_its_way(struct proxy *p, struct far_flow *f, struct rd_op *op)
+static void wanted_one_is_on_its_way(struct proxy *p, struct far_flow *f)
 {
-	op->again_tries = 0;
 	f->last_progress_ns = p->now_ns;
 	if (timer_armed(&f->rto) && !f->rnr)
 		far_arm_rto(p, f);
@@ -421,7 +435,7 @@ enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8
 		if (FAULT(FAULT_RESPONSES_TWICE))
 			far_keep_response(p, f, l3, pkt, pos, vlan_tci, true);
 		if (f->forward_only && pos >= op->from)
-			wanted_one_is_on_its_way(p, f, op);
+			wanted_one_is_on_its_way(p, f);
 		end_if_answered(p, f, op); /* an earlier life of the edge may have taken all of it */
 		return drop(p, DROP_LAN_ACK_STALE);
 	}
@@ -431,7 +445,7 @@ enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8
 	if (d != DROP_NONE)
 		return drop(p, d);
 	if (pos >= f->resp_credit && op->opcode == RC_READ_REQUEST) {
-		response_found_no_room(p, f, op, pos);
+		response_found_no_room(p, f, pos);
 		return drop(p, DROP_LAN_RESP_CREDIT);
 	}
 	if (!resp_note(f, pos))
@@ -441,11 +455,10 @@ enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8
 	far_settle(p, f, op->pos);
 	if (!far_keep_response(p, f, l3, pkt, pos, vlan_tci, pkt->opcode == RC_ATOMIC_ACK)) {
 		f->resp_got[pos % RESP_AHEAD / 64] &= ~(1ull << (pos % 64));
-		response_found_no_room(p, f, op, pos);
+		response_found_no_room(p, f, pos);
 		return drop(p, DROP_LAN_NO_ROOM); /* the READ is repeated later */
 	}
 	f->last_progress_ns = p->now_ns;
-	op->again_tries = 0;
 	arm_after_response(p, f, resp_advance(f));
 	next_part(p, f);
 	end_if_answered(p, f, op);

@@ -16,7 +16,10 @@
  * the request to the responder, and the responses cross to their positions like all others. Only as many responses are
  * asked for at a time as there is room for. Repetitions of the host drive this; no response is asked for twice within a
  * round trip and a half. After a restart the edge does not know what the host was given. Then all of the READ may be
- * read again, once the host has asked from some position. */
+ * read again, once the host has asked from some position.
+ * A response that has not come yet is asked for by the far edge until it comes. If that edge was killed it does not know
+ * where the host had asked from, and rxe answers nothing from before that. So each time the host asks, READ_AGAIN for
+ * this one response tells (near_again_tell()); the far edge does not read it again, as it comes anyway. */
 #include "near_priv.h"
 
 #define LOOK_AHEAD    256 /* responses that are looked up at most */
@@ -38,6 +41,14 @@ static bool response_is_missing(struct proxy *p, const struct near_flow *f, cons
 {
 	return op->opcode == RC_READ_REQUEST && parts_known(f, op) && op->due && op->reread &&
 	       op->next < given_end(op) && !near_resp_at_hand(p, f, op->next);
+}
+
+/* True if the far edge waits for responses of rxe, and may not know where the host asked last: it may have been killed
+ * since, and rxe answers nothing from before that (rd_op_ask_from()). */
+static bool is_to_be_told(struct proxy *p, const struct near_flow *f, const struct rd_op *op)
+{
+	return f->forward_only && op->opcode == RC_READ_REQUEST && f->pmtu && op->due && op->next == op->from &&
+	       op->from > op->pos && op->next >= given_end(op) && !near_resp_at_hand(p, f, op->next);
 }
 
 static bool read_again_under_way(const struct proxy *p, const struct rd_op *op)
@@ -69,6 +80,17 @@ void near_again_look(struct proxy *p, struct near_flow *f, struct rd_op *op)
 	near_wan_schedule(p, f);
 }
 
+void near_again_tell(struct proxy *p, struct near_flow *f, struct rd_op *op)
+{
+	if (!is_to_be_told(p, f, op) || read_again_under_way(p, op) || FAULT(FAULT_NOT_READ_AGAIN))
+		return;
+	op->again_from = op->next;
+	op->again_upto = op->next + 1;
+	op->again_heard_ns = p->now_ns;
+	schedule_read_again(f, op);
+	near_wan_schedule(p, f);
+}
+
 const struct rd_op *near_again_awaited(struct proxy *p, const struct near_flow *f)
 {
 	const struct rd_op *op = near_op_due(f);
@@ -86,7 +108,7 @@ void near_again_end(struct near_flow *f, struct rd_op *op)
 static size_t build_read_again(struct proxy *p, const struct near_flow *f, const struct rd_op *op, uint8_t *buf)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, op->pos);
-	uint64_t from = f->forward_only ? rd_op_ask_from(op, op->again_from, rd_op_ask_back(f->pmtu)) : op->again_from;
+	uint64_t from = f->forward_only ? rd_op_ask_from(op, op->again_from, f->pmtu, 0) : op->again_from;
 	uint64_t skip = (from - op->pos) * f->pmtu, most = (op->again_upto - from) * f->pmtu;
 	const uint8_t *data;
 	struct roce_pkt pkt;
@@ -133,7 +155,8 @@ void near_again_lost(struct proxy *p, struct near_flow *f)
 	for (struct dnode *n = f->ops.next; n != &f->ops; n = n->next) {
 		struct rd_op *op = dlist_entry(n, struct rd_op, node);
 
-		if (op->next < op->again_from || op->next >= op->again_upto || !response_is_missing(p, f, op))
+		if (op->next < op->again_from || op->next >= op->again_upto ||
+		    (!response_is_missing(p, f, op) && !is_to_be_told(p, f, op)))
 			continue;
 		op->again_heard_ns = p->now_ns;
 		schedule_read_again(f, op);

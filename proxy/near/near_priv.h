@@ -279,6 +279,9 @@ bool near_resp_evict(struct proxy *p, struct near_flow *f, uint64_t pos);
 
 /* If the response at op->next was here and is not any more, asks the responder for it again. */
 void near_again_look(struct proxy *p, struct near_flow *f, struct rd_op *op);
+/* Called when the host has asked for a response that is not here: tells the far edge from where, by READ_AGAIN, if that
+ * edge waits for the response and its responder is rxe. */
+void near_again_tell(struct proxy *p, struct near_flow *f, struct rd_op *op);
 /* Called when the operation is over, or forgotten. */
 void near_again_end(struct near_flow *f, struct rd_op *op);
 

@@ -280,6 +280,7 @@ void near_row_begins(struct proxy *p, struct near_flow *f, uint64_t pos)
 static void wait_for_answer(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
 	near_again_look(p, f, op);
+	near_again_tell(p, f, op);
 	if (f->rnr_retry == RNR_RETRY_INFINITE && (!f->repeats || near_op_due(f) == op))
 		near_ack_schedule(p, f, DUE_RNR);
 }

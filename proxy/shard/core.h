@@ -74,9 +74,7 @@ struct rd_op {
 	                or they were given up here */
 	bool again_due; /* near, READ: a READ_AGAIN frame for [again_from, again_upto) is to go */
 	bool again_lost;     /* far, read again: a response came that found no room */
-	bool asked_before;   /* far: the responder was sent it before this record began, and may have been asked from
-	                        further on since */
-	uint8_t again_tries; /* far: times it was sent again, in part, since it last progressed */
+	uint8_t again_tries; /* far, read again: times it was sent again since it last progressed */
 	bool resumed;   /* near: began before a restart of this edge, which does not know how much the host was given */
 	bool windowed;  /* near, READ: needs more room than one READ may have, and is taken a window at a time */
 };
@@ -969,11 +967,10 @@ bool rd_op_left(const struct proxy *p, enum rd_op_use use);
  * and takes it off its list. */
 struct rd_op *rd_op_take(struct proxy *p, enum rd_op_use use);
 void rd_op_give(struct proxy *p, struct rd_op *op);
-/* The position from which a responder that is forward_only is asked, so that the response at `next` comes: where the
- * host's latest request for the READ began, but at most `back` responses before `next`; now and then `next` itself, if
- * the responder does not answer and may have been asked from there (rd_op.asked_before). rd_op_ask_back() is the most
- * that `back` may be. */
-uint64_t rd_op_ask_from(const struct rd_op *op, uint64_t next, uint64_t back);
+/* The position from which a responder that is forward_only is asked, so that `n` responses from `next` on come: where
+ * the host's latest request for the READ began. If that is more than rd_op_ask_back() responses back, it is as many
+ * responses before `next` as are wanted, at least an eighth of these. */
+uint64_t rd_op_ask_from(const struct rd_op *op, uint64_t next, uint16_t pmtu, uint64_t n);
 uint32_t rd_op_ask_back(uint16_t pmtu);
 /* True if the responder whose ACK that is, from its IP header, is rxe: it leaves MigReq 0. */
 bool rd_op_is_forward_only(const uint8_t *ack, uint16_t len);

@@ -82,7 +82,8 @@ struct wan_flow_pair {
 };
 
 /* READ_AGAIN, near to far: the responses at pos .. pos + psns were given to the host, which lost them: they are to be read
- * again. flow(4) inc(4) pos(8) psns(4) packet_len(2) zero(2) packet... */
+ * again. Or one of rxe that has not come: its host has asked from there. flow(4) inc(4) pos(8) psns(4) packet_len(2)
+ * zero(2) packet... */
 struct wan_read_again {
 	uint32_t flow, inc;
 	uint64_t pos;

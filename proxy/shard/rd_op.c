@@ -2,7 +2,7 @@
 /* rd_op.c - the shard's pool of small records: open READs and ATOMICs of both roles, FLOW_CLOSE frames to be sent. */
 #include "core.h"
 
-#define ASK_TRIES 4 /* the last of so many requests in a row asks for `next` */
+#define ASK_BACK_PARTS 8 /* beyond what rxe is asked back for, so small a part of that is asked for at least */
 
 bool rd_op_left(const struct proxy *p, enum rd_op_use use)
 {
@@ -42,11 +42,13 @@ bool rd_op_is_forward_only(const uint8_t *ack, uint16_t len)
 /* rxe keeps for a READ the address from which it was asked last, and drops any later request that begins before it
  * (duplicate_request() of rxe_resp.c: va_org). So if it were asked for the rest that an edge lacks, nobody could ask it
  * for an earlier response again, if the host has lost that one. A host never asks from before its latest request. */
-uint64_t rd_op_ask_from(const struct rd_op *op, uint64_t next, uint64_t back)
+uint64_t rd_op_ask_from(const struct rd_op *op, uint64_t next, uint16_t pmtu, uint64_t n)
 {
-	bool unanswered = op->asked_before && op->again_tries % ASK_TRIES == ASK_TRIES - 1;
+	uint64_t back = rd_op_ask_back(pmtu);
 
-	if (next < op->from || unanswered || FAULT(FAULT_REST_ASKED))
+	if (next < op->from || FAULT(FAULT_REST_ASKED))
 		return next;
-	return next - min_u64(next - op->from, back);
+	if (next - op->from <= back)
+		return op->from;
+	return next - min_u64(max_u64(n, back / ASK_BACK_PARTS), back);
 }

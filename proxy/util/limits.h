@@ -60,7 +60,7 @@ enum proxy_limits {
 	IP_PARTIAL_MAX = 16,       /* incomplete IP packets of a lane: more do not interleave on the WAN */
 	POOL_STUCK_MS = 5000, /* a pool that is full without progress for so long does not just wait for a round trip or
 	                       * a cut */
-	RD_OP_ASK_BACK_BYTES = 2 << 20, /* that rxe is asked for again at most before the response that is wanted: 2 ms at
+	RD_OP_ASK_BACK_BYTES = 8 << 20, /* that rxe is asked for again at most before the response that is wanted: 7 ms at
 	                                 * 10 Gbit/s */
 	RAW_SEEN_MAX = 65536, /* numbers of a lane's packets without a flow that are known apart: more than follow a lost
 	                       * one before its repair, on paths of unlike length too: 100 Gbit/s for 20 ms. 8 KiB */

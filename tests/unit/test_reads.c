@@ -564,37 +564,6 @@ static void reads__rxe_is_asked_from_where_its_host_asked_last(void **state)
 	assert_int_equal(k->h.reth_va, 0x7000 + CORE_PMTU);
 }
 
-/* An edge before a restart has asked rxe for the rest. That is all that rxe answers, and it is asked for in the end. */
-static void reads__rest_that_rxe_was_asked_for_is_asked_for_again(void **state)
-{
-	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
-	unsigned whole = 0;
-
-	core_long_life(c);
-	core_far(c)->template[20 + 8 + 1] &= (uint8_t)~BTH_MIGREQ;
-	ask(c, 2, 6, 2, true);
-	core_expect(&c->b, RC_READ_REQUEST, 2);
-	rxe_answers(c, RC_READ_RESP_FIRST, 2);
-	core_session(c); /* stores how far it has come */
-	core_pump(c);
-	core_rebuild(&c->b);
-	assert_true(core_far(c)->forward_only);
-	core_session(c);
-	core_pump(c);
-	for (int ms = 0; ms < 2000; ms++) {
-		bool rest = false;
-
-		for (const struct core_pkt *k; (k = core_take(&c->b)); whole += k->h.psn == 2)
-			rest |= k->h.opcode == RC_READ_REQUEST && k->h.psn == 3;
-		for (uint32_t psn = 3; rest && psn < 8; psn++)
-			rxe_answers(c, psn < 7 ? RC_READ_RESP_MIDDLE : RC_READ_RESP_LAST, psn);
-		core_wait(c, CORE_MS);
-	}
-	assert_true(whole > 2);
-	for (uint32_t i = 0; i < 6; i++)
-		expect_response(c, resp_opcode(i, 6), 2 + i);
-}
-
 /* READ_AGAIN for positions [pos, upto) of a READ of ten packets that the host asks for again from `from` on. */
 static void read_again(struct core *c, uint32_t from, uint32_t pos, uint32_t upto)
 {
@@ -665,6 +634,71 @@ static void reads__rxe_that_answers_in_vain_is_not_asked_for_the_rest(void **sta
 			assert_int_equal(k->h.psn, 2);
 	}
 	core_forget(&c->a);
+}
+
+/* How large a READ is does not matter for that, only how far back its host asked last. */
+static void reads__rxe_is_asked_for_a_large_read_from_where_its_host_asked_last(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+	struct wan_resp_credit little = {
+	    .flow = core_far(c)->peer_flow, .inc = core_far(c)->inc, .round = 1000, .credit = POS_ORIGIN + 5};
+
+	core_long_life(c);
+	ask(c, 2, (4 << 20) / CORE_PMTU, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	rxe_answers(c, RC_READ_RESP_FIRST, 2);
+	rxe_answers(c, RC_READ_RESP_MIDDLE, 3);
+	far_on_resp_credit(c->b.p, lane_of(c->b.p, core_far(c)->lane), &little);
+	rxe_answers(c, RC_READ_RESP_MIDDLE, 5);
+	core_wait(c, 10 * CORE_MS);
+	assert_int_equal(core_expect(&c->b, RC_READ_REQUEST, 2)->h.reth_len, 3 * CORE_PMTU);
+	core_forget(&c->a);
+	core_forget(&c->b);
+}
+
+/* rxe was asked for the rest of a READ, as its host had asked for that. The far edge forgets this when it is killed,
+ * asks for all of the READ, which rxe does not answer, and hears from the near edge where the host is. */
+static void reads__a_far_edge_that_was_killed_hears_where_the_host_of_rxe_asked_last(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct roce_pkt ack = core_answer(RC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 1);
+	const struct core_pkt *k;
+	unsigned n = 0;
+
+	core_send(c, RC_WRITE_FIRST, 0);
+	core_send(c, RC_WRITE_LAST, 1);
+	ack.migreq = false;
+	core_in(&c->b, ack, 0, 0);
+	core_wait(c, CORE_MS);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	core_long_life(c);
+	ask(c, 2, 6, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	for (uint32_t i = 0; i < 3; i++) {
+		rxe_answers(c, resp_opcode(i, 6), 2 + i);
+		expect_response(c, resp_opcode(i, 6), 2 + i);
+	}
+	ask(c, 2, 6, 5, true);
+	core_rebuild(&c->b);
+	core_session(c);
+	core_wait(c, 4 * c->b.cfg.lan_timeout_ns);
+	core_forget(&c->b);
+	for (uint32_t i = 0; i < 4; i++) {
+		ask(c, 2, 6, 5, true);
+		core_wait(c, 2 * c->b.cfg.lan_timeout_ns);
+	}
+	while ((k = core_take(&c->b)))
+		n += k->h.opcode == RC_READ_REQUEST && k->h.psn == 5 && k->h.reth_len == 3 * CORE_PMTU &&
+		     k->h.reth_va == 0x7000 + 3 * CORE_PMTU;
+	assert_true(n > 0);
+	core_forget(&c->a);
+	for (uint32_t i = 3; i < 6; i++)
+		rxe_answers(c, resp_opcode(i, 6), 2 + i);
+	expect_response(c, RC_READ_RESP_FIRST, 5);
+	expect_response(c, RC_READ_RESP_MIDDLE, 6);
+	expect_response(c, RC_READ_RESP_LAST, 7);
+	assert_int_equal(core_far(c)->nagains, 0);
 }
 
 /* A host that repeats from a later READ on has had the one before, of which the responder says nothing any more. */
@@ -1979,9 +2013,10 @@ int main(void)
 	    CORE_TEST(reads__what_is_lost_of_it_is_asked_for_soon),
 	    CORE_TEST(reads__rest_that_an_edge_lacks_is_not_asked_of_rxe),
 	    CORE_TEST(reads__rxe_is_asked_from_where_its_host_asked_last),
-	    CORE_TEST(reads__rest_that_rxe_was_asked_for_is_asked_for_again),
 	    CORE_TEST(reads__what_rxe_was_asked_from_counts_for_all_of_a_read),
 	    CORE_TEST(reads__rxe_that_answers_in_vain_is_not_asked_for_the_rest),
+	    CORE_TEST(reads__rxe_is_asked_for_a_large_read_from_where_its_host_asked_last),
+	    CORE_TEST(reads__a_far_edge_that_was_killed_hears_where_the_host_of_rxe_asked_last),
 	    CORE_TEST(reads__responses_beyond_the_credit_are_read_when_there_is_one),
 	    CORE_TEST(reads__who_waits_for_credit_does_not_fail),
 	    CORE_TEST(reads__the_near_edge_grants_what_it_has_room_for),

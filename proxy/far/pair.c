@@ -25,7 +25,10 @@
  * flows between the hosts have their turns, and could be taken for theirs. Such hosts are recognised by an answer for
  * which no flow can have asked: no flow was probed yet, or the answer is about a PSN a little below the probed flow's.
  * Then the current turn is taken back, and no flow is probed before there was no such answer for UNASKED_QUIET_NS. This
- * ends UNASKED_MAX_NS after the hosts were first heard of, as such answers may be forged.
+ * ends UNASKED_MAX_NS after the hosts were first heard of, as such answers may be forged. That bound alone is no help
+ * against forged answers: hosts without flows are forgotten and heard of anew, so a flow could come at the beginning of
+ * such a time, and its host has spent a part of its retries by then. So once flows wait for the first turn, an answer
+ * counts only if its PSN is near those of one of them.
  *
  * An answer to a QPN with an owner pairs no other flow, unless the owner has nothing in flight and either never sent
  * that PSN or was quiet lately. Then the probed flow may get the QPN, and the old pair is void once it has it. An owner
@@ -65,6 +68,7 @@
 #define UNSENT_DOUBLINGS      5                    /* UNSENT_WAIT_NS doubles at most so often */
 #define UNASKED_QUIET_NS      20000000ull
 #define UNASKED_MAX_NS        200000000ull
+#define WAITING_LOOKED_AT     64 /* waiting flows whose PSNs an answer is compared with before the first turn */
 #define OVERTAKEN_NS          20000000ull /* an answer that a later one has overtaken on the LAN is not later than that */
 #define OVERTAKEN_MAX_NS      200000000ull /* longest wait for a row of refusals without a turn in between */
 #define VOID_QUIET_NS         OVERTAKEN_NS /* a flow without repetitions and answers for so long gets no late answer */
@@ -1026,13 +1030,31 @@ static void put_off_unasked(struct proxy *p, struct hostpair *hp, const struct r
 	interrupt_turn(p, hp);
 }
 
+/* True if pkt is about a PSN near those of a flow that waits for its first turn: an answer like it may pass for that
+ * flow's. Also true while no flow waits, or too many do to look at all of them: any of them could be meant. */
+static bool may_confuse_waiting(const struct hostpair *hp, const struct roce_pkt *pkt)
+{
+	uint32_t looked = 0;
+
+	for (const struct dnode *n = hp->waiting.next; n != &hp->waiting; n = n->next) {
+		const struct far_flow *f = dlist_entry(n, struct far_flow, pair_node);
+		uint64_t pos = pos_near(f->pos_acked, pkt->psn), end = max_u64(f->pos_rx, f->pos_rx_max);
+
+		if (pos + BELOW_BASE_REACH >= f->pos_acked && pos < end + BELOW_BASE_REACH)
+			return true;
+		if (++looked == WAITING_LOOKED_AT)
+			return true;
+	}
+	return looked == 0;
+}
+
 /* True if no flow between these hosts can have asked for this answer: the hosts talk past the edges. */
 static bool nobody_asked(struct proxy *p, struct hostpair *hp, const struct far_flow *asked, const struct roce_pkt *pkt)
 {
 	const struct far_flow *next;
 
 	if (!hp || !hp->had_turn)
-		return true;
+		return !hp || may_confuse_waiting(hp, pkt);
 	if (asked)
 		return answer_is_behind(asked, pkt) && !outstanding_of_others(p, hp, asked, pkt);
 	next = hp->interrupted == NONE ? NULL : &p->far[hp->interrupted];

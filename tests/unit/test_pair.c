@@ -309,6 +309,48 @@ static void pair__stray_answers_hold_nobody_up(void **state)
 	assert_int_equal(ack_to(c, 0x52, 0x10000, 1), DROP_NONE);
 }
 
+/* Nor does one whose PSN is far from those of all flows that wait for the first turn between two hosts: the turn comes
+ * 20 ms after the last answer before these flows, though such answers go on. */
+static void pair__stray_answers_put_off_no_first_turn(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	ack_to(c, 0x66, 0x700000, 1);
+	send_to(c, QPN0, 0x10000);
+	send_to(c, QPN0 + 1, 0x600000);
+	for (uint32_t ms = 0; ms < 19; ms++) {
+		ack_to(c, 0x66, 0x800000 + ms, 1);
+		ack_to(c, 0x66, 0x10000 - BELOW_BASE_REACH - 1, 1);
+		core_wait(c, CORE_MS);
+	}
+	assert_int_equal(core_pending(&c->b), 0);
+	ack_to(c, 0x66, 0x800000, 1);
+	core_wait(c, 2 * CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 0x600000);
+	assert_int_equal(ack_to(c, 0x51, 0x600000, 1), DROP_NONE);
+	assert_int_equal(near_of(c, QPN0 + 1)->requester_qpn, 0x51);
+	core_expect(&c->b, RC_WRITE_ONLY, 0x10000);
+}
+
+/* ... but an answer that may pass for that of any waiting flow does. */
+static void pair__answers_near_one_that_waits_put_off_the_first_turn(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	ack_to(c, 0x66, 0x700000, 1);
+	send_to(c, QPN0, 0x10000);
+	send_to(c, QPN0 + 1, 0x600000);
+	core_wait(c, 15 * CORE_MS);
+	ack_to(c, 0x66, 0x600000 - BELOW_BASE_REACH, 1);
+	core_wait(c, 19 * CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0);
+	ack_to(c, 0x66, 0x10001, 1);
+	core_wait(c, 19 * CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_wait(c, 2 * CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 0x600000);
+}
+
 /* If the flow whose turn was taken back ends, the quarantine is that of a flow that ended in its turn. */
 static void pair__end_after_a_turn_taken_back_means_quarantine(void **state)
 {
@@ -1840,6 +1882,8 @@ int main(void)
 	    CORE_TEST(pair__answers_to_what_went_past_the_edges),
 	    CORE_TEST(pair__answers_past_the_edges_take_a_turn_back),
 	    CORE_TEST(pair__stray_answers_hold_nobody_up),
+	    CORE_TEST(pair__stray_answers_put_off_no_first_turn),
+	    CORE_TEST(pair__answers_near_one_that_waits_put_off_the_first_turn),
 	    CORE_TEST(pair__end_after_a_turn_taken_back_means_quarantine),
 	    CORE_TEST(pair__ack_of_what_was_before_is_no_answer),
 	    CORE_TEST(pair__responder_that_is_ahead),

@@ -133,7 +133,7 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 		drop(p, DROP_WAN_BAD_FRAME);
 		return;
 	}
-	f->forward_only |= from < r->pos; /* the near edge knows: this one may have forgotten its responder's answers */
+	f->forward_only |= r->forward_only;
 	far_host_asks_from(p, f, from);
 	if (send_refused(p, l, f, r) || !responder_answered(f, r->pos))
 		return; /* the responses come anyway */

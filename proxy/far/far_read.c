@@ -139,7 +139,8 @@ bool far_part_now(struct proxy *p, struct far_flow *f)
 {
 	const struct rd_op *op = far_first_op(f);
 
-	if (!op || op->opcode != RC_READ_REQUEST || !op->psns || !f->pmtu || f->failed || f->hostpair == NONE)
+	if (!op || op->opcode != RC_READ_REQUEST || !op->psns || !f->pmtu || f->failed || f->hostpair == NONE ||
+	    f->pairing == PAIR_LEARNING)
 		return false;
 	if (f->resp_next >= f->resp_credit) {
 		f->part_wanted = true;

@@ -1030,8 +1030,8 @@ static void put_off_unasked(struct proxy *p, struct hostpair *hp, const struct r
 	interrupt_turn(p, hp);
 }
 
-/* True if pkt is about a PSN near those of a flow that waits for its first turn: an answer like it may pass for that
- * flow's. Also true while no flow waits, or too many do to look at all of them: any of them could be meant. */
+/* True if pkt is about a PSN near those of a flow that waits for its first turn, or is what a flow in doubt would take:
+ * an answer like it may pass for that flow's. Also true while no flow waits, or too many do to look at all of them: any of them could be meant. */
 static bool may_confuse_waiting(const struct hostpair *hp, const struct roce_pkt *pkt)
 {
 	uint32_t looked = 0;
@@ -1042,6 +1042,8 @@ static bool may_confuse_waiting(const struct hostpair *hp, const struct roce_pkt
 
 		if (pos + BELOW_BASE_REACH >= f->pos_acked && pos < end + BELOW_BASE_REACH)
 			return true;
+		if (f->doubted && pos >= f->pos_acked)
+			return true; /* takes an ACK of anything further on (pair_claim()) */
 		if (++looked == WAITING_LOOKED_AT)
 			return true;
 	}

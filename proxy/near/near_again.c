@@ -138,6 +138,7 @@ bool near_again_frame(struct proxy *p, struct near_flow *f, uint8_t *buf, struct
 		                             .pos = op->again_from,
 		                             .psns = (uint32_t)(op->again_upto - op->again_from),
 		                             .packet_len = (uint16_t)build_read_again(p, f, op, buf),
+		                             .forward_only = f->forward_only,
 		                             .packet = buf};
 		if (r->packet_len)
 			return true;

@@ -141,7 +141,7 @@ size_t wan_read_again_put(uint8_t *buf, size_t cap, const struct wan_read_again 
 	put_be64(b + 8, r->pos);
 	put_be32(b + 16, r->psns);
 	put_be16(b + 20, r->packet_len);
-	put_be16(b + 22, 0);
+	put_be16(b + 22, r->forward_only);
 	memcpy(b + WAN_READ_AGAIN_LEN, r->packet, r->packet_len);
 	return WAN_FRAME_HDR_LEN + WAN_READ_AGAIN_LEN + (size_t)r->packet_len;
 }
@@ -157,6 +157,7 @@ bool wan_read_again_get(const struct wan_frame *f, struct wan_read_again *r)
 	r->pos = get_be64(b + 8);
 	r->psns = get_be32(b + 16);
 	r->packet_len = get_be16(b + 20);
+	r->forward_only = get_be16(b + 22) & 1;
 	r->packet = b + WAN_READ_AGAIN_LEN;
 	return f->len == WAN_READ_AGAIN_LEN + r->packet_len && r->psns > 0 && r->psns <= FLOW_SPAN_MAX / 2;
 }

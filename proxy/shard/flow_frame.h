@@ -83,13 +83,15 @@ struct wan_flow_pair {
 
 /* READ_AGAIN, near to far: the responses at pos .. pos + psns were given to the host, which lost them: they are to be read
  * again. Or one of rxe that has not come: its host has asked from there. flow(4) inc(4) pos(8) psns(4) packet_len(2)
- * zero(2) packet... */
+ * flags(2) packet... */
 struct wan_read_again {
 	uint32_t flow, inc;
 	uint64_t pos;
 	uint32_t psns;
 	uint16_t packet_len; /* a READ request of the host that ends with them, whole, from its IP header; up to
 	                        rd_op_ask_back() responses before pos may be asked for with them */
+	bool forward_only;   /* flag 1: the responder is rxe (rd_op_ask_from()). The far edge may not know: it may have been
+	                        killed, and the pair come from CM */
 	const uint8_t *packet;
 };
 

@@ -377,7 +377,7 @@ static bool from_former_owner(const struct world *w, const struct qp *q, const s
 		return false;
 	before = &w->conn[q->conn->cfg.heir_of - 1];
 	former = before->qp[q->peer->side];
-	if (!before->excused || !former || former->qpn != q->peer->qpn)
+	if (!before->excused || !former || former->qpn != q->peer->qpn || before->qp[q->side]->qpn != q->qpn)
 		return false;
 	pos = requester_pos(&former->req, pkt->psn);
 	return pos >= 0 && (uint64_t)pos < former->req.pos_sent &&

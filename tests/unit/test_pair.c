@@ -351,6 +351,22 @@ static void pair__answers_near_one_that_waits_put_off_the_first_turn(void **stat
 	core_expect(&c->b, RC_WRITE_ONLY, 0x600000);
 }
 
+/* A flow in doubt takes any ACK that is further on, so such an ACK to others puts off its first turn as well. */
+static void pair__answers_that_one_in_doubt_would_take_put_off_the_first_turn(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+
+	ack_to(c, 0x66, 0x700000, 1);
+	send_to(c, QPN0, 0x10000);
+	core_wait(c, 15 * CORE_MS);
+	far_of(c, QPN0)->doubted = true;
+	ack_to(c, 0x66, 0x710000, 1);
+	core_wait(c, 19 * CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0);
+	core_wait(c, 2 * CORE_MS);
+	core_expect(&c->b, RC_WRITE_ONLY, 0x10000);
+}
+
 /* If the flow whose turn was taken back ends, the quarantine is that of a flow that ended in its turn. */
 static void pair__end_after_a_turn_taken_back_means_quarantine(void **state)
 {
@@ -1884,6 +1900,7 @@ int main(void)
 	    CORE_TEST(pair__stray_answers_hold_nobody_up),
 	    CORE_TEST(pair__stray_answers_put_off_no_first_turn),
 	    CORE_TEST(pair__answers_near_one_that_waits_put_off_the_first_turn),
+	    CORE_TEST(pair__answers_that_one_in_doubt_would_take_put_off_the_first_turn),
 	    CORE_TEST(pair__end_after_a_turn_taken_back_means_quarantine),
 	    CORE_TEST(pair__ack_of_what_was_before_is_no_answer),
 	    CORE_TEST(pair__responder_that_is_ahead),

@@ -573,6 +573,7 @@ static void read_again(struct core *c, uint32_t from, uint32_t pos, uint32_t upt
 	                           .inc = core_far(c)->inc,
 	                           .pos = POS_ORIGIN + pos,
 	                           .psns = upto - pos,
+	                           .forward_only = true,
 	                           .packet = buf};
 
 	h.reth_va += (uint64_t)(from - 2) * CORE_PMTU;
@@ -658,7 +659,7 @@ static void reads__rxe_is_asked_for_a_large_read_from_where_its_host_asked_last(
 
 /* rxe was asked for the rest of a READ, as its host had asked for that. The far edge forgets this when it is killed,
  * asks for all of the READ, which rxe does not answer, and hears from the near edge where the host is. */
-static void reads__a_far_edge_that_was_killed_hears_where_the_host_of_rxe_asked_last(void **state)
+static void killed_far_edge_hears_where_the_host_of_rxe_asked_last(void **state, bool rxe_is_known)
 {
 	struct core *c = core_given(state, ACK_MODE_NEAR);
 	struct roce_pkt ack = core_answer(RC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 1);
@@ -681,6 +682,7 @@ static void reads__a_far_edge_that_was_killed_hears_where_the_host_of_rxe_asked_
 	}
 	ask(c, 2, 6, 5, true);
 	core_rebuild(&c->b);
+	core_far(c)->forward_only = rxe_is_known;
 	core_session(c);
 	core_wait(c, 4 * c->b.cfg.lan_timeout_ns);
 	core_forget(&c->b);
@@ -699,6 +701,17 @@ static void reads__a_far_edge_that_was_killed_hears_where_the_host_of_rxe_asked_
 	expect_response(c, RC_READ_RESP_MIDDLE, 6);
 	expect_response(c, RC_READ_RESP_LAST, 7);
 	assert_int_equal(core_far(c)->nagains, 0);
+}
+
+static void reads__a_far_edge_that_was_killed_hears_where_the_host_of_rxe_asked_last(void **state)
+{
+	killed_far_edge_hears_where_the_host_of_rxe_asked_last(state, true);
+}
+
+/* CM has opened the flow: the far edge keeps no answer of the responder. */
+static void reads__a_far_edge_that_was_killed_hears_of_rxe(void **state)
+{
+	killed_far_edge_hears_where_the_host_of_rxe_asked_last(state, false);
 }
 
 /* A host that repeats from a later READ on has had the one before, of which the responder says nothing any more. */
@@ -2017,6 +2030,7 @@ int main(void)
 	    CORE_TEST(reads__rxe_that_answers_in_vain_is_not_asked_for_the_rest),
 	    CORE_TEST(reads__rxe_is_asked_for_a_large_read_from_where_its_host_asked_last),
 	    CORE_TEST(reads__a_far_edge_that_was_killed_hears_where_the_host_of_rxe_asked_last),
+	    CORE_TEST(reads__a_far_edge_that_was_killed_hears_of_rxe),
 	    CORE_TEST(reads__responses_beyond_the_credit_are_read_when_there_is_one),
 	    CORE_TEST(reads__who_waits_for_credit_does_not_fail),
 	    CORE_TEST(reads__the_near_edge_grants_what_it_has_room_for),

@@ -29,7 +29,7 @@ void rd_op_give(struct proxy *p, struct rd_op *op)
 
 uint32_t rd_op_ask_back(uint16_t pmtu)
 {
-	return pmtu ? RD_OP_ASK_BACK_BYTES / pmtu : 0;
+	return pmtu ? (uint32_t)RD_OP_ASK_BACK_BYTES / pmtu : 0;
 }
 
 bool rd_op_is_forward_only(const uint8_t *ack, uint16_t len)

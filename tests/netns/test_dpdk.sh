@@ -19,13 +19,14 @@ capacity() { # a|b
 	lab_status "$1" '.links[0].buffer.from_lan.capacity_bytes'
 }
 
-# Blanks do not count as room for packets: the pool's capacity is smaller by the device's blanks.
+# Blanks do not count as room for packets: the pool's capacity is smaller by the device's blanks, and by what the classes of
+# their chunks have less than the best one.
 places_lent() {
 	local e whole=$1 now lent=
 	for e in a b; do
 		! grep -q 'longreachd copies packets' "$LAB_DIR/$e/log" || why "edge $e: $(grep -m 1 'longreachd copies packets' "$LAB_DIR/$e/log")" || return
 		now=$(capacity $e)
-		[ $(((whole - now) % 4352)) = 0 ] && [ "$now" -lt "$whole" ] ||
+		[ "$now" -le $((whole - 4352)) ] && [ "$now" -gt $((whole / 10 * 9)) ] ||
 			why "edge $e: of a pool of $whole bytes $now are for packets" || return
 		lent+=" $(((whole - now) / 4352))"
 	done

@@ -245,15 +245,6 @@ void arena_slot_wastes(struct arena *a, const struct arena_chunk *c, uint8_t cla
 	a->capacity_bytes[c->pool] -= (uint64_t)bytes;
 }
 
-static inline void count_freed(struct arena *a, const struct arena_chunk *c, uint16_t len)
-{
-	uint8_t class = arena_class_of(len);
-
-	a->used_bytes[c->pool] -= a->lay.class[class].stride;
-	if (class != c->class)
-		arena_slot_wastes(a, c, class, -1);
-}
-
 /* The state byte is stored first: a kill after that store leaves a free slot. */
 uint32_t arena_slot_drop(struct arena *a, uint32_t slot)
 {
@@ -266,7 +257,7 @@ uint32_t arena_slot_drop(struct arena *a, uint32_t slot)
 	if (!arena_index_remove(&a->index, arena_index_tag(h->kind, h->flow, h->pos), slot, &looks))
 		a->misused++;
 	a->meta[slot].gen++;
-	count_freed(a, c, h->len);
+	arena_slot_counted(a, c, h->len, -1);
 	if (a->meta[slot].pins && FAULT(FAULT_PIN_IGNORED))
 		a->meta[slot].pins = 0;
 	if (a->meta[slot].pins) {
@@ -312,7 +303,7 @@ uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32
 	h = arena_slot_hdr(a, slot);
 	*h = (struct slot_hdr){
 	    .state = SLOT_FILLING, .kind = (uint8_t)kind, .len = len, .flow = flow, .inc = inc, .pos = pos};
-	arena_count_used(a, &a->chunks[chunk], len);
+	arena_slot_counted(a, &a->chunks[chunk], len, 1);
 	arena_index_insert(&a->index, arena_index_tag((uint8_t)kind, flow, pos), slot);
 	note_found(a, kind, flow, pos, slot);
 	return slot;

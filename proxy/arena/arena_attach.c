@@ -190,7 +190,7 @@ static void slot_restore(struct arena *a, uint32_t slot, const struct slot_hdr *
 	}
 	c->fresh++;
 	c->used++;
-	arena_count_used(a, c, h->len);
+	arena_slot_counted(a, c, h->len, 1);
 	a->room[c->pool][c->class].slots--; /* chunks_sort_in() counts the slots of this chunk */
 	arena_meta_reset(&a->meta[slot]);
 	arena_index_insert(&a->index, arena_index_tag(h->kind, h->flow, h->pos), slot);

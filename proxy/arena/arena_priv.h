@@ -184,9 +184,9 @@ void arena_slot_wastes(struct arena *a, const struct arena_chunk *c, uint8_t cla
 
 /* arena_chunk.c */
 uint64_t arena_table_word(uint32_t chunk, uint8_t pool, uint8_t class);
-/* arena_chunks_capacity() works out the slot bytes of the chunks that the pool has or may take, without lent ones.
- * arena_chunks_counted() does this for both pools, after what it follows from has changed. arena_chunk_owned() counts a
- * chunk that becomes used (n: 1) or free (-1). */
+/* arena_chunks_capacity() works out the slot bytes of the chunks that the pool has or may take, without lent and wasted
+ * ones. arena_chunks_counted() does this for both pools, after what it follows from has changed. arena_chunk_owned()
+ * counts a chunk that becomes used (n: 1) or free (-1). */
 uint64_t arena_chunks_capacity(const struct arena *a, enum arena_pool pool);
 void arena_chunks_counted(struct arena *a);
 void arena_chunk_owned(struct arena *a, const struct arena_chunk *c, int n);
@@ -220,14 +220,14 @@ static inline uint8_t arena_class_of(uint16_t len)
 	return (uint8_t)((len > 512) + (len > 1152));
 }
 
-/* Counts the bytes of a slot with a packet of that length that comes into use. */
-static inline void arena_count_used(struct arena *a, const struct arena_chunk *c, uint16_t len)
+/* Counts the bytes of a slot with a packet of that length that comes into use (n: 1) or is freed (-1). */
+static inline void arena_slot_counted(struct arena *a, const struct arena_chunk *c, uint16_t len, int n)
 {
 	uint8_t class = arena_class_of(len);
 
-	a->used_bytes[c->pool] += a->lay.class[class].stride;
+	a->used_bytes[c->pool] += (uint64_t)((int64_t)a->lay.class[class].stride * n);
 	if (class != c->class)
-		arena_slot_wastes(a, c, class, 1);
+		arena_slot_wastes(a, c, class, n);
 }
 
 static inline bool arena_kind_known(uint8_t kind)

@@ -257,6 +257,11 @@ void far_on_resp_credit(struct proxy *p, struct lane *l, const struct wan_resp_c
 
 /* --- responses --- */
 
+static void resp_forget(struct far_flow *f, uint64_t pos)
+{
+	f->resp_got[pos % RESP_AHEAD / 64] &= ~(1ull << (pos % 64));
+}
+
 /* Notes a response at pos >= resp_next. False: it came before. */
 static bool resp_note(struct far_flow *f, uint64_t pos)
 {
@@ -327,7 +332,7 @@ void far_host_asks_from(struct proxy *p, struct far_flow *f, uint64_t from)
 	if (!first || from < first->pos || from >= first->pos + first->psns || from <= f->resp_next)
 		return;
 	for (uint64_t n = min_u64(from - f->resp_next, RESP_AHEAD), pos = from - n; pos < from; pos++)
-		f->resp_got[pos % RESP_AHEAD / 64] &= ~(1ull << (pos % 64));
+		resp_forget(f, pos);
 	f->resp_next = from;
 	resp_advance(f);
 	end_if_answered(p, f, far_first_op(f));
@@ -455,7 +460,7 @@ enum proxy_drop far_rx_response(struct proxy *p, struct far_flow *f, const uint8
 	 * the response, so this edge first stores that they are delivered. */
 	far_settle(p, f, op->pos);
 	if (!far_keep_response(p, f, l3, pkt, pos, vlan_tci, pkt->opcode == RC_ATOMIC_ACK)) {
-		f->resp_got[pos % RESP_AHEAD / 64] &= ~(1ull << (pos % 64));
+		resp_forget(f, pos);
 		response_found_no_room(p, f, pos);
 		return drop(p, DROP_LAN_NO_ROOM); /* the READ is repeated later */
 	}

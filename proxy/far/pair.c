@@ -1031,7 +1031,8 @@ static void put_off_unasked(struct proxy *p, struct hostpair *hp, const struct r
 }
 
 /* True if pkt is about a PSN near those of a flow that waits for its first turn, or is what a flow in doubt would take:
- * an answer like it may pass for that flow's. Also true while no flow waits, or too many do to look at all of them: any of them could be meant. */
+ * an answer like it may pass for that flow's. Also true while no flow waits, or too many do to look at all of them: any
+ * of them could be meant. */
 static bool may_confuse_waiting(const struct hostpair *hp, const struct roce_pkt *pkt)
 {
 	uint32_t looked = 0;

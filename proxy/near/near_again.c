@@ -63,6 +63,16 @@ static void schedule_read_again(struct near_flow *f, struct rd_op *op)
 	op->again_due = true;
 }
 
+/* READ_AGAIN for n responses from op->next on is to go. */
+static void read_again(struct proxy *p, struct near_flow *f, struct rd_op *op, uint32_t n)
+{
+	op->again_from = op->next;
+	op->again_upto = op->next + n;
+	op->again_heard_ns = p->now_ns;
+	schedule_read_again(f, op);
+	near_wan_schedule(p, f);
+}
+
 void near_again_look(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
 	uint64_t upto = op->next + 1, end = given_end(op);
@@ -73,22 +83,14 @@ void near_again_look(struct proxy *p, struct near_flow *f, struct rd_op *op)
 		upto++;
 	if (upto - op->next == LOOK_AHEAD)
 		upto = end;
-	op->again_from = op->next;
-	op->again_upto = op->next + near_reserve_again(p, f, op, (uint32_t)(upto - op->next));
-	op->again_heard_ns = p->now_ns;
-	schedule_read_again(f, op);
-	near_wan_schedule(p, f);
+	read_again(p, f, op, near_reserve_again(p, f, op, (uint32_t)(upto - op->next)));
 }
 
 void near_again_tell(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
 	if (!is_to_be_told(p, f, op) || read_again_under_way(p, op) || FAULT(FAULT_NOT_READ_AGAIN))
 		return;
-	op->again_from = op->next;
-	op->again_upto = op->next + 1;
-	op->again_heard_ns = p->now_ns;
-	schedule_read_again(f, op);
-	near_wan_schedule(p, f);
+	read_again(p, f, op, 1);
 }
 
 const struct rd_op *near_again_awaited(struct proxy *p, const struct near_flow *f)

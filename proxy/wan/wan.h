@@ -33,7 +33,7 @@ struct lane {
 	struct dnode first;               /* slots to send for the first time */
 	struct dnode repair;              /* slots with lost units */
 	struct dnode spaced;              /* further copies of repairs, by due_ns */
-	struct dnode refused;             /* slots that the peer had no room for, by due_ns */
+	struct dnode refused;             /* slots that the peer had no room for, in turn */
 	struct dnode copies;              /* copies that are due, and go when nothing else would */
 	uint64_t rx_held_bytes; /* slot bytes of the WAN pool that the lane holds */
 };

@@ -283,10 +283,9 @@ static void raw__spurious_repair_is_delivered_once(void **state)
 	assert_int_equal(core_pending(&c->b), 0);
 }
 
-/* A packet on a longer path, or one that was repaired, comes after thousands that were sent later. */
-static void raw__overtaken_by_thousands_is_delivered(void **state)
+/* Packets with these numbers come from the other edge, one after the other. */
+static struct core *given_raw_in_order(void **state, const uint64_t *order, size_t n)
 {
-	static const uint64_t order[] = {7, 5007, 8, 8, 64, 127, 128, 5007, 70000, 9000, 9000};
 	struct wan_packet w = {.kind = WP_RAW};
 	struct roce_pkt h = core_req(UD_SEND_ONLY, 1);
 	uint8_t l3[LAN_PKT_MAX];
@@ -294,11 +293,20 @@ static void raw__overtaken_by_thousands_is_delivered(void **state)
 
 	w.total = w.len = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 1), 100);
 	w.data = l3;
-	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
+	for (size_t i = 0; i < n; i++) {
 		w.pos = order[i];
 		assert_true(raw_source.on_packet(c->b.p, &c->b.p->wan->lanes[0], &w));
+		core_pump(c);
 	}
-	core_pump(c);
+	return c;
+}
+
+/* A packet on a longer path, or one that was repaired, comes after thousands that were sent later. */
+static void raw__overtaken_by_thousands_is_delivered(void **state)
+{
+	static const uint64_t order[] = {7, 5007, 8, 8, 64, 127, 128, 5007, 70000, 9000, 9000};
+	struct core *c = given_raw_in_order(state, order, sizeof(order) / sizeof(*order));
+
 	for (int i = 0; i < 8; i++)
 		core_expect(&c->b, UD_SEND_ONLY, 1);
 	assert_int_equal(core_pending(&c->b), 0);
@@ -309,18 +317,8 @@ static void raw__overtaken_by_thousands_is_delivered(void **state)
 static void raw__oldest_of_the_window_is_known(void **state)
 {
 	static const uint64_t order[] = {7, 7 + RAW_SEEN_MAX - 1, 7};
-	struct wan_packet w = {.kind = WP_RAW};
-	struct roce_pkt h = core_req(UD_SEND_ONLY, 1);
-	uint8_t l3[LAN_PKT_MAX];
-	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct core *c = given_raw_in_order(state, order, sizeof(order) / sizeof(*order));
 
-	w.total = w.len = (uint16_t)roce_build(l3, sizeof(l3), &h, core_payload(0, 1), 100);
-	w.data = l3;
-	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
-		w.pos = order[i];
-		assert_true(raw_source.on_packet(c->b.p, &c->b.p->wan->lanes[0], &w));
-		core_pump(c);
-	}
 	assert_int_equal(core_pending(&c->b), 2);
 	assert_int_equal(core_drops(&c->b, DROP_WAN_POSITION_OLD), 1);
 }

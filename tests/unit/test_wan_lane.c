@@ -163,7 +163,7 @@ static void refuse_all(struct core_edge *e, struct lane *l)
 	wan_on_refused(e->p, l, s, &r);
 }
 
-/* A READ of one packet, of the queue pair `other` numbers further on: true if b has its answer and has sent it so often. */
+/* True if b has the first answer of that flow and has sent it so often. */
 static bool sent_again(struct core *c, uint32_t flow, unsigned times)
 {
 	uint32_t slot = arena_find(c->b.p->arena, SLOT_RESP_FAR, flow, POS_ORIGIN + 2);

@@ -227,12 +227,13 @@ $(O)/unit/test_client_json $(O)/unit/test_trace $(O)/unit/test_top_model: $(CLIE
 $(O)/unit/test_client_json $(O)/unit/test_headroom_tool $(O)/unit/test_headroom_apply: $(call objs,daemon/util/json.c)
 $(O)/unit/test_plan: $(call objs,daemon/util/json.c)
 $(O)/unit/test_explain $(O)/unit/test_client_status $(O)/unit/test_doctor_link: $(CLIENT_JSON)
-$(O)/unit/test_client_status $(O)/unit/test_doctor_link: $(call objs,daemon/util/units.c)
+$(O)/unit/test_client_status $(O)/unit/test_doctor_link: $(call objs,daemon/util/units.c daemon/client/client_cost.c)
 $(O)/unit/test_explain $(O)/unit/test_flow_filter: $(call objs,daemon/util/units.c)
 $(O)/unit/test_explain_ask: $(CLIENT_JSON) $(call objs,daemon/client/explain_causes.c daemon/client/client_wrap.c \
 	$(addprefix daemon/util/,addr.c flow_filter.c json.c units.c))
 $(O)/unit/test_worker_command: $(call objs,daemon/util/flow_filter.c daemon/util/addr.c daemon/util/units.c)
 $(O)/unit/test_worker_command $(O)/unit/test_flow_trace: $(call objs,daemon/worker/flow_trace.c)
+$(O)/unit/test_worker_command $(O)/unit/test_metrics: $(call objs,daemon/worker/stage_cost.c)
 $(O)/unit/test_headroom_tool $(O)/unit/test_plan: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
 
 $(O)/unit/test_relay_thread: $(call objs,daemon/relay/relay_file.c)

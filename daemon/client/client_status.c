@@ -23,6 +23,7 @@
 #include <time.h>
 
 #include "client_answer.h"
+#include "client_cost.h"
 #include "daemon/util/units.h"
 
 static const char *state_text(const char *state)
@@ -439,7 +440,7 @@ static void show_flows(FILE *out, const struct json_object *l, const struct json
 		fprintf(out, "    and %" PRIu64 " more\n", j_uint(l, "flows_left_out"));
 }
 
-static void show_link(FILE *out, const struct json_object *l, const struct json_object *before)
+static void show_link(FILE *out, const struct json_object *l, const struct json_object *before, bool costs)
 {
 	show_head(out, l);
 	show_peer(out, l);
@@ -458,6 +459,8 @@ static void show_link(FILE *out, const struct json_object *l, const struct json_
 	show_barrier(out, l);
 	show_silent_file(out, l);
 	show_drops(out, l);
+	if (costs)
+		cost_show(out, l, before);
 	if (j_get(l, "flows") != NULL)
 		show_flows(out, l, before);
 }
@@ -607,14 +610,14 @@ bool status_is_well(FILE *complaints, const struct json_object *answer)
 	return well;
 }
 
-void status_show(FILE *out, const struct json_object *answer, const struct json_object *before)
+void status_show(FILE *out, const struct json_object *answer, const struct json_object *before, bool costs)
 {
 	const struct json_object *links = j_get(answer, "links"), *l;
 	const char *gap = "";
 
 	for (size_t i = 0; (l = j_at(links, i)) != NULL; i++) {
 		fputs(gap, out);
-		show_link(out, l, answer_link(before, j_text(l, "name")));
+		show_link(out, l, answer_link(before, j_text(l, "name")), costs);
 		gap = "\n";
 	}
 	show_files(out, answer, gap);

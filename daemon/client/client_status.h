@@ -8,8 +8,9 @@
 
 #include "client_json.h"
 
-/* `before` is an earlier answer, for the rates of flows; NULL: none. Flows are shown if the answer has them. */
-void status_show(FILE *out, const struct json_object *answer, const struct json_object *before);
+/* `before` is an earlier answer, for the rates of flows, and for costs that are not those since the start; NULL: none.
+ * Flows are shown if the answer has them. costs: shows where the workers' time goes. */
+void status_show(FILE *out, const struct json_object *answer, const struct json_object *before, bool costs);
 
 /* True if there is a link, every link is up, and there is no buffer that no link will drain. Writes a line to
  * complaints for each condition that fails. */

@@ -48,6 +48,7 @@ const struct doctor_check doctor_checks[] = {
     {"retry_early", doctor_retry_early, "hosts that repeat requests before the answer can have arrived"},
     {"buffer_full", doctor_buffer_full, "a buffer so full that senders are held back, or stuck"},
     {"overrun", doctor_overrun, "receive rings that overflow: the machine is too slow"},
+    {"load", doctor_load, "a worker that has something to do nearly all the time: it is the limit"},
     {"huge_pages", doctor_huge_pages, "a buffer for which huge pages are missing"},
     {"buffer_memory", doctor_buffer_memory, "a buffer on a disk, or larger than the mount's free memory"},
     {"memlock", doctor_memlock, "a buffer that can be swapped out"},

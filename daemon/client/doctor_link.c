@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client_answer.h"
+#include "client_cost.h"
 #include "daemon/config/link_plan.h"
 #include "daemon/util/addr.h"
 #include "daemon/util/port_holder.h"
@@ -18,6 +19,7 @@
                                * failure */
 #define FLOWS_LOOKED_AT  2000 /* most flows with a fault now that are looked for in the first look */
 #define RETRIES_SHARE    0.1  /* ... and of all packets from hosts */
+#define LOAD_MOST        0.95 /* part of a second that a worker is busy; above it, it is the limit */
 
 /* --- the two looks --- */
 
@@ -492,4 +494,20 @@ void doctor_overrun(struct doctor *d, const struct doctor_link *l)
 		            " of the WAN in a second\nraise Workers=, give the workers processors of their own "
 		            "(CPUs=), raise MTU=, or run fewer programs on this machine",
 		            lan, wan);
+}
+
+void doctor_load(struct doctor *d, const struct doctor_link *l)
+{
+	const struct json_object *workers = j_get(l->now, "worker_costs"), *former = j_get(l->before, "worker_costs"), *w;
+
+	for (size_t i = 0; (w = j_at(workers, i)) != NULL; i++) {
+		double load = cost_load(w, j_at(former, i));
+
+		if (load > LOAD_MOST)
+			doctor_find(d,
+			            "worker %zu had something to do %.0f %% of a second: it is the limit of what this link "
+			            "carries\n`longreach status %s --cycles` shows where its time goes; raise Workers= (one "
+			            "pair of hosts stays on one worker), raise MTU=, or use Engine=dpdk",
+			            i, load * 100, j_text(l->now, "name"));
+	}
 }

@@ -32,7 +32,8 @@ enum exit_codes {
 };
 
 static const char usage[] =
-    "usage: longreach status [LINK] [--flows] [--json] [--watch] [--check]\n"
+    "usage: longreach status [LINK] [--flows] [--cycles] [--json] [--watch]\n"
+    "                               [--check]\n"
     "       longreach doctor [LINK] [--json]\n"
     "       longreach explain [LINK] [FLOW|HOST] [--error N] [--json]\n"
     "       longreach top [LINK]\n"
@@ -53,6 +54,7 @@ static const char usage[] =
     "\n"
     "  status      the links: state, traffic, buffers, losses\n"
     "    --flows   show every flow as well\n"
+    "    --cycles  show where the workers' processor time goes\n"
     "    --json    print JSON; longreach(1) describes the fields\n"
     "    --watch   print again every second\n"
     "    --check   exit code 0 if there is a link, every link (or LINK) is up and every buffer has a link\n"
@@ -80,11 +82,12 @@ struct request {
 	const char *control_path;
 	const char *command;
 	const char *link; /* NULL: all */
-	bool flows, json, watch, check;
+	bool flows, cycles, json, watch, check;
 };
 
 static const struct option long_options[] = {
-    {"flows", no_argument, NULL, 'f'},         {"json", no_argument, NULL, 'j'},
+    {"flows", no_argument, NULL, 'f'},         {"cycles", no_argument, NULL, 'y'},
+    {"json", no_argument, NULL, 'j'},
     {"watch", no_argument, NULL, 'w'},         {"check", no_argument, NULL, 'k'},
     {"control", required_argument, NULL, 'c'}, {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'V'},       {NULL, 0, NULL, 0},
@@ -143,14 +146,14 @@ static int show_json(const struct request *r)
 }
 
 /* status_show(), no wider than the terminal that it goes to. */
-static void show_wrapped(const struct json_object *now, const struct json_object *before)
+static void show_wrapped(const struct json_object *now, const struct json_object *before, bool cycles)
 {
 	unsigned columns = wrap_columns(stdout);
 	char *text = NULL;
 	size_t len;
 	FILE *f = columns != 0 ? open_memstream(&text, &len) : NULL;
 
-	status_show(f != NULL ? f : stdout, now, before);
+	status_show(f != NULL ? f : stdout, now, before, cycles);
 	if (f == NULL)
 		return;
 	if (fclose(f) == 0)
@@ -170,7 +173,7 @@ static int show_once(const struct request *r, struct j_answer *before)
 		return code;
 	if (r->watch && isatty(STDOUT_FILENO))
 		fputs("\033[H\033[J", stdout); /* top of an empty screen */
-	show_wrapped(now.doc, before->doc);
+	show_wrapped(now.doc, before->doc, r->cycles);
 	if (r->watch && !isatty(STDOUT_FILENO))
 		putchar('\n');
 	fflush(stdout);
@@ -179,7 +182,7 @@ static int show_once(const struct request *r, struct j_answer *before)
 	return EXIT_OK;
 }
 
-/* Rates of flows need two answers: asks a first time, shows the second. */
+/* Rates of flows, and costs, need two answers: asks a first time, shows the second. */
 static int show_table(const struct request *r)
 {
 	char request[CONTROL_LINE_MAX];
@@ -187,7 +190,7 @@ static int show_table(const struct request *r)
 	int code = EXIT_OK;
 
 	status_request(r, request, sizeof(request));
-	if (r->flows && !r->watch) {
+	if ((r->flows || r->cycles) && !r->watch) {
 		code = ask(r->control_path, request, &before);
 		if (code == EXIT_OK)
 			sleep(1);
@@ -347,16 +350,15 @@ static int bad_usage(const char *what, const char *about)
 
 static int run_command(const struct request *r)
 {
-	bool status_options = r->flows || r->json || r->watch || r->check;
-	bool json_alone = r->json && !r->flows && !r->watch && !r->check;
+	bool other_options = r->flows || r->cycles || r->watch || r->check;
 
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
 		if (strcmp(r->command, commands[i].name) != 0)
 			continue;
 		if (r->link != NULL && !commands[i].takes_link)
 			return bad_usage("expected no link after this command, not ", r->link);
-		if (status_options && commands[i].run != do_status && !(json_alone && commands[i].run == do_failed))
-			return bad_usage("--flows, --json, --watch and --check are options of status, not of ",
+		if ((other_options || (r->json && commands[i].run != do_failed)) && commands[i].run != do_status)
+			return bad_usage("--flows, --cycles, --json, --watch and --check are options of status, not of ",
 			                 r->command);
 		return commands[i].run(r);
 	}
@@ -368,6 +370,9 @@ static void take_option(struct request *r, int opt)
 	switch (opt) {
 	case 'f':
 		r->flows = true;
+		break;
+	case 'y':
+		r->cycles = true;
 		break;
 	case 'j':
 		r->json = true;

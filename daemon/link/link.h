@@ -123,6 +123,8 @@ struct link_snapshot {
 	uint64_t failures_unnamed; /* failed flows without an event, because there were too many */
 	struct seal_stats seal;
 	struct latencies latency;  /* of samples, since the link was started */
+	struct stage_costs costs[WORKERS_MAX]; /* by worker, nworkers of them */
+	uint32_t nworkers;
 	uint64_t lan_pauses;	   /* pauses that hosts were asked for (Pfc=) */
 	uint64_t lan_pause_watchdog; /* ended by the watchdog */
 	uint64_t rules_restored;	   /* times that the kernel's rules were put back */

@@ -106,6 +106,8 @@ static void add_answer(struct link *l, struct request *r, const struct worker_sn
 	r->sum.seal.tx_updates += s->seal.tx_updates;
 	r->sum.seal.rx_updates += s->seal.rx_updates;
 	latencies_add(&r->sum.latency, &s->latency);
+	r->sum.costs[s->shard] = s->costs;
+	r->sum.nworkers = l->nworkers;
 	r->sum.lan_pauses += s->pause.xoffs;
 	r->sum.lan_pause_watchdog += s->pause.watchdogs;
 }

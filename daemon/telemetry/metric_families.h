@@ -163,6 +163,9 @@
 	  "Time of single requests since their frame came in. stage=\"acked\": until the ACK left for the host here; " \
 	  "delivered: until the other edge reported that the responder has it (time in the outward buffer); inward: "  \
 	  "of a packet from the WAN, until the responder here had it (time in the inward buffer).")                    \
+	X(WORKER_BUSY, "worker_busy_seconds", "_total", "counter",                                                     \
+	  "Time that a worker had something to do. Its rate is the worker's load: near 1 the worker is the limit, "    \
+	  "whatever processor time it takes.")                                                                         \
 	X(INGRESS_MOST, "ingress_most_bits_per_second", "", "gauge",                                                   \
 	  "Fullest bin of the last 60 s. If it is near the port's rate and the mean is low, hosts send in bursts.")    \
 	X(INGRESS_PRIORITY, "ingress_priority_most_bits_per_second", "", "gauge",                                      \

@@ -374,6 +374,18 @@ static void put_latencies(struct evbuffer *out, const struct view *views, uint32
 			put_latency(out, &views[i], (enum latency)s);
 }
 
+static void put_workers(struct evbuffer *out, const struct view *views, uint32_t n)
+{
+	put_other_head(out, OTHER_WORKER_BUSY);
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t w = 0; views[i].snap != NULL && w < views[i].snap->nworkers; w++) {
+			const struct stage_costs *c = &views[i].snap->costs[w];
+
+			begin_sample(out, "worker_busy_seconds", "_total", &views[i]);
+			evbuffer_add_printf(out, ",worker=\"%u\"} %.9f\n", w, SECONDS(stage_ns(c, c->busy_ticks)));
+		}
+}
+
 static void put_events(struct evbuffer *out, const struct view *views, uint32_t n)
 {
 	put_other_head(out, OTHER_EVENTS);
@@ -448,5 +460,6 @@ void metrics_write(struct evbuffer *out, const struct gathered *links, uint32_t 
 	put_paths(out, links, n);
 	put_bursts(out, views, n);
 	put_latencies(out, views, n);
+	put_workers(out, views, n);
 	put_events(out, views, n);
 }

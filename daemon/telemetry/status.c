@@ -224,6 +224,42 @@ static void write_latencies(struct json *j, const struct latencies *l)
 	json_object_end(j);
 }
 
+static void write_worker_cost(struct json *j, uint32_t worker, int32_t cpu, const struct stage_costs *c)
+{
+	enum stage of;
+
+	json_object(j, NULL);
+	json_uint(j, "worker", worker);
+	if (cpu >= 0)
+		json_uint(j, "cpu", (uint64_t)cpu);
+	json_uint(j, "running_ns", c->running_ns);
+	json_uint(j, "busy_ns", (uint64_t)stage_ns(c, c->busy_ticks));
+	json_uint(j, "turns", c->turns);
+	json_uint(j, "busy_turns", c->busy_turns);
+	json_uint(j, "sampled_turns", c->sampled_turns);
+	json_uint(j, "sampled_ns", (uint64_t)stage_ns(c, c->sampled_ticks));
+	json_real(j, "ticks_per_ns", c->running_ns ? (double)c->running_ticks / (double)c->running_ns : 0);
+	json_array(j, "stages");
+	for (unsigned s = 0; s < STAGE_COUNT; s++) {
+		json_object(j, NULL);
+		json_string(j, "stage", stage_name((enum stage)s));
+		json_uint(j, "ns", (uint64_t)stage_ns(c, c->ticks[s]));
+		if (stage_has_packets((enum stage)s, &of))
+			json_uint(j, "packets", c->packets[of]);
+		json_object_end(j);
+	}
+	json_array_end(j);
+	json_object_end(j);
+}
+
+static void write_worker_costs(struct json *j, const struct link_config *c, const struct link_snapshot *snap)
+{
+	json_array(j, "worker_costs");
+	for (uint32_t i = 0; i < snap->nworkers; i++)
+		write_worker_cost(j, i, c->cpus[i], &snap->costs[i]);
+	json_array_end(j);
+}
+
 static void write_flow_counts(struct json *j, const struct link_snapshot *snap)
 {
 	json_object(j, "flow_counts");
@@ -381,6 +417,7 @@ static void write_snapshot(struct json *j, const struct site *s, const struct li
 	json_uint(j, "wan_in_flight_bytes", snap->status.wan_in_flight_bytes);
 	write_pools(j, &snap->status);
 	write_latencies(j, &snap->latency);
+	write_worker_costs(j, site_config(s), snap);
 	write_flow_counts(j, snap);
 	write_barrier(j, &snap->status);
 	write_fec(j, site_config(s), snap);

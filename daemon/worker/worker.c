@@ -66,6 +66,7 @@ static void follow_latency(struct worker *w, const uint8_t *l3, size_t len, uint
 static void on_lan_packet(void *arg, const uint8_t *l3, size_t len, uint16_t vlan_tci)
 {
 	struct worker *w = arg;
+	enum stage was = stage_enter(&w->stages, STAGE_LAN_TAKE);
 	enum proxy_drop d;
 
 	if (w->tapped)
@@ -73,12 +74,15 @@ static void on_lan_packet(void *arg, const uint8_t *l3, size_t len, uint16_t vla
 	else
 		d = proxy_lan_rx(w->core, w->now_ns, l3, len, vlan_tci);
 	follow_latency(w, l3, len, vlan_tci, d);
+	stage_packet(&w->stages, STAGE_LAN_TAKE);
+	stage_enter(&w->stages, was);
 }
 
 void worker_lan_landed(void *arg, uint32_t *slot, uint16_t off, size_t len, uint16_t vlan_tci)
 {
 	struct worker *w = arg;
 	struct iovec whole = {proxy_blank_data(w->core, *slot) + off, len};
+	enum stage was = stage_enter(&w->stages, STAGE_LAN_TAKE);
 	enum proxy_drop d;
 
 	if (w->pcap_lan)
@@ -90,17 +94,24 @@ void worker_lan_landed(void *arg, uint32_t *slot, uint16_t off, size_t len, uint
 	if (w->watch)
 		flow_watch_in(w->watch, w->core, w->now_ns, whole.iov_base, len, d);
 	follow_latency(w, whole.iov_base, len, vlan_tci, d);
+	stage_packet(&w->stages, STAGE_LAN_TAKE);
+	stage_enter(&w->stages, was);
 }
 
 static bool on_wan_datagram(void *arg, uint8_t path, uint16_t sport, uint8_t *dgram, size_t len, uint8_t ecn)
 {
 	struct worker *w = arg;
 	const struct path_config *c = &w->config.paths[path];
+	enum stage was = stage_enter(&w->stages, STAGE_WAN_TAKE);
+	bool kept;
 
 	if (w->pcap_wan)
 		pcap_udp(w->pcap_wan, w->wall_ns, PCAP_IN, &c->remote, sport, &c->local, c->port, dgram, len,
 		         ecn == ECN_CE);
-	return proxy_wan_rx(w->core, w->now_ns, dgram, len, ecn) == DROP_NONE;
+	kept = proxy_wan_rx(w->core, w->now_ns, dgram, len, ecn) == DROP_NONE;
+	stage_packet(&w->stages, STAGE_WAN_TAKE);
+	stage_enter(&w->stages, was);
+	return kept;
 }
 
 static unsigned receive_lan(struct worker *w)
@@ -122,6 +133,17 @@ static void capture_wan_tx(struct worker *w, const struct wan_tx *tx, const uint
 	         dgram, len, false);
 }
 
+static size_t build_datagram(struct worker *w, uint8_t *buf, size_t cap, struct wan_tx *tx)
+{
+	enum stage was = stage_enter(&w->stages, STAGE_WAN_BUILD);
+	size_t len = proxy_wan_tx(w->core, w->now_ns, buf, cap, tx);
+
+	if (len)
+		stage_packet(&w->stages, STAGE_WAN_BUILD);
+	stage_enter(&w->stages, was);
+	return len;
+}
+
 /* Fills the staging buffer once and sends it. */
 static unsigned send_wan(struct worker *w)
 {
@@ -130,9 +152,10 @@ static unsigned send_wan(struct worker *w)
 	size_t cap, len;
 	uint8_t *buf;
 
+	stage_enter(&w->stages, STAGE_WAN_SEND);
 	if (w->wan_ops->blocked(w->wan))
 		w->wan_ops->flush(w->wan);
-	while ((buf = w->wan_ops->stage(w->wan, &cap)) && (len = proxy_wan_tx(w->core, w->now_ns, buf, cap, &tx))) {
+	while ((buf = w->wan_ops->stage(w->wan, &cap)) && (len = build_datagram(w, buf, cap, &tx))) {
 		if (w->pcap_wan)
 			capture_wan_tx(w, &tx, buf, len);
 		w->wan_ops->staged(w->wan, &tx, len);
@@ -238,26 +261,35 @@ static unsigned take_turn(struct worker *w)
 {
 	/* received before the clock is read: a round trip that began in this turn must not seem to end before it
 	 * began */
+	enum stage rest = stage_enter(&w->stages, STAGE_WAN_RECEIVE);
 	bool look = w->now_ns >= w->unmatched_at_ns, more = w->wan_ops->receive(w->wan) == WAN_BATCH_FULL;
 	enum wan_port_batch strays = look ? w->wan_ops->receive_unmatched(w->wan) : WAN_BATCH_EMPTY;
 	unsigned n = more || strays == WAN_BATCH_FULL;
 
+	stage_enter(&w->stages, rest);
 	w->now_ns = worker_clock_ns(CLOCK_MONOTONIC);
 	if (w->params.pcap_dir)
 		w->wall_ns = worker_clock_ns(CLOCK_REALTIME);
 	if (look)
 		plan_strays(w, strays);
 	n += worker_run_commands(w);
+	stage_enter(&w->stages, STAGE_WAN_RECEIVE);
 	n += w->wan_ops->deliver(w->wan, on_wan_datagram, w);
+	stage_enter(&w->stages, STAGE_LAN_RECEIVE);
 	n += receive_lan(w);
+	stage_enter(&w->stages, STAGE_TIMERS);
 	proxy_tick(w->core, w->now_ns);
+	stage_enter(&w->stages, rest);
 	if (w->watch)
 		flow_watch_look(w->watch, w->core, w->now_ns);
 	worker_say_owed(w);
 	route_take(w->routes, w->now_ns);
+	stage_enter(&w->stages, STAGE_RELAY);
 	n += worker_run_relay(w);
+	stage_enter(&w->stages, STAGE_LAN_SEND);
 	n += worker_send_lan(w);
 	n += send_wan(w);
+	stage_enter(&w->stages, rest);
 	if (latency_follows(&w->latency))
 		latency_look(&w->latency, w->core, worker_clock_ns(CLOCK_MONOTONIC));
 	n += worker_pass_events(w);
@@ -293,9 +325,15 @@ void *worker_main(void *arg)
 	name_thread(w);
 	pin_thread(w);
 	sched_low_latency(NICE);
+	stage_meter_start(&w->stages, worker_clock_ns(CLOCK_MONOTONIC));
 	while (!atomic_load_explicit(&w->stop, memory_order_acquire)) {
+		unsigned n;
+
 		atomic_fetch_add_explicit(&w->turns, 1, memory_order_relaxed);
-		if (take_turn(w) == 0)
+		stage_turn_begin(&w->stages);
+		n = take_turn(w);
+		stage_turn_end(&w->stages, n != 0);
+		if (n == 0)
 			sleep_until_work(w);
 		else if (++w->turn % LOOK_EVERY == 0)
 			look_at_fds(w, &now);

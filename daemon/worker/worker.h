@@ -12,6 +12,7 @@
 #include "daemon/util/flow_filter.h"
 #include "flow_trace.h"
 #include "latency.h"
+#include "stage_cost.h"
 #include "trace.h"
 
 struct worker_params {
@@ -41,6 +42,7 @@ struct flow_views {
 /* The state of one shard. Filled in by the worker, owned by whoever holds the pointer. */
 struct worker_snapshot {
 	void *request; /* the asker's */
+	uint32_t shard;
 	bool with_flows;
 	bool with_views; /* of flows that fit the filter */
 	struct flow_filter filter;
@@ -60,6 +62,7 @@ struct worker_snapshot {
 	struct seal_stats seal;
 	struct lan_pause_stats pause;
 	struct latencies latency;
+	struct stage_costs costs;
 };
 
 enum worker_cmd_type {

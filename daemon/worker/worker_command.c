@@ -90,6 +90,7 @@ static void take_snapshot(struct worker *w, struct worker_snapshot *s)
 	uint32_t cursor = 0, room = 0;
 	struct proxy_flow_status flow;
 
+	s->shard = w->params.shard;
 	s->counters = *proxy_counters(w->core);
 	proxy_link_status(w->core, w->now_ns, &s->status);
 	s->failures_unnamed = proxy_failures_lost(w->core);
@@ -109,6 +110,7 @@ static void take_snapshot(struct worker *w, struct worker_snapshot *s)
 	if (w->pause)
 		lan_pause_stats(w->pause, &s->pause);
 	s->latency = w->latency.sums;
+	stage_meter_read(&w->stages, worker_clock_ns(CLOCK_MONOTONIC), &s->costs);
 	for (uint32_t i = 0; i < w->config.npaths; i++)
 		proxy_path_status(w->core, i, w->now_ns, &s->paths[i]);
 	w->wan_ops->stats(w->wan, &wan);

@@ -110,6 +110,17 @@ static void send_frames(struct worker *w, unsigned n)
 		send_port(w, (uint8_t)port, n);
 }
 
+static bool build_packet(struct worker *w, struct lan_tx *t)
+{
+	enum stage was = stage_enter(&w->stages, STAGE_LAN_BUILD);
+	bool any = proxy_lan_tx(w->core, w->now_ns, t);
+
+	if (any)
+		stage_packet(&w->stages, STAGE_LAN_BUILD);
+	stage_enter(&w->stages, was);
+	return any;
+}
+
 /* One batch from the core to the ports. Returns how many packets the core gave. */
 static unsigned send_lan_batch(struct worker *w)
 {
@@ -118,7 +129,7 @@ static unsigned send_lan_batch(struct worker *w)
 	for (got = 0; got < LAN_TX_BATCH; got++) {
 		struct lan_frame *f = &w->frames[n];
 
-		if (!proxy_lan_tx(w->core, w->now_ns, &f->pkt))
+		if (!build_packet(w, &f->pkt))
 			break;
 		if (w->tapped)
 			show_lan_tx(w, &f->pkt);

@@ -74,6 +74,7 @@ struct worker {
 	struct pcap *pcap_lan, *pcap_wan;
 	struct flow_watch *watch; /* NULL: nobody watches a flow */
 	struct latency_sampler latency;
+	struct stage_meter stages;
 	uint32_t lan_rx; /* the port whose packets are being taken */
 	bool tapped; /* packets of hosts are shown to a capture or to a watch */
 	uint64_t wall_ns;          /* CLOCK_REALTIME of this turn, for captures */

@@ -61,7 +61,7 @@ function labels_are_sound(rest,    n) {
 		value = substr(rest, 2)
 	}
 	if (value !~ /^-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?$/) wrong("no number")
-	if (type == "counter" && value !~ /^[0-9]+$/) wrong("a counter is whole")
+	if (type == "counter" && name !~ /_seconds_total$/ && value !~ /^[0-9]+$/) wrong("a counter is whole")
 	if (series in seen) wrong("a series twice")
 	if (type == "histogram" && name ~ /_bucket$/) {
 		if (match(series, /,le="[^"]*"/) == 0) wrong("a bucket without its bound")

@@ -78,6 +78,39 @@ latency() {
 	[[ $NOTE = *ACK*delivered* ]] || why "status says: $NOTE"
 }
 
+# The sample of turns counts about as many packets as there were, and the worker is busier with traffic than without.
+costs() {
+	local before after load idle
+	idle=$(cost_of_second)
+	before=$(sampled_and_all)
+	lab_rcperf --secs 4 --size 65536 --depth 8 &
+	sleep 1
+	load=$(cost_of_second)
+	lab_client a status --cycles >"$LAB_DIR/cycles"
+	wait $! || why "no traffic" || return
+	after=$(sampled_and_all)
+	NOTE=$(printf '%s\n%s\n' "$before" "$after" | awk '{ s[NR] = $1; a[NR] = $2 } END { printf "%.2f", (s[2] - s[1]) / (a[2] - a[1]) }')
+	holds "$NOTE >= 0.5 && $NOTE <= 2" || why "$NOTE of the packets by the sample" || return
+	holds "$load > $idle && $load <= 1" || why "load $load with traffic, $idle without" || return
+	grep -qE '^  worker 0: busy [0-9.]+ % of the time between two answers; of that:' "$LAB_DIR/cycles" ||
+		why "--cycles says: $(grep worker "$LAB_DIR/cycles")" || return
+	grep -qE '^ +lan_take +[0-9.]+ % +[0-9]+ +[0-9]+ +[0-9]+$' "$LAB_DIR/cycles" || why "--cycles has no lan_take" || return
+	NOTE="load $load, without traffic $idle; the sample reckons $NOTE of the packets"
+}
+
+cost_of_second() { # the worker's load
+	local before
+	before=$(lab_status a '.links[0].worker_costs[0] | "\(.busy_ns) \(.running_ns)"')
+	sleep 1
+	echo "$before $(lab_status a '.links[0].worker_costs[0] | "\(.busy_ns) \(.running_ns)"')" |
+		awk '{ printf "%.6f", ($3 - $1) / ($4 - $2) }'
+}
+
+sampled_and_all() { # packets of hosts: reckoned from the sample, and counted
+	lab_status a '.links[0] | .worker_costs[0] as $w | "\(($w.stages[] | select(.stage == "lan_take") | .packets)
+		* $w.busy_turns / ([$w.sampled_turns, 1] | max)) \(.counters.lan_rx_packets)"'
+}
+
 # Every metric of the dashboard and the alert rules in etc/ is served.
 asked_for() {
 	local root=${BASH_SOURCE[0]%/*}/../.. name n=0
@@ -257,6 +290,7 @@ check "metrics: a scrape is sound" sound
 check "metrics: they are what status says" as_status
 check "metrics: those of the path, too" path_as_status
 check "metrics: how long requests take" latency
+check "metrics: where the time of a worker goes" costs
 check "metrics: what dashboard and rules ask for" asked_for
 check "metrics: Prometheus answers the dashboard" dashboard_is_answered
 check "metrics: the measured distance" distance

@@ -112,7 +112,7 @@ static void shown(const char *json)
 
 	assert_non_null(out);
 	assert_int_equal(jdoc_parse(&doc, json), 0);
-	status_show(out, doc, NULL);
+	status_show(out, doc, NULL, false);
 	fclose(out);
 	jdoc_free(&doc);
 }
@@ -125,6 +125,53 @@ static void status__shows_workers_that_keep_a_former_configuration(void **state)
 	teardown(NULL);
 	shown("{\"links\":[{" TOKYO ",\"workers_not_reconfigured\":0}]}");
 	assert_null(strstr(text, "go on with"));
+}
+
+/* The difference of two answers, and what they are about. */
+static void costs(const char *now, const char *before)
+{
+	struct json_object *doc[2] = {NULL};
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	assert_non_null(out);
+	assert_int_equal(jdoc_parse(&doc[0], now), 0);
+	if (before)
+		assert_int_equal(jdoc_parse(&doc[1], before), 0);
+	cost_show(out, doc[0], doc[1]);
+	fclose(out);
+	for (int i = 0; i < 2; i++)
+		if (doc[i])
+			jdoc_free(&doc[i]);
+}
+
+#define COST(running, busy, turns, sampled, sampled_ns, ns, packets)                                                   \
+	"{\"worker_costs\":[{\"worker\":0,\"cpu\":3,\"running_ns\":" #running ",\"busy_ns\":" #busy                       \
+	",\"busy_turns\":" #turns ",\"sampled_turns\":" #sampled ",\"sampled_ns\":" #sampled_ns                             \
+	",\"ticks_per_ns\":3,\"stages\":[{\"stage\":\"lan_take\",\"ns\":" #ns ",\"packets\":" #packets                     \
+	"},{\"stage\":\"timers\",\"ns\":500}]}]}"
+
+/* One turn in 17 is in the sample: 17 times its 100 packets in two seconds, at 450 ns each. */
+static void status__where_the_time_of_workers_goes(void **state)
+{
+	(void)state;
+	costs(COST(5000000000, 1500000000, 2700, 200, 90000, 60000, 200),
+	      COST(3000000000, 500000000, 1000, 100, 30000, 15000, 100));
+	says("  worker 0 on CPU 3: busy 50.0 % of the time between two answers; of that:\n");
+	says("            lan_take      75.0 %         850         450            1350\n");
+	says("            timers         0.0 %\n");
+	teardown(NULL);
+	costs(COST(2000000000, 500000000, 1700, 100, 60000, 45000, 100), NULL);
+	says("busy 25.0 % of its time; of that:\n");
+	teardown(NULL);
+	costs(COST(2000000000, 0, 0, 0, 0, 0, 0), NULL);
+	says("  worker 0 on CPU 3: busy 0.0 % of its time, too little for a sample\n");
+	teardown(NULL);
+	costs(COST(0, 0, 0, 0, 0, 0, 0), NULL);
+	says("has not run yet\n");
+	teardown(NULL);
+	costs("{}", NULL); /* an older daemon */
+	assert_string_equal(text, "");
 }
 
 #define REFUSED "\"refused\":\"osaka.conf:3: Nonsense=\\nno RoCE at all\""
@@ -193,6 +240,7 @@ int main(void)
 	    cmocka_unit_test_teardown(status__check_names_workers_that_keep_a_former_configuration, teardown),
 	    cmocka_unit_test_teardown(status__shows_workers_that_keep_a_former_configuration, teardown),
 	    cmocka_unit_test_teardown(status__check_names_files_that_were_refused, teardown),
+	    cmocka_unit_test_teardown(status__where_the_time_of_workers_goes, teardown),
 	    cmocka_unit_test_teardown(status__shows_files_that_were_refused, teardown),
 	    cmocka_unit_test_teardown(status__shows_that_no_metrics_are_served, teardown),
 	    cmocka_unit_test(status__says_what_each_state_means),

@@ -288,6 +288,28 @@ static void workers__with_a_former_configuration(void **state)
 	assert_string_equal(found, "");
 }
 
+#define COSTS(running, busy)                                                                                           \
+	"\"name\":\"tokyo\",\"worker_costs\":[{\"worker\":0,\"running_ns\":" #running ",\"busy_ns\":1000},"                 \
+	"{\"worker\":1,\"running_ns\":" #running ",\"busy_ns\":" #busy "}]"
+
+static void load__a_worker_that_is_the_limit(void **state)
+{
+	(void)state;
+	look_twice(doctor_load, COSTS(5000000000, 1000), COSTS(6000000000, 970001000));
+	finds("worker 1 had something to do 97 % of a second");
+	finds("longreach status tokyo --cycles");
+	assert_null(strstr(found, "worker 0"));
+	look_twice(doctor_load, COSTS(5000000000, 1000), COSTS(6000000000, 900001000));
+	assert_string_equal(found, "");
+	/* the link was started in between */
+	look_twice(doctor_load, COSTS(5000000000, 4000000000), COSTS(100000000, 99000000));
+	finds("worker 1 had something to do 99 %");
+	look_at(doctor_load, COSTS(5000000000, 1000)); /* the same answer twice */
+	assert_string_equal(found, "");
+	look_at(doctor_load, "\"name\":\"tokyo\""); /* an older daemon */
+	assert_string_equal(found, "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -297,6 +319,7 @@ int main(void)
 	    cmocka_unit_test(hosts__whose_address_begins_that_of_another),
 	    cmocka_unit_test(flows__that_are_well),
 	    cmocka_unit_test(link_failed__a_worker_without_the_session),
+	    cmocka_unit_test(load__a_worker_that_is_the_limit),
 	    cmocka_unit_test(path_down__without_a_reason),
 	    cmocka_unit_test(not_reloaded__by_the_digest),
 	    cmocka_unit_test(keys__before_the_session_ends),

@@ -161,6 +161,7 @@ static int setup(void **state)
 	snprintf(sites[1].config.name, sizeof(sites[1].config.name), "kushiro");
 	sites[0].runs = true;
 	snap.status.wan_up = true;
+	snap.nworkers = 1;
 	return 0;
 }
 
@@ -381,6 +382,18 @@ static void metrics_write__latency(void **state)
 }
 
 /* The other edge's name goes into a label: it can neither end it nor begin a line of its own. */
+static void metrics_write__load_of_each_worker(void **state)
+{
+	(void)state;
+	snap.nworkers = 2;
+	snap.costs[1] = (struct stage_costs){.running_ns = 4000000000, .running_ticks = 8000000000, .busy_ticks = 3000000000};
+	scrape();
+	says("# TYPE longreach_worker_busy_seconds_total counter");
+	says("longreach_worker_busy_seconds_total{link=\"wakkanai\",worker=\"0\"} 0.000000000");
+	says("longreach_worker_busy_seconds_total{link=\"wakkanai\",worker=\"1\"} 1.500000000");
+	assert_null(strstr(text, "worker=\"2\""));
+}
+
 static void metrics_write__hostile_name(void **state)
 {
 	(void)state;
@@ -449,10 +462,10 @@ static void metrics_write__bursts_of_each_priority(void **state)
 	assert_null(strstr(text, "port=\"\",bin=\"1ms\",priority"));
 }
 
-/* Whether the page has an entry of that name, or one with it in parentheses. */
+/* Whether the page has an entry of that name, one with it in parentheses, or one under the metric's whole name. */
 static bool page_names(const char *page, const char *name, int len)
 {
-	char entry[128], metric[128];
+	char entry[128], metric[128], whole[128];
 
 	/* each reason and event has an entry of its own */
 	if ((len == 5 && strncmp(name, "drops", 5) == 0) || (len == 6 && strncmp(name, "events", 6) == 0))
@@ -462,7 +475,8 @@ static bool page_names(const char *page, const char *name, int len)
 	for (const char *at = page; (at = strstr(at, entry)) != NULL; at++)
 		if (strchr(" \n", at[strlen(entry)]) != NULL)
 			return true;
-	return strstr(page, metric) != NULL;
+	snprintf(whole, sizeof(whole), "\n.B longreach_%.*s_total\n", len, name);
+	return strstr(page, metric) != NULL || strstr(page, whole) != NULL;
 }
 
 /* What stands between two marks in a scrape is in the page, wherever it stands. Returns how often. */
@@ -688,6 +702,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(dashboard__asks_for_what_is_served, setup, teardown),
 	    cmocka_unit_test(dashboard__shows_what_alerts_look_at),
 	    cmocka_unit_test_setup_teardown(metrics_write__latency, setup, teardown),
+	    cmocka_unit_test_setup_teardown(metrics_write__load_of_each_worker, setup, teardown),
 	    cmocka_unit_test_setup_teardown(metrics_write__hostile_name, setup, teardown),
 	};
 

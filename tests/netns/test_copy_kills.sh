@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # longreach copy of one tree over 300 km, while its program, both daemons and the export's processes are killed at random moments.
-# FULL=1: 100,000 small files and two of 1 GiB, ten kills, about 7 GiB of memory. SEED= repeats the moments.
+# Then the same tree from there back to here. FULL=1: 100,000 small files and two of 1 GiB, ten kills, about 7 GiB of memory; BACK=1:
+# only the way back. SEED= repeats the moments.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 . "$(dirname "$0")/copy_lab.sh"
@@ -76,8 +77,21 @@ make_all() {
 	NOTE="$(wc -l <"$LAB_DIR/tree.here") entries"
 }
 
-line_bytes() {
-	lab_line_ctl stats | jq .ab.in_bytes
+line_bytes() { # in the direction of the copy
+	lab_line_ctl stats | jq ".$WAY.in_bytes"
+}
+
+# From here to the export there, or the tree of the export to here.
+go_there() {
+	WAY=ab FROM=$HERE TO=link:data TO_DIR=$THERE
+}
+go_back() {
+	WAY=ba FROM=link:data/tree TO=$LAB_SHM/back TO_DIR=$TO
+	mkdir -p "$TO"
+	[ "$HERE" = "$THERE/tree" ] || mv "$HERE" "$THERE/tree" || why "the tree cannot be moved" || return
+	HERE=$THERE/tree
+	chown -R --no-dereference nobody "$HERE"
+	describe "$HERE" >"$LAB_DIR/tree.here"
 }
 
 arrived() { # folder
@@ -93,22 +107,25 @@ arrived() { # folder
 undisturbed() {
 	local before
 	before=$(line_bytes)
-	LAB_COPY_PATIENCE=240 copy --json "$HERE" link:data/calm/ >"$LAB_DIR/calm.json" 2>"$LAB_DIR/copy.err" ||
+	LAB_COPY_PATIENCE=240 copy --json "$FROM" "$TO/calm/" >"$LAB_DIR/calm.json" 2>"$LAB_DIR/copy.err" ||
 		why "copy: $(tail -1 "$LAB_DIR/copy.err")" || return
 	CALM_BYTES=$(($(line_bytes) - before))
 	BYTES=$(of_json "$LAB_DIR/calm.json" sent_bytes)
 	CALM_MS=$(jq '.seconds * 1000 | floor' "$LAB_DIR/calm.json")
 	[ "$(of_json "$LAB_DIR/calm.json" sent_again_bytes)" = 0 ] || why "$(of_json "$LAB_DIR/calm.json" sent_again_bytes) bytes were sent twice" || return
-	arrived "$THERE/calm" || return
-	rm -rf "$THERE/calm"
+	arrived "$TO_DIR/calm" || return
+	rm -rf "$TO_DIR/calm"
 	NOTE="$(jq -r '"\(.files_copied) files, \(.sent_bytes / 1048576 | floor) MiB in \(.seconds * 10 | floor / 10) s"' "$LAB_DIR/calm.json"), $((CALM_BYTES / MIB)) MiB on the line"
 }
 
-# KILLS names: each five of them are all that a copy goes through, in random order.
+# KILLS names: each five of them (back: six) are all that a copy goes through, in random order.
 kill_order() {
 	local names=() left pick i
 	for ((i = 0; i < KILLS; i++)); do
-		[ "${#names[@]}" -gt 0 ] || names=(copy a b server exports)
+		if [ "${#names[@]}" = 0 ]; then
+			names=(copy a b server exports)
+			[ $WAY = ab ] || names+=(sender)
+		fi
 		left=${#names[@]}
 		pick=$((RANDOM % left))
 		echo "${names[pick]}"
@@ -121,6 +138,7 @@ kill_one() { # name
 	copy) kill_copy ;;
 	a | b) kill_edge "$1" ;;
 	server) lab_wait 8 server_of data && kill_server ;;
+	sender) lab_wait 8 sender_of data && kill -KILL "$(sender_of data)" ;;
 	exports) kill_exports ;;
 	esac
 }
@@ -131,18 +149,18 @@ random_kills() {
 	mapfile -t order < <(kill_order)
 	before=$(line_bytes)
 	began=$(date +%s%N)
-	begin_copy "$HERE" link:data/random/
+	begin_copy "$FROM" "$TO/random/"
 	for what in "${order[@]}"; do
 		sleep "$(awk "BEGIN { printf \"%.3f\", $CALM_MS / 1e3 / ($KILLS + 1) * (0.3 + 1.2 * $RANDOM / 32768) }")"
 		alive $COPY || break
 		killed+=", $what at $((($(date +%s%N) - began) / 100000000))"
 		kill_one "$what" || why "cannot kill $what" || return
 		kills=$((kills + 1))
-		[ "$what" != copy ] || { begin_copy "$HERE" link:data/random/ && lives=$((lives + 1)); }
+		[ "$what" != copy ] || { begin_copy "$FROM" "$TO/random/" && lives=$((lives + 1)); }
 	done
 	wait $COPY || why "SEED=$SEED: copy: exit $? $(tail -1 "$LAB_DIR/big.err")" || return
 	killed=$(sed -E 's/at ([0-9]*)([0-9])/at \1.\2/g; s/at \./at 0./g' <<<"${killed#, }")
-	arrived "$THERE/random" || why "SEED=$SEED: $WHY" || return
+	arrived "$TO_DIR/random" || why "SEED=$SEED: $WHY" || return
 	twice=$(($(line_bytes) - before - CALM_BYTES))
 	NOTE="SEED=$SEED: killed: $killed s; $((twice / 1024)) KiB of $((BYTES / 1024)) sent twice, by the line's count;"
 	NOTE+=" by the last of $lives commands: $(($(of_json "$LAB_DIR/big.json" sent_again_bytes) / 1024)) KiB, $(of_json "$LAB_DIR/big.json" interruptions) interruptions"
@@ -161,7 +179,14 @@ if [ -n "${FULL:-}" ] && ! has_room; then
 fi
 check "edges and exports come up" start_export
 check "a tree of $FILES small files and two of $LARGE_MIB MiB" make_all
-check "the tree arrives as it is, at 300 km" undisturbed
-check "the same over kill -9 at random moments; little is sent twice" random_kills
+if [ -z "${BACK:-}" ]; then
+	go_there
+	check "the tree arrives as it is, at 300 km" undisturbed
+	check "the same over kill -9 at random moments; little is sent twice" random_kills
+	rm -rf "$THERE/random"
+fi
+check "the tree is there" go_back
+check "it comes back as it is" undisturbed
+check "it comes back over kill -9 at random moments; little is sent twice" random_kills
 kill "$EXPORTS" 2>/dev/null
 check_end

@@ -111,11 +111,14 @@ static char *read_answer(int fd)
 {
 	char *text = NULL;
 	size_t len = 0, cap = 0;
-	ssize_t n;
+	ssize_t n = 0;
+	bool large = false;
 
 	for (;;) {
-		if (len + 1 >= cap && grow(&text, &cap) < 0)
+		if (len + 1 >= cap && grow(&text, &cap) < 0) {
+			large = true;
 			break;
+		}
 		n = recv(fd, text + len, cap - len - 1, 0);
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -128,7 +131,16 @@ static char *read_answer(int fd)
 		return text;
 	}
 	free(text);
-	fprintf(stderr, "longreach: the daemon did not answer: read `journalctl -u longreachd`\n");
+	if (large)
+		fprintf(stderr, "longreach: the daemon's answer is larger than %u MiB: name a link or a host\n", ANSWER_MAX >> 20);
+	else if (len > 0)
+		fprintf(stderr, "longreach: the daemon's answer was cut off: it ended, or took longer than %d s\n", ANSWER_WITHIN_S);
+	else if (n == 0)
+		fprintf(stderr, "longreach: the daemon closed the connection: it ended, or has too many clients; try again, and "
+		                "read `journalctl -u longreachd`\n");
+	else
+		fprintf(stderr, "longreach: the daemon did not answer within %d s: read `journalctl -u longreachd`\n",
+		        ANSWER_WITHIN_S);
 	return NULL;
 }
 

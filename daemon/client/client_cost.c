@@ -28,6 +28,19 @@ double cost_load(const struct json_object *worker, const struct json_object *bef
 	return load < 1 ? load : 1;
 }
 
+double cost_batch(const struct json_object *worker, const struct json_object *before)
+{
+	const struct json_object *stages = j_get(worker, "stages"), *former = j_get(before, "stages"), *s;
+	double turns = growth(worker, before, "sampled_turns"), most = 0;
+
+	for (size_t i = 0; turns > 0 && (s = j_at(stages, i)) != NULL; i++) {
+		double batch = growth(s, j_at(former, i), "packets") / turns;
+
+		most = batch > most ? batch : most;
+	}
+	return most;
+}
+
 /* scale: packets of the sample to packets per second. */
 static void show_stage(FILE *out, const struct json_object *s, const struct json_object *before, double sampled_ns,
                        double scale, double ticks_per_ns)

@@ -415,14 +415,15 @@ static const char *flow_trouble(const struct json_object *f)
 
 static void show_flow(FILE *out, const struct json_object *f, const struct json_object *before, double seconds)
 {
-	char from[24] = "?", t[2][UNITS_TEXT_MAX];
+	char from[24] = "?", name[32], t[2][UNITS_TEXT_MAX];
 
 	if (strcmp(j_text(f, "pairing"), "learning") != 0)
 		snprintf(from, sizeof(from), "0x%" PRIx64, j_uint(f, "requester_qpn"));
+	snprintf(name, sizeof(name), "%.8s:%" PRIu64, j_text(f, "side"), j_uint(f, "id"));
 	fprintf(out,
-	        "    %-4s %s QP %s -> %s QP 0x%" PRIx64 ": %s, %s, life %" PRIu64
+	        "    %-9s %s QP %s -> %s QP 0x%" PRIx64 ": %s, %s, life %" PRIu64
 	        ", %s, buffered %s, delivered %" PRIu64 "%s\n",
-	        j_text(f, "side"), j_text(f, "src"), from, j_text(f, "dst"), j_uint(f, "dest_qpn"),
+	        name, j_text(f, "src"), from, j_text(f, "dst"), j_uint(f, "dest_qpn"),
 	        j_text(f, "pairing"), j_text(f, "ack_mode"), j_uint(f, "incarnation"),
 	        flow_rate(t[0], f, before, seconds), units_show_bytes(t[1], j_number(f, "buffered_bytes")),
 	        j_uint(f, "pos_delivered") - j_uint(f, "pos_base"), flow_trouble(f));

@@ -241,6 +241,7 @@ static int look_at_running(struct doctor *d, const struct request *r, struct doc
 		look_at_link(d, l);
 	}
 	if (!found && r->link != NULL) {
+		look_at_refused(d, now);
 		fprintf(stderr, "longreach doctor: there is no link %s\n", r->link);
 		return EXIT_CANNOT_LOOK;
 	}

@@ -48,6 +48,7 @@ pid_t doctor_daemon(const struct doctor *d);
 void doctor_link_failed(struct doctor *d, const struct doctor_link *l);
 void doctor_edges_differ(struct doctor *d, const struct doctor_link *l);
 void doctor_workers(struct doctor *d, const struct doctor_link *l);
+void doctor_end_to_end(struct doctor *d, const struct doctor_link *l);
 void doctor_load(struct doctor *d, const struct doctor_link *l);
 void doctor_keys(struct doctor *d, const struct doctor_link *l);
 void doctor_peer_name(struct doctor *d, const struct doctor_link *l);

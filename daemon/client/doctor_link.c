@@ -19,7 +19,9 @@
                                * failure */
 #define FLOWS_LOOKED_AT  2000 /* most flows with a fault now that are looked for in the first look */
 #define RETRIES_SHARE    0.1  /* ... and of all packets from hosts */
-#define LOAD_MOST        0.95 /* part of a second that a worker is busy; above it, it is the limit */
+#define STRANGERS_SHARE  0.2  /* share of the packets from hosts; below it, answers without a flow may be of new flows */
+#define LOAD_MOST        0.95 /* part of a second that a worker is busy; above it, the worker is near its limit ... */
+#define LOAD_BATCH       8.0  /* ... if it takes so many packets at a time; turns of fewer packets can grow */
 
 /* --- the two looks --- */
 
@@ -300,7 +302,7 @@ void doctor_distance(struct doctor *d, const struct doctor_link *l)
 	const struct json_object *distance = j_get(l->now, "distance");
 	char t[2][UNITS_TEXT_MAX];
 
-	if (!j_bool(distance, "differs"))
+	if (!j_bool(distance, "differs") || j_bool(distance, "stale") || !runs(l))
 		return;
 	doctor_find(d,
 	            "Distance=%s, and by the measured round trip the line is %s long\nif Rate= is more than the line "
@@ -378,7 +380,7 @@ static void add_host(struct hosts *h, const char *host)
 
 void doctor_rnr_timer(struct doctor *d, const struct doctor_link *l)
 {
-	uint64_t n = j_uint(j_get(l->now, "counters"), "rnr_timer_zero_rx");
+	uint64_t n = growth(l, "counters", "rnr_timer_zero_rx"); /* such a wait is over within the second */
 	const struct json_object *flows = j_get(l->now, "flows"), *f;
 	struct hosts in_rnr = {0};
 
@@ -389,7 +391,7 @@ void doctor_rnr_timer(struct doctor *d, const struct doctor_link *l)
 			add_host(&in_rnr, j_text(f, "dst"));
 	doctor_find(d,
 	            "a responder here has RNR timer 0, which makes its requester wait 655 ms whenever no receive is "
-	            "posted (%" PRIu64 " RNR NAKs so far%s%s)\nset min_rnr_timer of its queue pairs to about 12 (0.64 "
+	            "posted (%" PRIu64 " RNR NAKs in a second%s%s)\nset min_rnr_timer of its queue pairs to about 12 (0.64 "
 	                               "ms): 0 is the longest wait, not none; and post more receives",
 	            n, in_rnr.n > 0 ? "; in RNR now: " : "", in_rnr.text);
 }
@@ -397,10 +399,19 @@ void doctor_rnr_timer(struct doctor *d, const struct doctor_link *l)
 void doctor_retry_early(struct doctor *d, const struct doctor_link *l)
 {
 	uint64_t again = growth(l, "drops", "lan_duplicate") + growth(l, "drops", "lan_read_retry");
-	uint64_t all = growth(l, "counters", "lan_rx_packets");
+	uint64_t all = growth(l, "counters", "lan_rx_packets"), gaps = growth(l, "drops", "lan_gap");
 
 	if (again < RETRIES_AT_LEAST || (double)again < RETRIES_SHARE * (double)all)
 		return;
+	if (gaps > 0) { /* the NAK for a gap sends a host back over packets that are held here */
+		doctor_find(d,
+		            "hosts here repeat packets after gaps: %" PRIu64 " of %" PRIu64
+		            " packets in a second were here already, %" PRIu64
+		            " came behind a gap: the LAN between hosts and this edge loses or reorders packets\ncheck drops "
+		            "and pauses of the switch ports between, PFC on the RoCE priority; `longreach explain` names the hosts",
+		            again, all, gaps);
+		return;
+	}
 	doctor_find(d,
 	            "hosts here repeat packets that this edge has already: %" PRIu64 " of %" PRIu64
 	            " packets in a second\nraise their local ACK timeout (timeout of the queue pair, NCCL_IB_TIMEOUT, "
@@ -462,6 +473,9 @@ void doctor_stalled(struct doctor *d, const struct doctor_link *l)
 	struct hosts still = {0};
 	uint32_t n = far_flows(l, is_stalled, &still);
 
+	if (j_uint(l->now, "flows_left_out") > 0)
+		doctor_cannot(d, "%" PRIu64 " flows are not in the daemon's answer, and were not looked at",
+		              j_uint(l->now, "flows_left_out"));
 	if (n > 0)
 		doctor_find(
 		    d,
@@ -473,8 +487,11 @@ void doctor_stalled(struct doctor *d, const struct doctor_link *l)
 void doctor_request_path(struct doctor *d, const struct doctor_link *l)
 {
 	uint64_t n = growth(l, "drops", "lan_ack_unmatched");
+	/* while a queue pair is being paired, its host's answers may fit no flow */
+	bool begins = growth(l, "counters", "flows_opened") > 0 || j_uint(j_get(l->now, "flow_counts"), "learning") > 0 ||
+	              j_uint(j_get(l->before, "flow_counts"), "learning") > 0;
 
-	if (n > 0)
+	if (n > 0 && (!begins || (double)n > STRANGERS_SHARE * (double)growth(l, "counters", "lan_rx_packets")))
 		doctor_find(
 		    d,
 		    "%" PRIu64
@@ -496,18 +513,41 @@ void doctor_overrun(struct doctor *d, const struct doctor_link *l)
 		            lan, wan);
 }
 
+/* What makes a worker cheaper, or shares its work. */
+static const char *load_remedy(const struct doctor_link *l)
+{
+	if (l->has_config && l->config.engine == ENGINE_DPDK)
+		return "give the worker a faster processor (CPUs=), or raise MTU=";
+	return "raise Workers= (one pair of hosts stays on one worker), raise MTU=, or use Engine=dpdk";
+}
+
+/* Queue pairs without a flow are not acknowledged early: the line's length slows them down, and nothing else tells why. */
+void doctor_end_to_end(struct doctor *d, const struct doctor_link *l)
+{
+	uint64_t n = j_uint(j_get(l->now, "flow_counts"), "pairs_end_to_end");
+
+	if (n > 0)
+		doctor_find(d,
+		            "queue pairs of %" PRIu64 " pairs of hosts found no place in the table of flows (MaxFlows=, %" PRIu64
+		            " in use): they cross unaccelerated\nraise MaxFlows= at both edges, and run `longreach restart %s`",
+		            n, j_uint(j_get(l->now, "flow_counts"), "near") + j_uint(j_get(l->now, "flow_counts"), "far"),
+		            j_text(l->now, "name"));
+}
+
 void doctor_load(struct doctor *d, const struct doctor_link *l)
 {
 	const struct json_object *workers = j_get(l->now, "worker_costs"), *former = j_get(l->before, "worker_costs"), *w;
 
 	for (size_t i = 0; (w = j_at(workers, i)) != NULL; i++) {
-		double load = cost_load(w, j_at(former, i));
+		const struct json_object *was = j_at(former, i);
+		double load = cost_load(w, was);
 
-		if (load > LOAD_MOST)
+		if (was == NULL || j_number(w, "running_ns") < j_number(was, "running_ns")) /* it was started in between */
+			continue;
+		if (load > LOAD_MOST && cost_batch(w, was) >= LOAD_BATCH)
 			doctor_find(d,
-			            "worker %zu had something to do %.0f %% of a second: it is the limit of what this link "
-			            "carries\n`longreach status %s --cycles` shows where its time goes; raise Workers= (one "
-			            "pair of hosts stays on one worker), raise MTU=, or use Engine=dpdk",
-			            i, load * 100, j_text(l->now, "name"));
+			            "worker %zu had something to do %.0f %% of a second, %.0f packets at a time: it limits what "
+			            "this link carries\n`longreach status %s --cycles` shows where its time goes; %s",
+			            i, load * 100, cost_batch(w, was), j_text(l->now, "name"), load_remedy(l));
 	}
 }

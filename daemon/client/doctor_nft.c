@@ -224,6 +224,19 @@ static enum verdict decide(struct walk *w, const struct json_object *rule, const
 	return v != RETURNED ? v : j_has(expr, "goto") ? RETURNED : GO_ON;
 }
 
+/* Statements that let each packet go on to the next one, and verdicts. Others depend on more than the packet: limits,
+ * quotas, connection counts, sets, xt matches. */
+static bool always_true(const struct json_object *statement)
+{
+	static const char *const names[] = {"counter", "log",  "mangle", "notrack", "accept", "drop",  "reject",
+	                                    "return",  "jump", "goto",   "vmap",    "queue",  "tproxy"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (j_has(statement, names[i]))
+			return true;
+	return false;
+}
+
 static enum verdict walk_rule(struct walk *w, const struct json_object *rule, int jumps)
 {
 	const struct json_object *list = j_get(rule, "expr"), *e;
@@ -231,9 +244,7 @@ static enum verdict walk_rule(struct walk *w, const struct json_object *rule, in
 	enum truth so = YES;
 
 	for (size_t i = 0; v == GO_ON && (e = j_at(list, i)) != NULL; i++) {
-		enum truth t = j_get(e, "match") != NULL             ? match_is(w->p, j_get(e, "match"))
-		               : j_has(e, "limit") || j_has(e, "xt") ? MAYBE
-		                                                     : YES;
+		enum truth t = j_get(e, "match") != NULL ? match_is(w->p, j_get(e, "match")) : always_true(e) ? YES : MAYBE;
 
 		so = t < so ? t : so;
 		if (so == NO)

@@ -27,6 +27,7 @@ enum { EXIT_HEALTHY = 0, EXIT_FOUND = 1, EXIT_CANNOT_LOOK = 2, EXIT_NO_DAEMON = 
 #define FLOWS_SHOWN	8	/* most flows that are shown with nothing wrong */
 #define DEAF_MAX	64	/* hosts for which the ARP result is remembered */
 #define AROUND_MAX	16	/* hosts whose other flows are asked for */
+#define LATELY_NS	30000000000ull
 
 static const char usage[] =
     "usage: longreach explain [LINK] [FLOW|HOST] [--error N] [--json] [--list] [--control PATH]\n"
@@ -150,6 +151,15 @@ static const struct json_object *flows_of_host(struct explain *e, const char *li
 	return j_get(answer_link(e->around[i].answer.doc, link), "flows");
 }
 
+/* True if that host was heard by flow f since `flow` began, or within LATELY_NS before. */
+static bool heard_since(const struct json_object *f, const char *age, const struct json_object *flow)
+{
+	const struct json_object *facts = j_get(f, "facts");
+
+	return !j_bool(f, "ended") && j_has(facts, age) &&
+	       j_uint(facts, age) < j_uint(j_get(flow, "facts"), "opened_age_ns") + LATELY_NS;
+}
+
 /* True if another queue pair of a far flow's responder answers at this edge, or sends requests here, by these flows. */
 static bool answers_elsewhere(const struct json_object *flows, const struct json_object *flow)
 {
@@ -159,36 +169,43 @@ static bool answers_elsewhere(const struct json_object *flows, const struct json
 	for (size_t i = 0; (f = j_at(flows, i)) != NULL; i++) {
 		if (f == flow)
 			continue;
-		if (is_near(f) && strcmp(j_text(f, "src"), host) == 0)
+		if (is_near(f) && strcmp(j_text(f, "src"), host) == 0 && heard_since(f, "host_heard_age_ns", flow))
 			return true;
 		if (!is_near(f) && strcmp(j_text(f, "dst"), host) == 0 &&
 		    strcmp(j_text(f, "pairing"), "learning") != 0 &&
 		    j_uint(f, "dest_qpn") != j_uint(flow, "dest_qpn") &&
-		    j_uint(f, "pos_delivered") > j_uint(f, "pos_base"))
+		    j_uint(f, "pos_delivered") > j_uint(f, "pos_base") &&
+		    heard_since(f, "responder_heard_age_ns", flow))
 			return true;
 	}
 	return false;
+}
+
+/* True if a far flow waits for its responder. Of others nothing is asked: there is room for DEAF_MAX and AROUND_MAX hosts. */
+static bool waits_for_host(const struct json_object *flow)
+{
+	return strcmp(j_text(flow, "pairing"), "learning") == 0 || j_uint(j_get(flow, "facts"), "undelivered") > 0;
 }
 
 /* The same, although somebody has named a single flow: the daemon's answer then lacks the host's other flows. */
 static bool host_answers(struct explain *e, const char *link, const struct json_object *flows,
                          const struct json_object *flow)
 {
-	bool asks = e->r->target != NULL && (strcmp(j_text(flow, "pairing"), "learning") == 0 ||
-	                                     j_uint(j_get(flow, "facts"), "undelivered") > 0);
+	bool asks = e->r->target != NULL && waits_for_host(flow);
 
 	return answers_elsewhere(flows, flow) ||
 	       (asks && answers_elsewhere(flows_of_host(e, link, j_text(flow, "dst")), flow));
 }
 
-/* True if an earlier life of a near flow was given up: the packets now are its requester's repetitions, or the
- * program's next try. */
+/* True if an earlier life of a near flow was given up, and this one began within LATELY_NS: the packets now are its
+ * requester's repetitions, or the program's next try. */
 static bool failed_before(const struct json_object *flows, const struct json_object *flow)
 {
 	const struct json_object *f;
 
 	for (size_t i = 0; (f = j_at(flows, i)) != NULL; i++)
 		if (f != flow && is_near(f) && j_bool(j_get(f, "facts"), "failed") &&
+		    j_uint(f, "ended_age_ns") < j_uint(j_get(flow, "facts"), "opened_age_ns") + LATELY_NS &&
 		    j_uint(f, "dest_qpn") == j_uint(flow, "dest_qpn") &&
 		    strcmp(j_text(f, "src"), j_text(flow, "src")) == 0 &&
 		    strcmp(j_text(f, "dst"), j_text(flow, "dst")) == 0)
@@ -205,6 +222,7 @@ static struct found *place_for(struct explain *e, const char *name, const char *
 
 		if (f->flow != NULL && strcmp(f->name, name) == 0 && strcmp(f->link, link) == 0 &&
 		    strcmp(j_text(f->flow, "side"), j_text(flow, "side")) == 0 &&
+		    j_bool(f->flow, "ended") == j_bool(flow, "ended") &&
 		    strcmp(j_text(f->flow, "src"), j_text(flow, "src")) == 0 &&
 		    strcmp(j_text(f->flow, "dst"), j_text(flow, "dst")) == 0) {
 			f->flows++;
@@ -257,7 +275,7 @@ static void explain_link(struct explain *e, const struct json_object *link, cons
 
 		if (!j_bool(flow, "ended"))
 			f.before = answer_flow(j_get(link_before, "flows"), flow, &at);
-		f.host_deaf = !f.near && is_deaf(e, j_text(flow, "dst"));
+		f.host_deaf = !f.near && waits_for_host(flow) && is_deaf(e, j_text(flow, "dst"));
 		f.failed_before = f.near && strcmp(j_text(flow, "pairing"), "learning") == 0 && failed_before(flows, flow);
 		f.host_answers = !f.near && host_answers(e, j_text(link, "name"), flows, flow);
 		explain_flow(e, &f);
@@ -318,6 +336,22 @@ static void refused_packets(const struct json_object *link, char *text, size_t c
 	}
 }
 
+/* True if queue pairs of hosts cross without a flow: an unknown host may be one of them. */
+static bool crosses_without_flow(struct explain *e, const struct json_object *link, const char *host)
+{
+	uint64_t pairs = j_uint(j_get(link, "flow_counts"), "pairs_end_to_end");
+	struct explain_finding text;
+
+	if (pairs == 0)
+		return false;
+	explain_say(&text,
+	            "no flow: this edge has no flow of %s, and its table is full: queue pairs of %" PRIu64
+	            " pairs of hosts cross unaccelerated and leave no facts\nraise MaxFlows= at both edges, and restart the link",
+	            host, pairs);
+	find(e, "no_place", j_text(link, "name"), &text);
+	return true;
+}
+
 static void unknown_host(struct explain *e, const struct j_answer *a, const struct ip_addr *host, const char *seen_key)
 {
 	char t[ADDR_TEXT_MAX], age[2][UNITS_TEXT_MAX], dropped[400], key[40];
@@ -336,23 +370,25 @@ static void unknown_host(struct explain *e, const struct j_answer *a, const stru
 		find(e, "address", "", &text);
 		return;
 	}
+	if (crosses_without_flow(e, link, t))
+		return;
 	units_show_time(age[0], j_number(link, "running_ns"));
 	snprintf(key, sizeof(key), "%s_age_ns", seen_key);
 	seen = j_get(link, "connections_seen");
 	refused_packets(link, dropped, sizeof(dropped));
 	if (local && j_has(seen, key))
 		explain_say(&text,
-		            "GID: this edge has seen no RoCEv2 packet of %s in %s, and a TCP connection of that host "
-		            "%s ago: the host's route leads here, its RDMA device does not use that route%s\ncheck "
+		            "GID: this edge has no flow of %s, and remembers none of the last that ended in %s; a TCP connection of "
+		            "that host began %s ago: the host's route leads here, its RDMA device does not use that route%s\ncheck "
 		            "which GID the program uses (perftest -x, NCCL_IB_GID_INDEX; `show_gids` on the host): it "
 		            "must be RoCE v2, with an address in LocalPrefix=",
 		            t, age[0], units_show_time(age[1], j_number(seen, key)), dropped);
 	else if (local)
 		explain_say(&text,
-		            "route: this edge has seen no RoCEv2 packet of %s for the other site in the %s since it "
-		            "started: the route of that host does not lead here%s\non that host `ip route get "
-		            "ADDRESS-THERE from %s` must name this edge's LAN address as next hop; then check the "
-		            "switches and the VLAN between, and the GID (`show_gids`)",
+		            "route: this edge has no flow of %s for the other site, and remembers none of the last that ended "
+		            "in the %s since it started: if that host has sent RoCEv2 lately, its route does not lead "
+		            "here%s\non that host `ip route get ADDRESS-THERE from %s` must name this edge's LAN address as "
+		            "next hop; then check the switches and the VLAN between, and the GID (`show_gids`)",
 		            t, age[0], dropped, t);
 	else
 		explain_say(&text,
@@ -385,11 +421,43 @@ static void nothing_known(struct explain *e, const struct j_answer *a)
 	if (e->n > 0)
 		return;
 	explain_say(&text,
-	            "nothing known: this edge has no such flow, and remembers none that ended in the %s since it "
+	            "nothing known: this edge has no such flow, and remembers none of the last that ended in the %s since it "
 	            "started\n`longreach status --flows` lists the flows; check that this is the right edge, and that "
 	            "the QPN is the NIC's (`rdma resource show qp`)",
 	            units_show_time(age, j_number(link, "running_ns")));
 	find(e, "not_seen", "", &text);
+}
+
+/* True if the link carries one of the hosts that somebody named, or nobody named one. */
+static bool concerns(const struct explain *e, const struct json_object *link)
+{
+	const struct flow_filter *f = &e->r->filter;
+	const struct ip_addr *named[] = {f->has_host ? &f->host : NULL, f->has_src ? &f->src : NULL,
+	                                 f->has_dst ? &f->dst : NULL};
+	bool any = false;
+
+	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
+		any |= named[i] != NULL;
+		if (named[i] != NULL && (in_prefixes(j_get(link, "local_prefixes"), named[i]) ||
+		                         in_prefixes(j_get(link, "remote_prefixes"), named[i])))
+			return true;
+	}
+	return !any;
+}
+
+/* A link that does not run has no flows that a cause could look at. */
+static void link_at_rest(struct explain *e, const struct json_object *link)
+{
+	const char *error = j_text(link, "error"), *name = j_text(link, "name");
+	struct explain_finding text;
+
+	if (j_get(link, "counters") != NULL || !concerns(e, link))
+		return;
+	explain_say(&text,
+	            "line: no packet crosses between the edges now: the link does not run (%s%s%s)\n`longreach doctor %s` "
+	            "says what to do",
+	            j_text(link, "state"), error[0] != '\0' ? ": " : "", error, name);
+	find(e, "line_down", name, &text);
 }
 
 /* --- what is said --- */
@@ -418,7 +486,7 @@ static void print_finding(FILE *out, const struct explain *e, const struct found
 static void print_healthy(FILE *out, const struct explain *e, const struct j_answer *a)
 {
 	const struct json_object *links = j_get(a->doc, "links"), *link, *flow;
-	char name[200], t[2][UNITS_TEXT_MAX];
+	char name[200], t[UNITS_TEXT_MAX], ago[32 + UNITS_TEXT_MAX];
 	uint32_t shown = 0;
 
 	fprintf(out, "nothing is wrong with %u flow%s here", e->looked_at, e->looked_at == 1 ? "" : "s");
@@ -429,12 +497,14 @@ static void print_healthy(FILE *out, const struct explain *e, const struct j_ans
 			const struct json_object *facts = j_get(flow, "facts");
 			const char *heard = is_near(flow) ? "host_heard_age_ns" : "responder_heard_age_ns";
 
-			fprintf(out,
-			        "  %s%s: %" PRIu64 " messages, %s, %" PRIu64
-			        " packets not delivered, host heard %s ago\n",
+			if (j_has(facts, heard))
+				snprintf(ago, sizeof(ago), "heard %s ago", units_show_time(t, j_number(facts, heard)));
+			else
+				snprintf(ago, sizeof(ago), "not heard since this edge started");
+			fprintf(out, "  %s%s: %" PRIu64 " messages, %s, %" PRIu64 " packets not delivered, host %s\n",
 			        explain_flow_name(flow, name, sizeof(name)), j_bool(flow, "ended") ? " (ended)" : "",
-			        j_uint(flow, "messages"), units_show_bytes(t[0], j_number(flow, "bytes")),
-			        j_uint(facts, "undelivered"), units_show_time(t[1], j_number(facts, heard)));
+			        j_uint(flow, "messages"), units_show_bytes(t, j_number(flow, "bytes")),
+			        j_uint(facts, "undelivered"), ago);
 		}
 	if (e->r->target != NULL && shown < e->looked_at)
 		fprintf(out, "  and %u more\n", e->looked_at - shown);
@@ -528,9 +598,11 @@ static void explain_all(struct explain *e, const struct j_answer *before, const 
 {
 	const struct json_object *links = j_get(now->doc, "links"), *link;
 
-	for (size_t i = 0; (link = j_at(links, i)) != NULL; i++)
+	for (size_t i = 0; (link = j_at(links, i)) != NULL; i++) {
 		explain_link(e, link, answer_link(before->doc, j_text(link, "name")));
-	if (e->looked_at == 0 && (e->r->target != NULL || j_at(links, 0) == NULL))
+		link_at_rest(e, link);
+	}
+	if (e->looked_at == 0 && e->n == 0 && (e->r->target != NULL || j_at(links, 0) == NULL))
 		nothing_known(e, now);
 }
 
@@ -576,6 +648,7 @@ static int list_causes(void)
 	puts("gid: a host here sends TCP to this edge, and has never sent RoCEv2");
 	puts("address: an address that no prefix of any link contains");
 	puts("not_seen: this edge has seen no such flow or host");
+	puts("no_place: the table of flows is full, and queue pairs cross without a flow");
 	puts("no_link: the daemon has no link");
 	for (uint32_t i = 0; i < explain_ncauses; i++)
 		printf("%s: %s\n", explain_causes[i].name, explain_causes[i].text);

@@ -21,6 +21,7 @@
 #define LOSSES_SHARE   10000   /* ... as are gaps of less than one packet in so many */
 #define LINE_FULL      0.85    /* share of the permitted rate: the line is full */
 #define WINDOW_USED    0.5     /* share of the rate that the window permits: the window limits the host */
+#define WINDOW_WRONG   1.5     /* share of it that no window permits: the flow's figures are of two kinds of packets */
 #define WINDOW_SHORT   0.8     /* share of the line: a window that permits less is short */
 #define LAN_RTT_NS     (200000ull)
 #define READ_BYTES_MAX 150 /* packets so small on average are READ requests */
@@ -206,7 +207,8 @@ static bool look_timeout(const struct explain_flow *f, struct explain_finding *o
 
 static bool never_answered(const struct explain_flow *f)
 {
-	bool tried = f->near ? age_then(f, "opened_age_ns") > S || fact(f, "repeats") > 0
+	uint64_t age = age_then(f, "opened_age_ns"); /* UINT64_MAX: it is of before this edge's start */
+	bool tried = f->near ? (age > S && age != UINT64_MAX) || fact(f, "repeats") > 0
 	                     : fact(f, "turns_unanswered") > 0 || fact(f, "timeouts") > 1 || fact(f, "unsent") > 2;
 
 	return learning(f) && tried && fact(f, "rnr_naks") == 0;
@@ -244,11 +246,11 @@ static bool look_return_route(const struct explain_flow *f, struct explain_findi
 	return explain_say(
 	    out,
 	    "route back: this edge sent requests to %s QPN 0x%" PRIx64 " (%" PRIu64
-	    " times unanswered in %s), and has seen no packet of that host for the other site since%s: its route back "
-	    "to %s does not lead here\non that host `ip route get %s` must name this edge as next hop; if it does, the "
+	    " times unanswered in %s), and has seen no answer and no new connection%s of that host for the other site since: "
+	    "most likely its route back to %s does not lead here\non that host `ip route get %s` must name this edge as next hop; if it does, the "
 	    "queue pair does not exist there, or expects another address (GID) than %s",
 	    j_text(f->flow, "dst"), j_uint(f->flow, "dest_qpn"), fact(f, "turns_unanswered") + fact(f, "timeouts"),
-	    show_ns(t, age_then(f, "opened_age_ns")), sees_tcp ? ", TCP included" : "", j_text(f->flow, "src"),
+	    show_ns(t, age_then(f, "opened_age_ns")), sees_tcp ? " (RDMA or TCP)" : " (RDMA)", j_text(f->flow, "src"),
 	    j_text(f->flow, "src"), j_text(f->flow, "src"));
 }
 
@@ -306,19 +308,22 @@ static bool look_peer_gone(const struct explain_flow *f, struct explain_finding 
 {
 	uint64_t silent = age_then(f, "responder_heard_age_ns");
 	bool given_up = j_bool(f->facts, "failed") && fact(f, "syndrome") == 0;
-	bool noticed = f->near ? j_bool(f->flow, "stalled") || j_bool(f->facts, "demoted") || silent > QUIET_NS
+	bool known = silent != UINT64_MAX; /* else it was not heard since this edge's start */
+	bool noticed = f->near ? j_bool(f->flow, "stalled") || j_bool(f->facts, "demoted") || (known && silent > QUIET_NS)
 	                       : fact(f, "timeouts") > 1 && (j_bool(f->flow, "stalled") || silent > S);
-	char t[UNITS_TEXT_MAX];
+	char t[UNITS_TEXT_MAX], since[24 + UNITS_TEXT_MAX] = "since this edge started";
 
 	if (learning(f) || (f->near && !line_is_up(f)))
 		return false;
 	if (!given_up && (fact(f, "undelivered") == 0 || !noticed))
 		return false;
+	if (known)
+		snprintf(since, sizeof(since), "for %s", show_ns(t, silent));
 	return explain_say(
 	    out,
-	    "peer gone: the responder %s QPN 0x%" PRIx64 " answered earlier, and has been silent for %s with %" PRIu64
+	    "peer gone: the responder %s QPN 0x%" PRIx64 " answered earlier, and has been silent %s with %" PRIu64
 	    " packets unanswered%s%s%s\n%s",
-	    j_text(f->flow, "dst"), j_uint(f->flow, "dest_qpn"), show_ns(t, silent), fact(f, "undelivered"),
+	    j_text(f->flow, "dst"), j_uint(f->flow, "dest_qpn"), since, fact(f, "undelivered"),
 	    f->host_deaf      ? "; its host answers no ARP any more: the host is down or off the LAN"
 	    : f->host_answers ? "; other queue pairs of that host answer: the host is up"
 	                      : "",
@@ -371,17 +376,22 @@ static bool look_requester_gone(const struct explain_flow *f, struct explain_fin
 static bool look_lan_loss(const struct explain_flow *f, struct explain_finding *out)
 {
 	uint64_t lost = fact(f, f->near ? "gaps" : "seq_naks"), of = packets(f);
+	uint64_t here = j_uint(j_get(f->link, "drops"), "lan_kernel");
+	char dropped[160] = "";
 
 	if (lost < LOSSES_MIN || lost * LOSSES_SHARE < of)
 		return false;
+	if (here > 0)
+		snprintf(dropped, sizeof(dropped), "%" PRIu64
+		         " packets found no room in this edge's own receive rings (`longreach doctor`: overrun); ", here);
 	if (f->near)
 		return explain_say(
 		    out,
 		    "LAN loss: %" PRIu64 " gaps in %" PRIu64
 		    " packets that %s sent: the LAN between that host and this edge loses or reorders; each gap costs "
-		    "a NAK and a repetition of all packets after it\ncheck drops and pauses of the switch ports "
+		    "a NAK and a repetition of all packets after it\n%scheck drops and pauses of the switch ports "
 		    "between, PFC on the RoCE priority, and `ip -s link` here",
-		    lost, of, j_text(f->flow, "src"));
+		    lost, of, j_text(f->flow, "src"), dropped);
 	return explain_say(out,
 	                   "LAN loss: %s asked %" PRIu64 " times in %" PRIu64
 	                   " packets for a repetition: the LAN between this edge and that host loses or "
@@ -390,14 +400,14 @@ static bool look_lan_loss(const struct explain_flow *f, struct explain_finding *
 	                   j_text(f->flow, "dst"), lost, of);
 }
 
-/* Bits per second that may be sent. */
+/* Bits per second that may be sent, on the paths in use. */
 static double line_bps(const struct explain_flow *f)
 {
 	const struct json_object *paths = j_get(f->link, "paths"), *p;
 	double pace = 0, rate = j_number(f->link, "rate_bps");
 
 	for (size_t i = 0; (p = j_at(paths, i)) != NULL; i++)
-		pace += j_number(p, "pace_bps");
+		pace += j_bool(p, "in_use") ? j_number(p, "pace_bps") : 0;
 	return pace > 0 && pace < rate ? pace : rate;
 }
 
@@ -446,12 +456,13 @@ static bool look_held_off(const struct explain_flow *f, struct explain_finding *
 	                   j_text(f->flow, "src"), fact(f, "rnr_sent"), fact(f, "undelivered"), j_text(f->flow, "dst"));
 }
 
-/* Mean bytes of the flow's packets; for READs, of each response. */
+/* Mean bytes of the flow's packets, of late if it is busy; for READs, of each response. */
 static double bytes_each(const struct explain_flow *f, bool *reads)
 {
-	double each = packets(f) > 0 ? j_number(f->flow, "bytes") / (double)packets(f) : 0;
+	double of = growth(f->flow, f->before, "pos_next"), bytes = growth(f->flow, f->before, "bytes");
+	double each = of > 0 ? bytes / of : packets(f) > 0 ? j_number(f->flow, "bytes") / (double)packets(f) : 0;
 
-	*reads = each < READ_BYTES_MAX && j_uint(f->flow, "pmtu") > 0;
+	*reads = each < READ_BYTES_MAX && j_uint(f->flow, "pmtu") > 0 && fact(f, "open_reads") > 0;
 	return *reads ? j_number(f->flow, "pmtu") : each;
 }
 
@@ -466,6 +477,15 @@ static double speed(const struct explain_flow *f)
 	return life_ns > 2e8 ? (double)packets(f) / life_ns * 1e9 : 0;
 }
 
+/* What AckMode=near would change, if it is not in force already. */
+static const char *near_hint(const struct explain_flow *f, const char *hint)
+{
+	if (strcmp(j_text(f->link, "ack_mode"), "near") != 0)
+		return hint;
+	return "; AckMode=near is set, and this edge sends this queue pair no early ACKs now (see state and flows of `longreach "
+	       "status`)";
+}
+
 static bool look_window(const struct explain_flow *f, struct explain_finding *out)
 {
 	bool reads;
@@ -476,7 +496,7 @@ static bool look_window(const struct explain_flow *f, struct explain_finding *ou
 	if (!f->near || (!waits_for_responder(f) && !reads) || rtt < (double)LAN_RTT_NS || most < 2 ||
 	    packets(f) < 20 * (uint64_t)most || j_bool(f->flow, "rnr_back_pressure"))
 		return false;
-	if (limit > WINDOW_SHORT * line_bps(f) || bps < WINDOW_USED * limit ||
+	if (limit > WINDOW_SHORT * line_bps(f) || bps < WINDOW_USED * limit || bps > WINDOW_WRONG * limit ||
 	    (f->link_before != NULL && wan_bps(f) > LINE_FULL * line_bps(f)))
 		return false;
 	return explain_say(
@@ -487,7 +507,7 @@ static bool look_window(const struct explain_flow *f, struct explain_finding *ou
 	    units_show_bytes(t[0], most * each), most, units_show_time(t[1], rtt), reads ? "the answers" : "the ACK",
 	    units_show_rate(t[2], limit), units_show_rate(t[3], bps), units_show_rate(t[4], line_bps(f)),
 	    reads ? ", max_rd_atomic" : "",
-	    reads ? "" : "; or set AckMode=near if its promise is enough for the program");
+	    reads ? "" : near_hint(f, "; or set AckMode=near if its promise is enough for the program"));
 }
 
 static bool look_repeats_early(const struct explain_flow *f, struct explain_finding *out)
@@ -500,9 +520,9 @@ static bool look_repeats_early(const struct explain_flow *f, struct explain_find
 	    out,
 	    "timeout: host %s begins to repeat after %s of silence, while an ACK takes a round trip of %s (%" PRIu64
 	    " times so far)\nraise its ACK timeout above the round trip (perftest -u, NCCL_IB_TIMEOUT; 4.096 us x "
-	    "2^n), switch adaptive retransmission off (ConnectX: roce_adp_retrans), or set AckMode=near",
+	    "2^n), switch adaptive retransmission off (ConnectX: roce_adp_retrans)%s",
 	    j_text(f->flow, "src"), show_ns(t[0], fact(f, "repeat_after_ns")), show_ns(t[1], rtt_ns(f)),
-	    fact(f, "silent_repeats"));
+	    fact(f, "silent_repeats"), near_hint(f, ", or set AckMode=near"));
 }
 
 static bool look_not_early(const struct explain_flow *f, struct explain_finding *out)

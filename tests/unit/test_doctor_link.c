@@ -26,6 +26,12 @@ void doctor_find(struct doctor *d, const char *fmt, ...)
 	strncat(found, "\n", sizeof(found) - strlen(found) - 1);
 }
 
+void doctor_cannot(struct doctor *d, const char *fmt, ...)
+{
+	(void)d;
+	(void)fmt;
+}
+
 char *port_holder_text(enum port_protocol protocol, const struct ip_addr *addr, uint16_t port,
                        char text[PORT_HOLDER_TEXT_MAX])
 {
@@ -288,25 +294,90 @@ static void workers__with_a_former_configuration(void **state)
 	assert_string_equal(found, "");
 }
 
-#define COSTS(running, busy)                                                                                           \
+#define COSTS(running, busy, packets)                                                                                  \
 	"\"name\":\"tokyo\",\"worker_costs\":[{\"worker\":0,\"running_ns\":" #running ",\"busy_ns\":1000},"                 \
-	"{\"worker\":1,\"running_ns\":" #running ",\"busy_ns\":" #busy "}]"
+	"{\"worker\":1,\"running_ns\":" #running ",\"busy_ns\":" #busy ",\"sampled_turns\":" #running                       \
+	",\"stages\":[{\"stage\":\"lan_take\",\"packets\":" #packets "}]}]"
 
+/* Ten packets a turn. */
 static void load__a_worker_that_is_the_limit(void **state)
 {
 	(void)state;
-	look_twice(doctor_load, COSTS(5000000000, 1000), COSTS(6000000000, 970001000));
-	finds("worker 1 had something to do 97 % of a second");
+	look_twice(doctor_load, COSTS(5000000000, 1000, 0), COSTS(6000000000, 970001000, 10000000000));
+	finds("worker 1 had something to do 97 % of a second, 10 packets at a time: it limits what this link carries");
 	finds("longreach status tokyo --cycles");
 	assert_null(strstr(found, "worker 0"));
-	look_twice(doctor_load, COSTS(5000000000, 1000), COSTS(6000000000, 900001000));
+	look_twice(doctor_load, COSTS(5000000000, 1000, 0), COSTS(6000000000, 900001000, 10000000000));
 	assert_string_equal(found, "");
-	/* the link was started in between */
-	look_twice(doctor_load, COSTS(5000000000, 4000000000), COSTS(100000000, 99000000));
-	finds("worker 1 had something to do 99 %");
-	look_at(doctor_load, COSTS(5000000000, 1000)); /* the same answer twice */
+	/* turns of a single packet are not the limit: they grow */
+	look_twice(doctor_load, COSTS(5000000000, 1000, 0), COSTS(6000000000, 970001000, 1000000000));
+	assert_string_equal(found, "");
+	/* the link was started in between: that is no second */
+	look_twice(doctor_load, COSTS(5000000000, 4000000000, 0), COSTS(100000000, 99000000, 10000000000));
+	assert_string_equal(found, "");
+	look_at(doctor_load, COSTS(5000000000, 1000, 0)); /* the same answer twice */
 	assert_string_equal(found, "");
 	look_at(doctor_load, "\"name\":\"tokyo\""); /* an older daemon */
+	assert_string_equal(found, "");
+}
+
+static void end_to_end__queue_pairs_without_a_place(void **state)
+{
+	(void)state;
+	look_at(doctor_end_to_end, "\"name\":\"tokyo\",\"flow_counts\":{\"near\":16384,\"far\":3,\"pairs_end_to_end\":5}");
+	finds("queue pairs of 5 pairs of hosts found no place in the table of flows (MaxFlows=, 16387 in use)");
+	finds("longreach restart tokyo");
+	look_at(doctor_end_to_end, "\"flow_counts\":{\"near\":16384,\"pairs_end_to_end\":0}");
+	assert_string_equal(found, "");
+}
+
+#define COUNTS(timers, again, gaps, strangers, lan, opened, learning)                                                  \
+	"\"counters\":{\"rnr_timer_zero_rx\":" #timers ",\"lan_rx_packets\":" #lan ",\"flows_opened\":" #opened                \
+	"},\"drops\":{\"lan_duplicate\":" #again ",\"lan_gap\":" #gaps ",\"lan_ack_unmatched\":" #strangers                   \
+	"},\"flow_counts\":{\"learning\":" #learning "}"
+
+/* One NAK of last week is no present fault. */
+static void rnr_timer__of_now(void **state)
+{
+	(void)state;
+	look_at(doctor_rnr_timer, COUNTS(7, 0, 0, 0, 1000, 1, 0));
+	assert_string_equal(found, "");
+	look_twice(doctor_rnr_timer, COUNTS(7, 0, 0, 0, 1000, 1, 0), COUNTS(9, 0, 0, 0, 1000, 1, 0));
+	finds("2 RNR NAKs in a second");
+}
+
+/* What a host repeats after a NAK for a gap, its timeout has not caused. */
+static void retry_early__or_a_lan_that_loses(void **state)
+{
+	(void)state;
+	look_twice(doctor_retry_early, COUNTS(0, 0, 0, 0, 1000, 1, 0), COUNTS(0, 200, 0, 0, 2000, 1, 0));
+	finds("raise their local ACK timeout");
+	look_twice(doctor_retry_early, COUNTS(0, 0, 0, 0, 1000, 1, 0), COUNTS(0, 200, 40, 0, 2000, 1, 0));
+	finds("40 came behind a gap: the LAN between hosts and this edge loses or reorders packets");
+	assert_null(strstr(found, "timeout"));
+}
+
+/* While queue pairs are being paired, a few answers fit no flow. */
+static void request_path__not_of_flows_that_begin(void **state)
+{
+	(void)state;
+	look_twice(doctor_request_path, COUNTS(0, 0, 0, 5, 1000, 8, 0), COUNTS(0, 0, 0, 9, 2000, 8, 0));
+	finds("4 answers of hosts here in a second belong to no flow");
+	look_twice(doctor_request_path, COUNTS(0, 0, 0, 5, 1000, 8, 0), COUNTS(0, 0, 0, 9, 2000, 9, 0));
+	assert_string_equal(found, "");
+	look_twice(doctor_request_path, COUNTS(0, 0, 0, 5, 1000, 8, 2), COUNTS(0, 0, 0, 9, 2000, 8, 0));
+	assert_string_equal(found, "");
+	look_twice(doctor_request_path, COUNTS(0, 0, 0, 5, 1000, 8, 2), COUNTS(0, 0, 0, 505, 2000, 9, 2));
+	finds("500 answers");
+}
+
+static void distance__not_of_a_line_that_is_cut(void **state)
+{
+#define FAR_OFF(stale) "\"counters\":{},\"distance\":{\"differs\":true,\"configured_m\":100000,\"measured_m\":300000,\"stale\":" #stale "}"
+	(void)state;
+	look_at(doctor_distance, FAR_OFF(false));
+	finds("by the measured round trip the line is 300 km long");
+	look_at(doctor_distance, FAR_OFF(true));
 	assert_string_equal(found, "");
 }
 
@@ -320,6 +391,11 @@ int main(void)
 	    cmocka_unit_test(flows__that_are_well),
 	    cmocka_unit_test(link_failed__a_worker_without_the_session),
 	    cmocka_unit_test(load__a_worker_that_is_the_limit),
+	    cmocka_unit_test(end_to_end__queue_pairs_without_a_place),
+	    cmocka_unit_test(rnr_timer__of_now),
+	    cmocka_unit_test(retry_early__or_a_lan_that_loses),
+	    cmocka_unit_test(request_path__not_of_flows_that_begin),
+	    cmocka_unit_test(distance__not_of_a_line_that_is_cut),
 	    cmocka_unit_test(path_down__without_a_reason),
 	    cmocka_unit_test(not_reloaded__by_the_digest),
 	    cmocka_unit_test(keys__before_the_session_ends),

@@ -180,7 +180,7 @@ static void explain__slow(void **state)
 	assert_int_equal(jdoc_parse(&flow, "{\"pairing\":\"paired\",\"side\":\"near\",\"ack_mode\":\"host\",\"pmtu\":4096,"
 	                                   "\"pos_base\":0,\"pos_next\":100000,\"bytes\":410000000,"
 	                                   "\"facts\":{\"most_unacked\":16,\"opened_age_ns\":20000000000,\"host_heard_age_ns\":1000}}"), 0);
-	assert_int_equal(jdoc_parse(&before, "{\"pos_next\":95000}"), 0);
+	assert_int_equal(jdoc_parse(&before, "{\"pos_next\":95000,\"bytes\":389500000}"), 0);
 	f.link = now, f.link_before = then, f.flow = flow, f.before = before, f.facts = j_get(flow, "facts");
 	assert_string_equal(causes_of(&f, found, sizeof(found)), "window ");
 	/* the same on a line of 200 Mbit/s that is full */
@@ -189,7 +189,55 @@ static void explain__slow(void **state)
 	                                  "\"counters\":{\"wan_tx_bytes\":121000000}}"), 0);
 	f.link = now;
 	assert_string_equal(causes_of(&f, found, sizeof(found)), "line_full ");
+	/* half of the paths is dead: the other half is full */
+	jdoc_free(&now);
+	assert_int_equal(jdoc_parse(&now, "{\"name\":\"l\",\"state\":\"up\",\"rtt_ns\":3000000,\"rate_bps\":380000000,"
+	                                  "\"paths\":[{\"in_use\":true,\"pace_bps\":190000000},{\"in_use\":false,\"pace_bps\":190000000}],"
+	                                  "\"counters\":{\"wan_tx_bytes\":121000000}}"), 0);
+	f.link = now;
+	assert_string_equal(causes_of(&f, found, sizeof(found)), "line_full ");
 	jdoc_free(&now), jdoc_free(&then), jdoc_free(&flow), jdoc_free(&before);
+}
+
+/* In mode near no ACK waits for the line; small SENDs, and bytes that count from a restart only, are no READs. */
+static void explain__small_packets_are_no_reads(void **state)
+{
+	struct json_object *now, *then, *flow, *before;
+	char found[512];
+	struct explain_flow f = {.seconds = 1, .near = true};
+
+	(void)state;
+	assert_int_equal(jdoc_parse(&now, "{\"name\":\"l\",\"state\":\"up\",\"ack_mode\":\"near\",\"rtt_ns\":3000000,"
+	                                  "\"rate_bps\":10000000000,\"counters\":{\"wan_tx_bytes\":121000000}}"), 0);
+	assert_int_equal(jdoc_parse(&then, "{\"counters\":{\"wan_tx_bytes\":100000000}}"), 0);
+	assert_int_equal(jdoc_parse(&flow, "{\"pairing\":\"paired\",\"side\":\"near\",\"ack_mode\":\"near\",\"pmtu\":4096,"
+	                                   "\"pos_base\":0,\"pos_next\":100000,\"bytes\":10800000,"
+	                                   "\"facts\":{\"most_unacked\":16,\"opened_age_ns\":20000000000,\"host_heard_age_ns\":1000}}"), 0);
+	assert_int_equal(jdoc_parse(&before, "{\"pos_next\":95000,\"bytes\":10260000}"), 0);
+	f.link = now, f.link_before = then, f.flow = flow, f.before = before, f.facts = j_get(flow, "facts");
+	assert_string_equal(causes_of(&f, found, sizeof(found)), "");
+	jdoc_free(&now), jdoc_free(&then), jdoc_free(&flow), jdoc_free(&before);
+}
+
+/* A flow that the edge took up at its start has no times of before. */
+static void explain__a_flow_of_before_the_start(void **state)
+{
+	struct json_object *link, *flow;
+	char found[512];
+	struct explain_flow f = {.seconds = 1, .near = true};
+
+	(void)state;
+	assert_int_equal(jdoc_parse(&link, LINK_UP), 0);
+	f.link = link;
+	for (int paired = 0; paired < 2; paired++) {
+		assert_int_equal(jdoc_parse(&flow, paired ? "{\"side\":\"near\"," PAIRED "\"facts\":{\"undelivered\":8}}"
+		                                          : "{\"side\":\"near\"," LEARNING "\"facts\":{\"undelivered\":8}}"), 0);
+		f.flow = flow;
+		f.facts = j_get(flow, "facts");
+		assert_string_equal(causes_of(&f, found, sizeof(found)), "");
+		jdoc_free(&flow);
+	}
+	jdoc_free(&link);
 }
 
 /* An answer that lacks everything, as of an older daemon. */
@@ -256,6 +304,8 @@ int main(void)
 	    cmocka_unit_test(explain__a_lan_port_is_not_the_line),
 	    cmocka_unit_test(explain__gave_up_before_an_answer_can_come),
 	    cmocka_unit_test(explain__slow),
+	    cmocka_unit_test(explain__small_packets_are_no_reads),
+	    cmocka_unit_test(explain__a_flow_of_before_the_start),
 	    cmocka_unit_test(explain__a_life_after_a_failed_one_has_no_cause_of_its_own),
 	    cmocka_unit_test(explain__what_is_missing_is_no_finding),
 	    cmocka_unit_test(explain_error__by_number_and_name),

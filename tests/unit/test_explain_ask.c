@@ -20,11 +20,14 @@
 #define SILENT                                                                                                         \
 	FAR(21, "\"pairing\":\"learning\",\"pos_base\":10,\"pos_delivered\":10",                                       \
 	    "\"turns_unanswered\":5,\"undelivered\":7,")
-#define ANSWERS FAR(22, "\"pairing\":\"paired\",\"pos_base\":10,\"pos_delivered\":900", "")
+#define ANSWERED(members, heard_ns)                                                                                    \
+	FAR(22, "\"pairing\":\"paired\",\"pos_base\":10,\"pos_delivered\":900" members, "\"responder_heard_age_ns\":" #heard_ns ",")
+#define ANSWERS ANSWERED("", 1000000)
 
 /* Of host 10.2.0.2 there are a queue pair that never answered and one that does. */
 static const char *of_all = SILENT "," ANSWERS;
 static const char *left_out = "0";
+static const char *of_link = "\"state\":\"up\",\"counters\":{}";
 static unsigned asked;
 
 char *client_ask(const char *path, const char *request)
@@ -36,10 +39,10 @@ char *client_ask(const char *path, const char *request)
 	asked++;
 	assert_non_null(text);
 	snprintf(text, 4096,
-	         "{\"ok\":true,\"links\":[{\"name\":\"l\",\"state\":\"up\",\"rtt_ns\":3000000,\"barrier\":{\"mode\":"
-	         "\"off\"},"
+	         "{\"ok\":true,\"links\":[{\"name\":\"l\",%s,\"rtt_ns\":3000000,\"barrier\":{\"mode\":"
+	         "\"off\"},\"local_prefixes\":[\"10.2.0.0/16\"],\"remote_prefixes\":[\"10.1.0.0/16\"],"
 	         "\"flows_left_out\":%s,\"flows\":[%s]}]}",
-	         left_out, all ? of_all : SILENT);
+	         of_link, left_out, all ? of_all : SILENT);
 	return text;
 }
 
@@ -135,6 +138,60 @@ static void explain__flows_that_were_left_out_are_not_healthy(void **state)
 	says("\"healthy\": true");
 }
 
+/* The host worked yesterday: its route may be gone today. */
+static void explain__answers_of_long_ago_prove_no_route(void **state)
+{
+	(void)state;
+	left_out = "0";
+	of_all = SILENT "," ANSWERED("", 86400000000000);
+	assert_int_equal(explains("10.2.0.2:21", ""), 1);
+	says("return_route: far:21");
+	of_all = SILENT "," ANSWERED(",\"ended\":true,\"ended_age_ns\":1000000", 1000000);
+	assert_int_equal(explains("", ""), 1);
+	says("return_route: far:21");
+}
+
+/* What ended yesterday does not stand for what fails now. */
+static void explain__ended_flows_stand_for_no_live_ones(void **state)
+{
+#define LOSES(qpn, members) FAR(qpn, "\"pairing\":\"paired\",\"pos_base\":0,\"pos_next\":100000" members, "\"seq_naks\":900,")
+	(void)state;
+	left_out = "0";
+	of_all = LOSES(31, ",\"ended\":true,\"ended_age_ns\":72000000000000") "," LOSES(32, "") "," LOSES(33, "");
+	assert_int_equal(explains("", ""), 1);
+	says("lan_loss: far:31 10.1.0.2:0x0 > 10.2.0.2:0x1f (ended 72000 s ago): ");
+	says("lan_loss: far:32 10.1.0.2:0x0 > 10.2.0.2:0x20 and 1 more between these hosts");
+}
+
+static void explain__a_link_that_does_not_run(void **state)
+{
+	(void)state;
+	left_out = "0";
+	of_all = "";
+	of_link = "\"state\":\"failed\",\"error\":\"no memory for its buffer\"";
+	assert_int_equal(explains("", ""), 1);
+	says("l: line_down: line: no packet crosses between the edges now: the link does not run (failed: no memory for its buffer)");
+	of_all = SILENT;
+	assert_int_equal(explains("10.2.0.7", ""), 1);
+	says("line_down");
+	assert_null(strstr(text, "route"));
+	of_link = "\"state\":\"up\",\"counters\":{}";
+}
+
+static void explain__a_full_table_and_no_flow(void **state)
+{
+	(void)state;
+	left_out = "0";
+	of_all = "";
+	of_link = "\"state\":\"up\",\"counters\":{},\"flow_counts\":{\"pairs_end_to_end\":3}";
+	assert_int_equal(explains("10.2.0.2", ""), 1);
+	says("no_place: no flow: this edge has no flow of 10.2.0.2, and its table is full: queue pairs of 3 pairs of hosts");
+	assert_null(strstr(text, "its route does not lead here"));
+	of_link = "\"state\":\"up\",\"counters\":{}";
+	assert_int_equal(explains("10.2.0.2", ""), 1);
+	says("route: this edge has no flow of 10.2.0.2 for the other site, and remembers none of the last that ended");
+}
+
 static int teardown(void **state)
 {
 	(void)state;
@@ -148,6 +205,10 @@ int main(void)
 	    cmocka_unit_test(explain__of_one_queue_pair_knows_the_hosts_other_ones),
 	    cmocka_unit_test(explain__of_the_only_queue_pair),
 	    cmocka_unit_test(explain__flows_that_were_left_out_are_not_healthy),
+	    cmocka_unit_test(explain__answers_of_long_ago_prove_no_route),
+	    cmocka_unit_test(explain__ended_flows_stand_for_no_live_ones),
+	    cmocka_unit_test(explain__a_link_that_does_not_run),
+	    cmocka_unit_test(explain__a_full_table_and_no_flow),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, teardown);

@@ -257,39 +257,64 @@ void worker_say_owed(struct worker *w)
 	w->early_said = early;
 }
 
-static unsigned take_turn(struct worker *w)
+/* Takes datagrams out of the sockets, and then reads the clock: a round trip that began in this turn must not seem to end
+ * before it began. */
+static unsigned receive_wan(struct worker *w)
 {
-	/* received before the clock is read: a round trip that began in this turn must not seem to end before it
-	 * began */
-	enum stage rest = stage_enter(&w->stages, STAGE_WAN_RECEIVE);
-	bool look = w->now_ns >= w->unmatched_at_ns, more = w->wan_ops->receive(w->wan) == WAN_BATCH_FULL;
-	enum wan_port_batch strays = look ? w->wan_ops->receive_unmatched(w->wan) : WAN_BATCH_EMPTY;
-	unsigned n = more || strays == WAN_BATCH_FULL;
+	bool look = w->now_ns >= w->unmatched_at_ns, more;
+	enum wan_port_batch strays;
 
-	stage_enter(&w->stages, rest);
+	stage_enter(&w->stages, STAGE_WAN_RECEIVE);
+	more = w->wan_ops->receive(w->wan) == WAN_BATCH_FULL;
+	strays = look ? w->wan_ops->receive_unmatched(w->wan) : WAN_BATCH_EMPTY;
+	stage_enter(&w->stages, STAGE_REST);
 	w->now_ns = worker_clock_ns(CLOCK_MONOTONIC);
 	if (w->params.pcap_dir)
 		w->wall_ns = worker_clock_ns(CLOCK_REALTIME);
 	if (look)
 		plan_strays(w, strays);
-	n += worker_run_commands(w);
+	return more || strays == WAN_BATCH_FULL;
+}
+
+/* Gives the core what has come, and lets its timers run. */
+static unsigned take_packets(struct worker *w)
+{
+	unsigned n;
+
 	stage_enter(&w->stages, STAGE_WAN_RECEIVE);
-	n += w->wan_ops->deliver(w->wan, on_wan_datagram, w);
+	n = w->wan_ops->deliver(w->wan, on_wan_datagram, w);
 	stage_enter(&w->stages, STAGE_LAN_RECEIVE);
 	n += receive_lan(w);
 	stage_enter(&w->stages, STAGE_TIMERS);
 	proxy_tick(w->core, w->now_ns);
-	stage_enter(&w->stages, rest);
+	stage_enter(&w->stages, STAGE_REST);
+	return n;
+}
+
+static unsigned send_packets(struct worker *w)
+{
+	unsigned n;
+
+	stage_enter(&w->stages, STAGE_RELAY);
+	n = worker_run_relay(w);
+	stage_enter(&w->stages, STAGE_LAN_SEND);
+	n += worker_send_lan(w);
+	n += send_wan(w);
+	stage_enter(&w->stages, STAGE_REST);
+	return n;
+}
+
+static unsigned take_turn(struct worker *w)
+{
+	unsigned n = receive_wan(w);
+
+	n += worker_run_commands(w);
+	n += take_packets(w);
 	if (w->watch)
 		flow_watch_look(w->watch, w->core, w->now_ns);
 	worker_say_owed(w);
 	route_take(w->routes, w->now_ns);
-	stage_enter(&w->stages, STAGE_RELAY);
-	n += worker_run_relay(w);
-	stage_enter(&w->stages, STAGE_LAN_SEND);
-	n += worker_send_lan(w);
-	n += send_wan(w);
-	stage_enter(&w->stages, rest);
+	n += send_packets(w);
 	if (latency_follows(&w->latency))
 		latency_look(&w->latency, w->core, worker_clock_ns(CLOCK_MONOTONIC));
 	n += worker_pass_events(w);

@@ -145,8 +145,72 @@ int emit_check_asic(const struct report *rep, const struct headroom_asic *asic, 
 	return emit_check_room(rep, rep->plan.port_bytes, room, whose, err);
 }
 
+/* NVUE and the mlx5 driver compute their thresholds themselves, and no setting tells them of these. */
+#define LINE_EXTRAS                                                                                                    \
+	(HEADROOM_X_MACSEC | HEADROOM_X_TRANSPONDER | HEADROOM_X_GEARBOX | HEADROOM_X_QUANTA | HEADROOM_X_DRAIN |      \
+	 HEADROOM_X_MEDIUM)
+
+static bool computes_itself(const struct report *rep)
+{
+	return rep->model == HEADROOM_MLX5 || rep->model == HEADROOM_MLX5_NEXT ||
+	       (rep->o->emit != NULL && strcmp(rep->o->emit, "nvue") == 0);
+}
+
+static bool physics_may_do(const struct report *rep, unsigned lost)
+{
+	struct headroom_in full = rep->o->in;
+
+	return rep->model != HEADROOM_PHYSICS && !rep->o->in.pool &&
+	       (lost & ~headroom_fill_in(HEADROOM_PHYSICS, &full)) == 0;
+}
+
+static void refuse_lost(const struct report *rep, unsigned lost, FILE *err)
+{
+	const char *kind = rep->o->emit != NULL ? rep->o->emit : "";
+	const char *what = rep->o->emit != NULL ? "--emit " : "apply", *model = headroom_model_name(rep->model);
+	const struct headroom_asic *asic = rep->o->in.asic != NULL ? NULL : headroom_model_asic(rep->model);
+	bool physics = physics_may_do(rep, lost);
+	char options[REPORT_OPTIONS_MAX];
+
+	report_options(lost, options);
+	if (computes_itself(rep))
+		options_complain(err,
+		                 "%s%s: the device computes its thresholds from the cable's length and the MTU, and "
+		                 "ignores %s: leave it out, or give a --length that covers it%s",
+		                 what, kind, options,
+		                 physics && strcmp(kind, "dcb") == 0
+		                     ? "; for a port that mlx5_core does not drive, choose --model physics"
+		                     : "");
+	else
+		options_complain(err,
+		                 "%s%s: model %s ignores %s, and its headroom would be that of a link without it: "
+		                 "leave it out%s%s%s",
+		                 what, kind, model, options, physics ? ", or choose --model physics" : "",
+		                 physics && asic != NULL ? " --asic " : "", physics && asic != NULL ? asic->name : "");
+}
+
+int emit_check_options(const struct report *rep, FILE *err)
+{
+	const struct headroom_asic *asic = rep->o->in.asic;
+	unsigned lost = rep->r->unused & ~(unsigned)HEADROOM_X_ASIC;
+
+	if (computes_itself(rep))
+		lost |= headroom_given(&rep->o->in) & LINE_EXTRAS;
+	if (lost != 0) {
+		refuse_lost(rep, lost, err);
+		return -1;
+	}
+	if ((rep->r->unused & HEADROOM_X_ASIC) == 0)
+		return 0;
+	options_complain(err, "model %s has no numbers for --asic %s: leave it out, or choose --model %s",
+	                 headroom_model_name(rep->model), asic->name, headroom_model_name(asic->model));
+	return -1;
+}
+
 int emit(const struct report *rep, FILE *out, FILE *err)
 {
+	if (emit_check_options(rep, err) < 0)
+		return -1;
 	for (unsigned i = 0; i < rep->o->in.n_priorities; i++)
 		if (rep->o->in.priorities[i].lossless_mtu != 0) {
 			options_complain(err, "--emit writes one profile for all lossless priorities: expected "

@@ -32,6 +32,10 @@ void emit_priority_list(const struct report *rep, FILE *out);
 /* The switch that the numbers are for; `otherwise` where none is named or its limits are not known. */
 const struct headroom_asic *emit_asic(const struct report *rep, const char *otherwise);
 
+/* 0, or -1 after a message on `err` that the model or the device ignores an option that was given, and what to do
+ * instead: a configuration without it would look as if it had it. For --emit, and for apply. */
+int emit_check_options(const struct report *rep, FILE *err);
+
 /* 0, or -1 after a message on `err` that `whose` has no room for the `needed` bytes of `ports` ports, and what to do
  * instead. --port-buffer is not asked. */
 int emit_check_ports(const struct report *rep, unsigned ports, uint64_t needed, uint64_t room, const char *whose,

@@ -200,14 +200,15 @@ static int check_port(const struct headroom_in *in, char *why)
 	return r;
 }
 
-static unsigned extras(const struct headroom_in *in)
+unsigned headroom_given(const struct headroom_in *in)
 {
 	return (in->macsec_bytes != 0 ? HEADROOM_X_MACSEC : 0u) |
 	       (in->transponder_ns != 0 ? HEADROOM_X_TRANSPONDER : 0u) |
 	       (in->gearbox_ns != 0 ? HEADROOM_X_GEARBOX : 0u) | (in->peer_quanta != 0 ? HEADROOM_X_QUANTA : 0u) |
 	       (in->small_percent >= 0 ? HEADROOM_X_SMALL : 0u) | (in->pool ? HEADROOM_X_POOL : 0u) |
 	       (in->drain_bps != 0 ? HEADROOM_X_DRAIN : 0u) | (in->buffer_bytes != 0 ? HEADROOM_X_BUFFER : 0u) |
-	       (in->lossless_mtu != 0 ? HEADROOM_X_LOSSLESS_MTU : 0u);
+	       (in->lossless_mtu != 0 ? HEADROOM_X_LOSSLESS_MTU : 0u) |
+	       (in->medium == HEADROOM_COPPER ? HEADROOM_X_MEDIUM : 0u);
 }
 
 /* Physics takes any ASIC's cells; the others know their own. */
@@ -248,6 +249,8 @@ int headroom_compute(enum headroom_model model, const struct headroom_in *in, st
 	if (err < 0)
 		return err;
 	headroom_fill_in(model, &full);
-	r->unused = extras(in) & ~models[model]->knows;
+	r->unused = headroom_given(in) & ~models[model]->knows;
+	if (in->asic != NULL && in->asic != full.asic)
+		r->unused |= HEADROOM_X_ASIC;
 	return models[model]->compute(&full, r, why);
 }

@@ -157,6 +157,8 @@ enum headroom_extra {
 	HEADROOM_X_DRAIN = 1u << 6,
 	HEADROOM_X_BUFFER = 1u << 7,
 	HEADROOM_X_LOSSLESS_MTU = 1u << 8,
+	HEADROOM_X_MEDIUM = 1u << 9, /* copper */
+	HEADROOM_X_ASIC = 1u << 10,  /* the model has no numbers for this ASIC and takes its own */
 };
 
 /* One moment on the way from XOFF to silence. */
@@ -194,14 +196,16 @@ struct headroom_plan {
 	unsigned n_events;
 };
 
-/* Whether a device can hold it. */
+/* Whether a device can hold it. A priority needs what the ASIC's model says; where that model ignores a given option,
+ * it needs the larger of the model's headroom and that of physics with this option. */
 struct headroom_verdict {
 	const struct headroom_asic *asic;
 	uint64_t limit_bytes;  /* of a port, or of the chip if asic->max_of_chip */
 	uint64_t needed_bytes; /* of a port, or of in.ports over in.oversubscribe if asic->max_of_chip */
 	uint64_t longest_m;    /* at which it just fits; 0: not even 1 m */
 	bool fits;
-	bool no_row; /* the ASIC's table has none for this link: needed_bytes is 0 */
+	bool no_row;         /* the ASIC's table has none for this link: needed_bytes is 0 */
+	unsigned by_physics; /* bits of enum headroom_extra that the ASIC's model ignores and physics counts */
 };
 
 void headroom_defaults(struct headroom_in *in);
@@ -220,6 +224,9 @@ const struct headroom_asic *headroom_asics(void);
 /* Replaces what means a default by the model's own. Returns the bits of enum headroom_extra that the model knows. */
 unsigned headroom_fill_in(enum headroom_model model, struct headroom_in *in);
 
+/* Bits of enum headroom_extra that were given, HEADROOM_X_ASIC excepted. */
+unsigned headroom_given(const struct headroom_in *in);
+
 /* 0; -EINVAL: an input is invalid; -ERANGE: the model's source would refuse it. `why` then has a sentence. */
 int headroom_compute(enum headroom_model model, const struct headroom_in *in, struct headroom_result *r,
                      char why[HEADROOM_ERROR_MAX]);
@@ -232,7 +239,8 @@ int headroom_plan_link(enum headroom_model model, const struct headroom_in *in, 
  * share the headroom of a chip that has one for all. */
 uint64_t headroom_of_asic(const struct headroom_asic *asic, const struct headroom_in *in, uint64_t port_bytes);
 
-/* With asic->model, whose port_max_bytes must not be 0. As headroom_compute(). */
+/* With asic->model and physics, as struct headroom_verdict says; asic->port_max_bytes must not be 0. As
+ * headroom_compute(). */
 int headroom_judge(const struct headroom_asic *asic, const struct headroom_in *in, struct headroom_verdict *v,
                    char why[HEADROOM_ERROR_MAX]);
 

@@ -98,5 +98,6 @@ const struct headroom_model_ops model_annex_o = {
     .name = "annex-o",
     .source = "IEEE 802.1Q Annex O as in Linux drivers/net/ethernet/intel/ixgbe/ixgbe_type.h",
     .asic = "82599",
+    .knows = HEADROOM_X_MEDIUM,
     .compute = compute,
 };

@@ -86,6 +86,6 @@ const struct headroom_model_ops model_physics = {
     .source = "IEEE 802.1Q Annex O, IEEE 802.3 31B, speed of light",
     .small_percent = 50,
     .knows = HEADROOM_X_MACSEC | HEADROOM_X_TRANSPONDER | HEADROOM_X_GEARBOX | HEADROOM_X_QUANTA | HEADROOM_X_SMALL |
-             HEADROOM_X_DRAIN | HEADROOM_X_LOSSLESS_MTU,
+             HEADROOM_X_DRAIN | HEADROOM_X_LOSSLESS_MTU | HEADROOM_X_MEDIUM,
     .compute = compute,
 };

@@ -7,11 +7,23 @@
 const char *report_extra(unsigned i)
 {
 	/* In the order of enum headroom_extra. */
-	static const char *const names[] = {"--macsec",      "--transponder",   "--gearbox",
-	                                    "--peer-quanta", "--small-packets", "--pool",
-	                                    "--drain",       "--buffer",        "--lossless-mtu"};
+	static const char *const names[] = {"--macsec",        "--transponder", "--gearbox", "--peer-quanta",
+	                                    "--small-packets", "--pool",        "--drain",   "--buffer",
+	                                    "--lossless-mtu",  "--medium",      "--asic"};
 
 	return i < sizeof(names) / sizeof(names[0]) ? names[i] : NULL;
+}
+
+const char *report_options(unsigned extras, char text[REPORT_OPTIONS_MAX])
+{
+	size_t len = 0;
+
+	text[0] = '\0';
+	for (unsigned i = 0; report_extra(i) != NULL; i++)
+		if ((extras & 1u << i) != 0)
+			len += (size_t)snprintf(text + len, REPORT_OPTIONS_MAX - len, "%s%s", len > 0 ? ", " : "",
+			                        report_extra(i));
+	return text;
 }
 
 static enum headroom_model explained(const struct options *o)

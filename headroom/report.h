@@ -6,6 +6,7 @@
 #include "headroom/options.h"
 
 #define REPORT_VERDICTS_MAX 16
+#define REPORT_OPTIONS_MAX  192 /* all names of report_extra() */
 
 /* One model's answer, or why there is none. */
 struct report_model {
@@ -31,6 +32,8 @@ int report_work_out(const struct options *o, struct report *rep, FILE *err);
 
 /* The option that bit `i` of headroom_result.unused stands for; NULL beyond the last. */
 const char *report_extra(unsigned i);
+/* "--macsec, --drain": the options of these bits of enum headroom_extra, in `text`, which is returned. */
+const char *report_options(unsigned extras, char text[REPORT_OPTIONS_MAX]);
 
 void report_text(const struct report *rep, FILE *out);
 void report_json(const struct report *rep, FILE *out);

@@ -118,6 +118,15 @@ static void plan(struct json *j, const struct headroom_plan *p)
 	json_object_end(j);
 }
 
+static void options(struct json *j, const char *key, unsigned extras)
+{
+	json_array(j, key);
+	for (unsigned i = 0; report_extra(i) != NULL; i++)
+		if ((extras & 1u << i) != 0)
+			json_string(j, NULL, report_extra(i));
+	json_array_end(j);
+}
+
 static void verdicts(struct json *j, const struct report *rep)
 {
 	json_array(j, "verdicts");
@@ -131,17 +140,9 @@ static void verdicts(struct json *j, const struct report *rep)
 		json_uint(j, "limit_bytes", v->limit_bytes);
 		json_uint(j, "longest_m", v->longest_m);
 		json_bool(j, "no_row", v->no_row);
+		options(j, "by_physics", v->by_physics);
 		json_object_end(j);
 	}
-	json_array_end(j);
-}
-
-static void not_known(struct json *j, const struct headroom_result *r)
-{
-	json_array(j, "not_known");
-	for (unsigned i = 0; report_extra(i) != NULL; i++)
-		if ((r->unused & 1u << i) != 0)
-			json_string(j, NULL, report_extra(i));
 	json_array_end(j);
 }
 
@@ -154,7 +155,7 @@ void report_json(const struct report *rep, FILE *out)
 	json_string(&j, "source", headroom_model_source(rep->model));
 	thresholds(&j, rep->r);
 	inputs(&j, rep);
-	not_known(&j, rep->r);
+	options(&j, "not_known", rep->r->unused);
 	if (rep->r->warning != NULL)
 		json_string(&j, "warning", rep->r->warning);
 	terms(&j, rep->r);

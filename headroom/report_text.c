@@ -146,6 +146,7 @@ static void show_verdict(const struct report *rep, const struct headroom_verdict
 {
 	const struct headroom_in *in = &rep->o->in;
 	char rate[UNITS_TEXT_MAX], reach[UNITS_TEXT_MAX], need[UNITS_TEXT_MAX], limit[UNITS_TEXT_MAX], on[32] = "";
+	char options[REPORT_OPTIONS_MAX];
 
 	units_write_rate(rate, sizeof(rate), in->rate_bps);
 	units_show_distance(reach, (double)v->longest_m);
@@ -158,11 +159,14 @@ static void show_verdict(const struct report *rep, const struct headroom_verdict
 	}
 	if (v->asic->max_of_chip)
 		snprintf(on, sizeof(on), " on %u port%s", in->ports, in->ports == 1 ? "" : "s");
-	fprintf(out, "%s: %u lossless priorit%s at %s need%s %s%s, and %s %s, enough for %s%s\n",
-	        v->fits ? "yes" : "no", in->n_priorities, in->n_priorities == 1 ? "y" : "ies", rate,
-	        in->n_priorities == 1 ? "s" : "", need, on,
+	fprintf(out, "%s: %u lossless priorit%s at %s need%s %s%s, and %s %s, enough for %s%s", v->fits ? "yes" : "no",
+	        in->n_priorities, in->n_priorities == 1 ? "y" : "ies", rate, in->n_priorities == 1 ? "s" : "", need, on,
 	        v->asic->max_of_chip ? "all ports of the chip together have" : "a port has", limit, reach,
 	        v->fits ? "" : ": end PFC at the edge and let the daemon's memory hold the line");
+	if (v->by_physics != 0)
+		fprintf(out, " (%s ignores %s: physics counts it)", headroom_model_name(v->asic->model),
+		        report_options(v->by_physics, options));
+	fputc('\n', out);
 }
 
 static void show_verdicts(const struct report *rep, FILE *out)
@@ -176,13 +180,10 @@ static void show_verdicts(const struct report *rep, FILE *out)
 
 static void show_unused(const struct report *rep, FILE *out)
 {
-	if (rep->r->unused == 0)
-		return;
-	fprintf(out, "\nThis model ignores");
-	for (unsigned i = 0; report_extra(i) != NULL; i++)
-		if ((rep->r->unused & 1u << i) != 0)
-			fprintf(out, " %s", report_extra(i));
-	fprintf(out, ".\n");
+	char options[REPORT_OPTIONS_MAX];
+
+	if (rep->r->unused != 0)
+		fprintf(out, "\nThis model ignores %s.\n", report_options(rep->r->unused, options));
 }
 
 static void show_warning(const struct report *rep, FILE *out)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "headroom/apply.h"
+#include "headroom/emit.h"
 #include "headroom/report.h"
 
 /* longreach-headroom(1) promises them. */
@@ -73,6 +74,8 @@ static int apply_to_port(struct options *o, FILE *out, FILE *err)
 	r = report_work_out(o, &rep, err);
 	if (r < 0)
 		return exit_code(r);
+	if (emit_check_options(&rep, err) < 0)
+		return EXIT_REFUSED;
 	return apply_netlink(&rep, out, err) == APPLY_DONE ? EXIT_OK : EXIT_REFUSED;
 }
 

@@ -13,18 +13,53 @@ uint64_t headroom_of_asic(const struct headroom_asic *asic, const struct headroo
 	return asic->max_of_chip ? mul_div_up(port_bytes, in->ports, in->oversubscribe) : port_bytes;
 }
 
-/* Sum of the priorities' shared headrooms at a length, of all ports that share the ASIC's limit. */
-static int needed(const struct headroom_in *in, uint64_t length_m, uint64_t *bytes, char *why)
+/* Bytes of one priority. `by_physics` gets the bits of struct headroom_verdict. */
+static int priority_needs(const struct headroom_in *in, uint64_t *bytes, unsigned *by_physics, char *why)
+{
+	struct headroom_in full = *in;
+	struct headroom_result of_asic, physics;
+	int err = headroom_compute(in->asic->model, in, &of_asic, why);
+
+	if (err < 0)
+		return err;
+	*bytes = of_asic.headroom_bytes;
+	*by_physics = of_asic.unused & headroom_fill_in(HEADROOM_PHYSICS, &full);
+	if (*by_physics == 0)
+		return 0;
+	err = headroom_compute(HEADROOM_PHYSICS, in, &physics, why);
+	if (err == 0 && physics.headroom_bytes > *bytes)
+		*bytes = physics.headroom_bytes;
+	return err;
+}
+
+/* Sum of the priorities' shared headrooms, of all ports that share the ASIC's limit. */
+static int link_needs(const struct headroom_in *in, uint64_t *bytes, unsigned *by_physics, char *why)
+{
+	uint64_t sum = 0, one_bytes;
+
+	for (unsigned i = 0; i < in->n_priorities; i++) {
+		struct headroom_in one = *in;
+		int err;
+
+		if (in->priorities[i].lossless_mtu != 0)
+			one.lossless_mtu = in->priorities[i].lossless_mtu;
+		err = priority_needs(&one, &one_bytes, by_physics, why);
+		if (err < 0)
+			return err;
+		sum += one_bytes;
+	}
+	*bytes = headroom_of_asic(in->asic, in, sum);
+	return 0;
+}
+
+static int needed_at(const struct headroom_in *in, uint64_t length_m, uint64_t *bytes, char *why)
 {
 	struct headroom_in at = *in;
-	struct headroom_plan plan;
-	int err;
+	unsigned by_physics;
 
 	at.length_m = length_m;
 	at.rtt_ns = 0;
-	err = headroom_plan_link(in->asic->model, &at, &plan, why);
-	*bytes = headroom_of_asic(in->asic, in, plan.port_bytes);
-	return err;
+	return link_needs(&at, bytes, &by_physics, why);
 }
 
 /* The headroom grows with the length: halve the interval. */
@@ -36,7 +71,7 @@ static int longest(const struct headroom_in *in, uint64_t limit, uint64_t *lengt
 	while (too_long - fits > 1) {
 		uint64_t middle = fits + (too_long - fits) / 2;
 
-		err = needed(in, middle, &bytes, why);
+		err = needed_at(in, middle, &bytes, why);
 		if (err < 0 && err != -ERANGE) /* a table ends there */
 			return err;
 		if (err == 0 && bytes <= limit)
@@ -52,7 +87,6 @@ int headroom_judge(const struct headroom_asic *asic, const struct headroom_in *i
                    char why[HEADROOM_ERROR_MAX])
 {
 	struct headroom_in pooled = *in;
-	struct headroom_result r;
 	int err;
 
 	*v = (struct headroom_verdict){.asic = asic, .limit_bytes = asic->port_max_bytes};
@@ -64,24 +98,10 @@ int headroom_judge(const struct headroom_asic *asic, const struct headroom_in *i
 		v->limit_bytes += (uint64_t)RESERVED_CELLS * asic->cell_bytes;
 	pooled.asic = asic;
 	pooled.pool = true;
-	err = headroom_compute(asic->model, &pooled, &r, why);
+	err = link_needs(&pooled, &v->needed_bytes, &v->by_physics, why);
 	if (err < 0 && err != -ERANGE)
 		return err;
 	v->no_row = err < 0;
-	err = longest(&pooled, v->limit_bytes, &v->longest_m, why);
-	if (err < 0)
-		return err;
-	for (unsigned i = 0; !v->no_row && i < in->n_priorities; i++) {
-		struct headroom_in one = pooled;
-
-		if (in->priorities[i].lossless_mtu != 0)
-			one.lossless_mtu = in->priorities[i].lossless_mtu;
-		err = headroom_compute(asic->model, &one, &r, why);
-		if (err < 0)
-			return err;
-		v->needed_bytes += r.headroom_bytes;
-	}
-	v->needed_bytes = headroom_of_asic(asic, in, v->needed_bytes);
 	v->fits = !v->no_row && v->needed_bytes <= v->limit_bytes;
-	return 0;
+	return longest(&pooled, v->limit_bytes, &v->longest_m, why);
 }

@@ -175,6 +175,42 @@ static void tool_run__verdict(void **state)
 	       "757 MiB, enough for 120 km\n");
 }
 
+/* An ASIC whose model ignores an option needs the headroom of physics with it. */
+static void tool_run__verdict_counts_every_option(void **state)
+{
+	static const char *const options[] = {"--transponder 30us", "--macsec 1024", "--gearbox 30us",
+	                                      "--peer-quanta 60000"};
+	const struct json_object *v;
+	struct json_object *doc;
+	char words[128];
+
+	(void)state;
+	runs("--length 40m --rate 400G --transponder 30us");
+	prints("Spectrum-4: no: 2 lossless priorities at 400G need ");
+	prints("(sonic-mellanox ignores --transponder: physics counts it)\n");
+	prints("Tomahawk-5: ");
+	runs("--length 40m --rate 400G --medium copper");
+	prints("(sonic-mellanox ignores --medium: physics counts it)\n");
+	runs("--length 40m --rate 400G --gearbox 10ns --asic spectrum-4"); /* the model knows it */
+	assert_null(strstr(out_text, "physics counts it"));
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		double needs;
+
+		snprintf(words, sizeof(words), "--json --length 40m --rate 400G --asic jericho-2 %s", options[i]);
+		runs("--json --length 40m --rate 400G --asic jericho-2");
+		assert_int_equal(jdoc_parse(&doc, out_text), 0);
+		needs = j_number(j_at(j_get(doc, "verdicts"), 0), "needed_bytes");
+		jdoc_free(&doc);
+		runs(words);
+		assert_int_equal(jdoc_parse(&doc, out_text), 0);
+		v = j_at(j_get(doc, "verdicts"), 0);
+		assert_non_null(j_at(j_get(v, "by_physics"), 0));
+		if (i != 1) /* MACSEC's bytes are fewer than the table's reserve */
+			assert_true(j_number(v, "needed_bytes") > needs);
+		jdoc_free(&doc);
+	}
+}
+
 /* A headroom that all ports of a chip share is held against the need of all of them. */
 static void tool_run__verdict_of_a_whole_chip(void **state)
 {
@@ -291,6 +327,36 @@ static void tool_run__emit_refuses_the_impossible(void **state)
 	refuses("--km 30 --rate 400G --emit sonic --model sonic-barefoot", 1, "the whole packet memory of tofino-2");
 	refuses("--km 100 --rate 400G --ports 1 --emit eos", 1, "the headroom of all ports of tomahawk-5 has 33690560");
 	refuses("--length 40m --rate 400G --emit eos --asic jericho-2", 1, "platform trident");
+}
+
+/* No configuration is written as if an option were in it that its model or its device ignores. */
+static void tool_run__emit_refuses_what_is_ignored(void **state)
+{
+	(void)state;
+	refuses("--length 40m --rate 400G --transponder 30us --emit pg_profile_lookup", 1,
+	        "--emit pg_profile_lookup: model sonic-mellanox ignores --transponder, and its headroom would be that "
+	        "of a link without it: leave it out, or choose --model physics --asic spectrum-4\n");
+	refuses("--length 40m --rate 400G --macsec 32 --drain 100G --emit sonic", 1, "ignores --macsec, --drain,");
+	refuses("--length 40m --rate 400G --medium copper --emit sonic", 1, "ignores --medium,");
+	refuses("--km 4 --rate 100G --gearbox 1us --model sonic-broadcom --emit sonic", 1, "ignores --gearbox,");
+	refuses("--length 40m --rate 400G --buffer 300000 --emit nxos", 1, "physics ignores --buffer");
+	runs("--length 40m --rate 400G --gearbox 1us --emit sonic"); /* SONiC's script knows it */
+	runs("--length 40m --rate 400G --transponder 1us --macsec 32 --medium copper --model physics --emit sonic");
+	runs("--length 40m --rate 400G --transponder 1us --drain 100G --emit nxos");
+	/* a device that computes its thresholds itself gets no option of the line */
+	refuses("--length 40m --rate 100G --gearbox 100ns --emit dcb --priorities 3", 1,
+	        "--emit dcb: the device computes its thresholds from the cable's length and the MTU, and ignores "
+	        "--gearbox: leave it out, or give a --length that covers it; for a port that mlx5_core does not drive, "
+	        "choose --model physics");
+	refuses("--length 40m --rate 100G --peer-quanta 900 --model mlx5-next --emit mlnx_qos --priorities 3", 1,
+	        "ignores --peer-quanta: leave it out");
+	refuses("--length 40m --rate 100G --gearbox 100ns --emit nvue", 1, "ignores --gearbox: leave it out");
+	refuses("--length 40m --rate 100G --transponder 100ns --model physics --emit nvue", 1, "--transponder");
+	refuses("--length 40m --rate 400G --asic tofino-2 --emit sonic", 1,
+	        "model sonic-mellanox has no numbers for --asic tofino-2: leave it out, or choose --model "
+	        "sonic-barefoot");
+	refuses("apply --dev none0 --length 40m --rate 100G --model mlx5 --transponder 1us", 1,
+	        "apply: the device computes its thresholds");
 }
 
 static void tool_run__csv(void **state)
@@ -474,7 +540,7 @@ static void tool_run__emit_switches(void **state)
 	refuses("--km 90 --rate 400G --asic jericho-2 --model physics --emit nvue", 1,
 	        "NVUE is for Spectrum, not for jericho-2");
 	refuses("--km 4 --rate 400G --model sonic-broadcom --emit nvue", 1, "not for jericho-2");
-	refuses("--length 40m --rate 400G --asic 82599 --emit nvue", 1, "not for 82599");
+	refuses("--length 40m --rate 400G --asic 82599 --model annex-o --emit nvue", 1, "not for 82599");
 	runs("--length 40m --rate 400G --asic spectrum-5 --emit nvue");
 	runs("--length 40m --rate 400G --emit nvue"); /* its model has no XON of its own */
 	prints("xon-threshold 18200\n");
@@ -516,11 +582,13 @@ int main(void)
 	    cmocka_unit_test(tool_run__json_what_if),
 	    cmocka_unit_test(tool_run__explains),
 	    cmocka_unit_test(tool_run__verdict),
+	    cmocka_unit_test(tool_run__verdict_counts_every_option),
 	    cmocka_unit_test(tool_run__verdict_of_a_whole_chip),
 	    cmocka_unit_test(tool_run__xon_is_the_no_underrun_xon),
 	    cmocka_unit_test(tool_run__a_fall_is_warned_about),
 	    cmocka_unit_test(tool_run__broadcom_rows),
 	    cmocka_unit_test(tool_run__emit_refuses_the_impossible),
+	    cmocka_unit_test(tool_run__emit_refuses_what_is_ignored),
 	    cmocka_unit_test(tool_run__csv),
 	    cmocka_unit_test(tool_run__units_as_people_write_them),
 	    cmocka_unit_test(tool_run__nonsense_is_refused),

@@ -140,6 +140,8 @@ static int want_buffers(const struct report *rep, unsigned mask, struct dcb_sett
 		options_complain(err, "all eight priorities are lossless: no buffer is left for the others");
 		return -1;
 	}
+	if (emit_check_buffer(rep, err) < 0)
+		return -1;
 	needed = emit_buffer_sizes(rep, rep->r->size, total, sizes);
 	if (total != 0 && needed > total) {
 		options_complain(err,

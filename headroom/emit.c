@@ -207,6 +207,21 @@ int emit_check_options(const struct report *rep, FILE *err)
 	return -1;
 }
 
+int emit_check_buffer(const struct report *rep, FILE *err)
+{
+	const struct headroom_result *r = rep->r;
+
+	if (r->size >= r->xoff_fill_bytes + r->headroom_bytes)
+		return 0;
+	options_complain(err,
+	                 "the buffer of model %s has %" PRIu64 " bytes without the headroom, which a switch has in a "
+	                 "pool for all ports: this device needs %" PRIu64
+	                 " bytes above XOFF in each buffer: choose --model physics%s",
+	                 headroom_model_name(rep->model), r->size, r->headroom_bytes,
+	                 rep->o->in.pool ? " and --pool off" : "");
+	return -1;
+}
+
 int emit(const struct report *rep, FILE *out, FILE *err)
 {
 	if (emit_check_options(rep, err) < 0)

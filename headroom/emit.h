@@ -36,6 +36,10 @@ const struct headroom_asic *emit_asic(const struct report *rep, const char *othe
  * instead: a configuration without it would look as if it had it. For --emit, and for apply. */
 int emit_check_options(const struct report *rep, FILE *err);
 
+/* 0, or -1 after a message on `err` that the model's buffer (size) does not hold the fill at XOFF and the headroom: for
+ * devices that have no pool of headroom. */
+int emit_check_buffer(const struct report *rep, FILE *err);
+
 /* 0, or -1 after a message on `err` that `whose` has no room for the `needed` bytes of `ports` ports, and what to do
  * instead. --port-buffer is not asked. */
 int emit_check_ports(const struct report *rep, unsigned ports, uint64_t needed, uint64_t room, const char *whose,

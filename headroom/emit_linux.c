@@ -101,7 +101,8 @@ int emit_dcb(const struct report *rep, FILE *out, FILE *err)
 	unsigned mask = emit_priorities(rep);
 	uint64_t sizes[HEADROOM_PRIORITIES];
 
-	if (check_buffers(mask, err) < 0 || share_buffer(rep, rep->r->size, sizes, err) < 0)
+	if (check_buffers(mask, err) < 0 || emit_check_buffer(rep, err) < 0 ||
+	    share_buffer(rep, rep->r->size, sizes, err) < 0)
 		return -1;
 	emit_head(rep, "#", out);
 	no_pause(dev, out);

@@ -135,6 +135,18 @@ static void nxos_queues(const struct report *rep, unsigned mask, FILE *out)
 			        p, rep->r->size, rep->r->xoff_fill_bytes, rep->r->xon_fill_bytes);
 }
 
+/* With resume-threshold at pause-threshold each cell around it would make an XOFF and an XON. */
+static int check_nxos_resume(const struct report *rep, FILE *err)
+{
+	if (rep->r->xon_fill_bytes < rep->r->xoff_fill_bytes)
+		return 0;
+	options_complain(err,
+	                 "model %s has XON at the fill of XOFF, %" PRIu64
+	                 " bytes, and NX-OS needs a resume-threshold below pause-threshold: choose --model physics",
+	                 headroom_model_name(rep->model), rep->r->xoff_fill_bytes);
+	return -1;
+}
+
 int emit_nxos(const struct report *rep, FILE *out, FILE *err)
 {
 	const char *dev = rep->o->dev != NULL ? rep->o->dev : "Ethernet1/1";
@@ -144,6 +156,8 @@ int emit_nxos(const struct report *rep, FILE *out, FILE *err)
 		options_complain(err, "NX-OS has no pause for priority 0, its default queue: choose 1 to 7");
 		return -1;
 	}
+	if (emit_check_buffer(rep, err) < 0 || check_nxos_resume(rep, err) < 0)
+		return -1;
 	if (emit_check_room(rep, rep->o->in.n_priorities * rep->r->size, NXOS_SLICE_BYTES,
 	                    "a port's slice of the largest Nexus 9300 (9364D-GX2A)", err) < 0)
 		return -1;

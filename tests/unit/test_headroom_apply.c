@@ -492,6 +492,17 @@ static void apply__what_the_port_cannot_do(void **state)
 	assert_int_equal(d.writes, 0);
 }
 
+/* Models whose headroom is in a switch's pool have no buffer for a port of their own. */
+static void apply__a_buffer_without_headroom_is_refused(void **state)
+{
+	struct driver d = mlx5_like();
+
+	(void)state;
+	assert_int_equal(run(&d, HEADROOM_SONIC_BROADCOM, 40, false), APPLY_REFUSED);
+	says(err_text, "without the headroom");
+	assert_int_equal(d.writes, 0);
+}
+
 /* A driver without buffers to set gets PFC alone; bits that do not fit leave the delay as it is. */
 static void apply__pfc_alone(void **state)
 {
@@ -524,6 +535,7 @@ int main(void)
 	    cmocka_unit_test(apply__says_so_if_it_cannot_be_put_back),
 	    cmocka_unit_test(apply__without_dcb),
 	    cmocka_unit_test(apply__what_the_port_cannot_do),
+	    cmocka_unit_test(apply__a_buffer_without_headroom_is_refused),
 	    cmocka_unit_test(apply__pfc_alone),
 	};
 

@@ -359,6 +359,23 @@ static void tool_run__emit_refuses_what_is_ignored(void **state)
 	        "apply: the device computes its thresholds");
 }
 
+/* No buffer is written that does not hold its headroom, and no XON that is not below XOFF. */
+static void tool_run__emit_refuses_buffers_without_headroom(void **state)
+{
+	(void)state;
+	refuses("--length 40m --rate 100G --emit nxos --model sonic-broadcom", 1,
+	        "the buffer of model sonic-broadcom has 0 bytes without the headroom, which a switch has in a pool for "
+	        "all ports: this device needs 110592 bytes above XOFF in each buffer: choose --model physics");
+	refuses("--length 40m --rate 100G --emit nxos --model sonic-barefoot", 1, "without the headroom");
+	refuses("--length 40m --rate 400G --emit dcb --model sonic-broadcom --priorities 3", 1, "without the headroom");
+	refuses("--length 40m --rate 100G --emit nxos --model sonic-mellanox --pool on --ports 32", 1,
+	        "choose --model physics and --pool off");
+	refuses("--length 40m --rate 100G --emit nxos --model sonic-mellanox", 1,
+	        "model sonic-mellanox has XON at the fill of XOFF, 19456 bytes");
+	runs("--length 40m --rate 100G --emit nxos");
+	runs("--length 40m --rate 100G --emit dcb --model sonic-mellanox"); /* its driver sets XON itself */
+}
+
 static void tool_run__csv(void **state)
 {
 	(void)state;
@@ -589,6 +606,7 @@ int main(void)
 	    cmocka_unit_test(tool_run__broadcom_rows),
 	    cmocka_unit_test(tool_run__emit_refuses_the_impossible),
 	    cmocka_unit_test(tool_run__emit_refuses_what_is_ignored),
+	    cmocka_unit_test(tool_run__emit_refuses_buffers_without_headroom),
 	    cmocka_unit_test(tool_run__csv),
 	    cmocka_unit_test(tool_run__units_as_people_write_them),
 	    cmocka_unit_test(tool_run__nonsense_is_refused),

@@ -4,7 +4,10 @@
  * Source: Linux drivers/net/ethernet/mellanox/mlx5/core/en/port_buffer.c, calculate_xoff() and
  * update_xoff_threshold(); en_dcbnl.c takes a cable length of 1 to 999 m and ignores any other. All in integers, with
  * the division where the driver has it. The driver gets the size of the buffer from the operator; where `buffer_bytes`
- * is not given it is twice the headroom, which leaves as much below XOFF as above and meets the driver's minimum. */
+ * is not given it is twice the headroom, which leaves as much below XOFF as above and meets the driver's minimum.
+ *
+ * XON is below XOFF by the largest MTU that the port accepts, whatever its MTU is (netdev->max_mtu, 9216 at least, see
+ * mlx5e_port_manual_buffer_config()): ConnectX reports 9978, which `ip -d link` shows as maxmtu. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +15,8 @@
 #include "headroom/model.h"
 
 #define SPEED_MIN_MBPS  40000u /* the driver's SPEED_40000 */
-#define MAX_MTU_MIN     9216u  /* MINIMUM_MAX_MTU */
+#define MAX_MTU         9978u  /* netdev->max_mtu of ConnectX; MINIMUM_MAX_MTU is below it */
+#define CELL_BYTES      128u   /* where the NIC does not tell (MLX5E_BUFFER_CELL_SHIFT) */
 #define LENGTH_LIMIT_M  1000u  /* MLX5E_MAX_CABLE_LENGTH */
 #define SOURCE_FUNCTION "calculate_xoff(): "
 
@@ -36,6 +40,7 @@ static uint64_t headroom(const struct headroom_in *in, uint64_t length_m, struct
 static int compute(const struct headroom_in *in, struct headroom_result *r, char *why)
 {
 	uint64_t length_m = model_length_m(in, 5050), need, max_mtu, above;
+	uint64_t cell = in->cell_bytes != 0 ? in->cell_bytes : CELL_BYTES;
 
 	if (length_m < 1 || length_m >= LENGTH_LIMIT_M) {
 		snprintf(why, HEADROOM_ERROR_MAX,
@@ -43,8 +48,8 @@ static int compute(const struct headroom_in *in, struct headroom_result *r, char
 		return -ERANGE;
 	}
 	above = headroom(in, length_m, r);
-	max_mtu = in->port_mtu > MAX_MTU_MIN ? in->port_mtu : MAX_MTU_MIN;
-	need = above + max_mtu + in->cell_bytes;
+	max_mtu = in->port_mtu > MAX_MTU ? in->port_mtu : MAX_MTU;
+	need = above + max_mtu + cell;
 	r->size = in->buffer_bytes != 0 ? in->buffer_bytes : 2 * above;
 	if (r->size < need) {
 		snprintf(why, HEADROOM_ERROR_MAX,

@@ -102,7 +102,8 @@ static const struct sonic_vector mellanox_2024[] = {
 };
 
 /* The driver's integer formulas (torvalds/linux mlx5 en/port_buffer.c), worked out apart from this code. The first two
- * headrooms are in the project's table of check values. buffer 0: twice the headroom. */
+ * headrooms are in the project's table of check values. buffer 0: twice the headroom. XON is 9978 below XOFF at any
+ * MTU: update_xoff_threshold() takes netdev->max_mtu. */
 struct mlx5_vector {
 	uint64_t length_m, speed_mbps;
 	uint32_t mtu;
@@ -111,17 +112,17 @@ struct mlx5_vector {
 };
 
 static const struct mlx5_vector mlx5[] = {
-    {100, 100000, 9000, 0, 76180, 152360, 76180, 66964},
-    {999, 400000, 9000, 0, 1007680, 2015360, 1007680, 998464},
-    {999, 400000, 1500, 0, 987280, 1974560, 987280, 978064},
-    {7, 100000, 1500, 0, 35680, 71360, 35680, 26464},
-    {7, 25000, 1500, 0, 16720, 33440, 16720, 7504},
-    {1, 10000, 9000, 0, 36600, 73200, 36600, 27384},
-    {40, 400000, 4200, 0, 166224, 332448, 166224, 157008},
+    {100, 100000, 9000, 0, 76180, 152360, 76180, 66202},
+    {999, 400000, 9000, 0, 1007680, 2015360, 1007680, 997702},
+    {999, 400000, 1500, 0, 987280, 1974560, 987280, 977302},
+    {7, 100000, 1500, 0, 35680, 71360, 35680, 25702},
+    {7, 25000, 1500, 0, 16720, 33440, 16720, 6742},
+    {1, 10000, 9000, 0, 36600, 73200, 36600, 26622},
+    {40, 400000, 4200, 0, 166224, 332448, 166224, 156246},
     {300, 200000, 9978, 0, 216940, 433880, 216940, 206962},
-    {5, 800000, 9000, 0, 273280, 546560, 273280, 264064},
-    {999, 1600000, 9000, 0, 3957280, 7914560, 3957280, 3948064},
-    {40, 400000, 4200, 500000, 166224, 500000, 333776, 324560},
+    {5, 800000, 9000, 0, 273280, 546560, 273280, 263302},
+    {999, 1600000, 9000, 0, 3957280, 7914560, 3957280, 3947302},
+    {40, 400000, 4200, 500000, 166224, 500000, 333776, 323798},
 };
 
 /* The same of Mellanox/nic-kernel; `buffer` is the cell's size, 0 the driver's default of 128. */
@@ -446,6 +447,16 @@ static void headroom_compute__what_a_driver_ignores_is_refused(void **state)
 	in.buffer_bytes = 40000;
 	assert_true(headroom_compute(HEADROOM_MLX5, &in, &r, why) < 0);
 	assert_non_null(strstr(why, "40000"));
+	/* (301 + 2) x 100 + 272 x 9100 / 100 = 55052, the largest MTU of 9978, a cell of 128 */
+	in = link_of(1, 100000, 9100);
+	in.buffer_bytes = 65157;
+	assert_true(headroom_compute(HEADROOM_MLX5, &in, &r, why) < 0);
+	assert_non_null(strstr(why, "it needs 65158 or more"));
+	in.buffer_bytes = 65158;
+	assert_int_equal(headroom_compute(HEADROOM_MLX5, &in, &r, why), 0);
+	assert_int_equal(r.xoff_fill_bytes - r.xon_fill_bytes, 9978);
+	in.cell_bytes = 192;
+	assert_true(headroom_compute(HEADROOM_MLX5, &in, &r, why) < 0);
 }
 
 static void refuses(struct headroom_in in, const char *about)

@@ -63,7 +63,7 @@ static bool is_short(const struct driver *d, uint8_t lossless, const uint32_t *s
 	uint32_t xoff = (301u + 216u * d->is.delay / 100) * 100 + 272u * 4200 / 100;
 
 	for (int i = 0; !d->no_thresholds && i < HEADROOM_PRIORITIES; i++)
-		if ((lossless & 1u << i) != 0 && sizes[i] < xoff + 9216 + d->cell)
+		if ((lossless & 1u << i) != 0 && sizes[i] < xoff + 9978 + d->cell)
 			return true;
 	return false;
 }

@@ -323,6 +323,7 @@ static void tool_run__emit_refuses_the_impossible(void **state)
 	refuses("--length 900m --rate 100G --emit dcb --model physics --priorities 3", 1, "End PFC");
 	refuses("--length 300m --rate 100G --emit mlnx_qos --buffer 239304", 1, "262016");
 	runs("--length 300m --rate 100G --emit dcb --port-buffer 1MB");
+	refuses("--length 1m --rate 100G --priorities 3 --buffer 64400 --emit dcb", 1, "it needs 65158 or more");
 	refuses("--length 40m --rate 100G --emit sonic --port-buffer 10kB", 1, "--port-buffer has 10000");
 	refuses("--km 30 --rate 400G --emit sonic --model sonic-barefoot", 1, "the whole packet memory of tofino-2");
 	refuses("--km 100 --rate 400G --ports 1 --emit eos", 1, "the headroom of all ports of tomahawk-5 has 33690560");

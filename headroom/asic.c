@@ -3,25 +3,27 @@
  *
  * Spectrum: sonic-buildimage platform/mellanox/asic_table.j2. Its port_max_shp and port_reserved_shp are in cells:
  * sonic-swss buffer_check_headroom_mellanox.lua refuses a port whose shared headroom passes (port_max_shp +
- * port_reserved_shp) * cell_size. Tofino-2: platform/barefoot/asic_table.j2; its 64 MB are Intel's product brief's.
- * Jericho-2 and Tomahawk-5: the "xoff" of ingress_lossless_pool in buffers_defaults_*.j2 of the boards in
- * model_sonic_broadcom.c, which all ports share. 82599 and X540: Linux ixgbe_type.h, whose delays are in
- * model_annex_o.c; their cells are not published. */
+ * port_reserved_shp) * cell_size. A Spectrum port has 8 lanes at most: of 50 Gbit/s in Spectrum-2 and -3, of 100 in
+ * Spectrum-4; Spectrum-1 has four of 25. Of Spectrum-5 and -6 the fastest port is not known here. Tofino-2:
+ * platform/barefoot/asic_table.j2; its 64 MB are Intel's product brief's. Jericho-2 and Tomahawk-5: the "xoff" of
+ * ingress_lossless_pool in buffers_defaults_*.j2 of the boards in model_sonic_broadcom.c, which all ports share. 82599
+ * and X540: Linux ixgbe_type.h, whose delays are in model_annex_o.c; their cells are not published. */
 #include <string.h>
 
 #include "headroom/headroom.h"
 
-#define SPECTRUM(n, cell, pipeline, max_cells)                                                                         \
+#define SPECTRUM(n, cell, pipeline, max_cells, max_gbps)                                                               \
 	.generation = (n), .cell_bytes = (cell), .pipeline_kib = (pipeline), .mac_phy_kib = 0.8, .peer_kib = 3.8,      \
-	.port_max_bytes = ((max_cells) + 20ull) * (cell), .model = HEADROOM_SONIC_MELLANOX
+	.port_max_bytes = ((max_cells) + 20ull) * (cell), .port_max_bps = (max_gbps)*1000000000ull,                    \
+	.model = HEADROOM_SONIC_MELLANOX
 
 static const struct headroom_asic asics[] = {
-    {.name = "spectrum", SPECTRUM(1, 96, 19, 8192)},
-    {.name = "spectrum-2", SPECTRUM(2, 144, 19, 8192)},
-    {.name = "spectrum-3", SPECTRUM(3, 144, 19, 8192)},
-    {.name = "spectrum-4", SPECTRUM(4, 192, 19, 8192)},
-    {.name = "spectrum-5", SPECTRUM(5, 192, 19, 6144)},
-    {.name = "spectrum-6", SPECTRUM(6, 256, 42, 6144)},
+    {.name = "spectrum", SPECTRUM(1, 96, 19, 8192, 100)},
+    {.name = "spectrum-2", SPECTRUM(2, 144, 19, 8192, 400)},
+    {.name = "spectrum-3", SPECTRUM(3, 144, 19, 8192, 400)},
+    {.name = "spectrum-4", SPECTRUM(4, 192, 19, 8192, 800)},
+    {.name = "spectrum-5", SPECTRUM(5, 192, 19, 6144, 0)},
+    {.name = "spectrum-6", SPECTRUM(6, 256, 42, 6144, 0)},
     {.name = "tofino-2",
      .cell_bytes = 176,
      .pipeline_kib = 68,

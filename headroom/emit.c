@@ -131,8 +131,15 @@ int emit_check_room(const struct report *rep, uint64_t needed, uint64_t room, co
 int emit_check_asic(const struct report *rep, const struct headroom_asic *asic, FILE *err)
 {
 	uint64_t room = asic->port_max_bytes != 0 ? asic->port_max_bytes : asic->memory_bytes;
-	char whose[96];
+	char whose[96], fastest[UNITS_TEXT_MAX];
 
+	if (asic->port_max_bps != 0 && rep->o->in.rate_bps > asic->port_max_bps) {
+		units_write_rate(fastest, sizeof(fastest), asic->port_max_bps);
+		options_complain(err,
+		                 "--emit %s: the fastest port of %s has %s: choose another --asic, or a lower --rate",
+		                 rep->o->emit, asic->name, fastest);
+		return -1;
+	}
 	snprintf(whose, sizeof(whose), "%s of %s",
 	         asic->port_max_bytes == 0 ? "the whole packet memory"
 	         : asic->max_of_chip       ? "the headroom of all ports"

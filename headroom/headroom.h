@@ -73,6 +73,7 @@ struct headroom_asic {
 	uint64_t port_max_bytes;   /* of headroom on one port; 0: not published */
 	bool max_of_chip;          /* port_max_bytes is shared by all ports */
 	uint64_t memory_bytes;     /* the whole packet memory; 0: not published */
+	uint64_t port_max_bps;     /* rate of its fastest port; 0: not in this table */
 	enum headroom_model model; /* whose tables these are */
 };
 
@@ -205,6 +206,7 @@ struct headroom_verdict {
 	uint64_t longest_m;    /* at which it just fits; 0: not even 1 m */
 	bool fits;
 	bool no_row;         /* the ASIC's table has none for this link: needed_bytes is 0 */
+	bool too_fast;       /* no port of the ASIC has this rate: it does not fit, and longest_m is 0 */
 	unsigned by_physics; /* bits of enum headroom_extra that the ASIC's model ignores and physics counts */
 };
 

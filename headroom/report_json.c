@@ -140,6 +140,7 @@ static void verdicts(struct json *j, const struct report *rep)
 		json_uint(j, "limit_bytes", v->limit_bytes);
 		json_uint(j, "longest_m", v->longest_m);
 		json_bool(j, "no_row", v->no_row);
+		json_bool(j, "too_fast", v->too_fast);
 		options(j, "by_physics", v->by_physics);
 		json_object_end(j);
 	}

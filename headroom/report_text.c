@@ -153,6 +153,11 @@ static void show_verdict(const struct report *rep, const struct headroom_verdict
 	units_show_bytes(need, (double)v->needed_bytes);
 	units_show_bytes(limit, (double)v->limit_bytes);
 	fprintf(out, "  %c%s: ", toupper((unsigned char)v->asic->name[0]), v->asic->name + 1);
+	if (v->too_fast) {
+		units_write_rate(limit, sizeof(limit), v->asic->port_max_bps);
+		fprintf(out, "no: its fastest port has %s, not %s\n", limit, rate);
+		return;
+	}
 	if (v->no_row) {
 		fprintf(out, "not known: SONiC's table for this ASIC ends at %s at %s\n", reach, rate);
 		return;

@@ -102,6 +102,9 @@ int headroom_judge(const struct headroom_asic *asic, const struct headroom_in *i
 	if (err < 0 && err != -ERANGE)
 		return err;
 	v->no_row = err < 0;
-	v->fits = !v->no_row && v->needed_bytes <= v->limit_bytes;
+	v->too_fast = asic->port_max_bps != 0 && in->rate_bps > asic->port_max_bps;
+	v->fits = !v->no_row && !v->too_fast && v->needed_bytes <= v->limit_bytes;
+	if (v->too_fast)
+		return 0;
 	return longest(&pooled, v->limit_bytes, &v->longest_m, why);
 }

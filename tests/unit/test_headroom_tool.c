@@ -175,6 +175,29 @@ static void tool_run__verdict(void **state)
 	       "757 MiB, enough for 120 km\n");
 }
 
+/* No ASIC has a port of a rate beyond its fastest. */
+static void tool_run__verdict_knows_the_fastest_port(void **state)
+{
+	struct json_object *doc;
+
+	(void)state;
+	runs("--length 40m --rate 1.6T");
+	prints("Spectrum: no: its fastest port has 100G, not 1600G\n");
+	prints("Spectrum-4: no: its fastest port has 800G, not 1600G\n");
+	prints("Spectrum-6: yes: ");
+	runs("--length 40m --rate 200G");
+	prints("Spectrum: no: its fastest port has 100G");
+	prints("Spectrum-2: yes: ");
+	runs("--length 40m --rate 100G");
+	prints("Spectrum: yes: ");
+	runs("--length 40m --rate 800G --asic spectrum-3 --json");
+	assert_int_equal(jdoc_parse(&doc, out_text), 0);
+	assert_true(j_bool(j_at(j_get(doc, "verdicts"), 0), "too_fast"));
+	assert_false(j_bool(j_at(j_get(doc, "verdicts"), 0), "fits"));
+	jdoc_free(&doc);
+	refuses("--length 40m --rate 400G --asic spectrum --emit sonic", 1, "the fastest port of spectrum has 100G");
+}
+
 /* An ASIC whose model ignores an option needs the headroom of physics with it. */
 static void tool_run__verdict_counts_every_option(void **state)
 {
@@ -600,6 +623,7 @@ int main(void)
 	    cmocka_unit_test(tool_run__json_what_if),
 	    cmocka_unit_test(tool_run__explains),
 	    cmocka_unit_test(tool_run__verdict),
+	    cmocka_unit_test(tool_run__verdict_knows_the_fastest_port),
 	    cmocka_unit_test(tool_run__verdict_counts_every_option),
 	    cmocka_unit_test(tool_run__verdict_of_a_whole_chip),
 	    cmocka_unit_test(tool_run__xon_is_the_no_underrun_xon),

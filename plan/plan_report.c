@@ -371,12 +371,14 @@ static void table_row(const struct plan_model *m, const struct plan *p, FILE *ou
 
 void plan_table(const struct plan_in *in, FILE *out)
 {
+	bool reduces = in->across == PLAN_DATA || in->across == PLAN_FSDP;
 	char why[PLAN_ERROR_MAX];
 	struct plan p;
 
-	fputs("| model | GPUs = data x tensor x pipeline | step | per GPU | ring: line, speed left | two levels | "
-	      "rate that hides it | checkpoint | DiLoCo steps at 1 Gbit/s |\n|---|---|---|---|---|---|---|---|---|\n",
-	      out);
+	fprintf(out,
+	        "| model | GPUs = data x tensor x pipeline | step | per GPU | %s: line, speed left | two levels | "
+	        "rate that hides %s | checkpoint | DiLoCo steps at 1 Gbit/s |\n|---|---|---|---|---|---|---|---|---|\n",
+	        reduces ? "ring" : plan_across_name(in->across), reduces ? "two levels" : plan_across_name(in->across));
 	for (const struct plan_model *m = plan_models(); m->name != NULL; m++) {
 		struct plan_in one = *in;
 

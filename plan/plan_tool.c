@@ -52,7 +52,7 @@ static const struct {
     [KIND_SIZE] = {"N", "a whole number from 1, like 8"},
     [KIND_TIME] = {"TIME", "a time, like 2s, 800ms or 3ms"},
     [KIND_RATE] = {"RATE", "a rate from 1M, like 100G or 1.6T"},
-    [KIND_BYTES] = {"BYTES", "an amount of bytes, like 800GB, 15TB or 64GiB"},
+    [KIND_BYTES] = {"BYTES", "an amount of bytes with its unit, like 800GB, 15TB or 64GiB"},
     [KIND_KM] = {"N", "kilometres, like 300 or 1.5"},
     [KIND_FLOPS] = {"N", "10^12 operations per second, like 400"},
     [KIND_PRECISION] = {"NAME", "fp32, bf16, fp16, fp8 or int8"},
@@ -80,7 +80,7 @@ static const struct {
     {"data", KIND_SIZE, IN(data), "copies of the model (--gpus / tensor / pipeline)"},
     {"tensor", KIND_SIZE, IN(tensor), "GPUs that share each layer (1)"},
     {"pipeline", KIND_SIZE, IN(pipeline), "stages (1)"},
-    {"expert", KIND_SIZE, IN(expert), "data-parallel GPUs that share one set of experts (1)"},
+    {"expert", KIND_SIZE, IN(expert), "data-parallel GPUs that divide one set of experts (1)"},
     {"expert-params", KIND_NUMBER, IN(expert_params), "parameters of all experts"},
     {"across", KIND_ACROSS, 0, "the parallelism that crosses the line: data, fsdp, pipeline, tensor, expert (data)"},
     {"tokens", KIND_NUMBER, IN(tokens), "tokens of all GPUs in one step"},
@@ -89,12 +89,12 @@ static const struct {
     {"hidden", KIND_SIZE, IN(hidden), "numbers in an activation"},
     {"moe-layers", KIND_SIZE, IN(moe_layers), "layers with experts"},
     {"top-k", KIND_SIZE, IN(top_k), "experts of a token"},
-    {"step", KIND_TIME, IN(step_s), "time of a step with no line (from --tokens)"},
+    {"step", KIND_TIME, IN(step_s), "time of one step without the line (from --tokens)"},
     {"backward", KIND_TIME, IN(backward_s), "time of the step's backward pass (two thirds)"},
     {"tflops", KIND_FLOPS, IN(flops), "10^12 operations per second that a GPU reaches (400)"},
     {"km", KIND_KM, 0, "length of the line"},
     {"rtt", KIND_TIME, IN(rtt_s), "round trip of the line, instead of --km"},
-    {"rate", KIND_RATE, IN(rate_bps), "rate of the line"},
+    {"rate", KIND_RATE, IN(rate_bps), "goodput that programs get on the line"},
     {"checkpoint", KIND_BYTES, IN(checkpoint_bytes), "size of a checkpoint (parameters and Adam)"},
     {"dataset", KIND_BYTES, IN(dataset_bytes), "size of a data set that goes to the other site"},
     {"channels", KIND_SIZE, IN(channels), "NCCL channels that cross the line (16)"},
@@ -160,6 +160,16 @@ static int read_unit(int (*read)(const char *text, uint64_t *value), const char 
 	return *value <= max ? 0 : -1;
 }
 
+/* "7B" are parameters, and "15T" is 10^12 or 2^40: bytes end with a prefix and B. */
+static int read_bytes(const char *text, double *value)
+{
+	size_t n = strlen(text);
+
+	if (n < 3 || text[n - 1] != 'B' || strchr("kMGTi", text[n - 2]) == NULL)
+		return -1;
+	return read_unit(units_read_bytes, text, 1, NUMBER_MAX, value);
+}
+
 static int read_km(const char *text, struct plan_options *o)
 {
 	char buf[64];
@@ -206,7 +216,7 @@ static int take_value(struct plan_options *o, size_t i, const char *text)
 	case KIND_RATE:
 		return read_unit(units_read_rate, text, 1, RATE_MAX, to) == 0 && *to >= RATE_MIN ? 0 : -1;
 	case KIND_BYTES:
-		return read_unit(units_read_bytes, text, 1, NUMBER_MAX, to);
+		return read_bytes(text, to);
 	case KIND_FLOPS:
 		if (read_number(text, to) < 0)
 			return -1;
@@ -364,6 +374,20 @@ static int one_job(const struct plan_options *o, FILE *out, FILE *err)
 	return o->plot != NULL ? plot(&p, o->plot, err) : EXIT_OK;
 }
 
+static int all_models(const struct plan_options *o, FILE *out, FILE *err)
+{
+	if (o->format != PLAN_TEXT || o->plot != NULL) {
+		fputs("longreach plan: --models prints a table only: expected no --json, --csv or --plot\n", err);
+		return EXIT_USAGE;
+	}
+	if (o->in.rtt_s <= 0 || o->in.rate_bps <= 0) {
+		fputs("longreach plan: --models needs a line: expected --km 300 --rate 400G\n", err);
+		return EXIT_USAGE;
+	}
+	plan_table(&o->in, out);
+	return EXIT_OK;
+}
+
 int plan_tool_run(int argc, char **argv, FILE *out, FILE *err)
 {
 	struct plan_options o;
@@ -378,14 +402,7 @@ int plan_tool_run(int argc, char **argv, FILE *out, FILE *err)
 		fputs("longreach plan: --rtt replaces --km: expected one of the two\n", err);
 		return EXIT_USAGE;
 	}
-	if (!o.models)
-		return one_job(&o, out, err);
-	if (o.in.rtt_s <= 0 || o.in.rate_bps <= 0) {
-		fputs("longreach plan: --models needs a line: expected --km 300 --rate 400G\n", err);
-		return EXIT_USAGE;
-	}
-	plan_table(&o.in, out);
-	return EXIT_OK;
+	return o.models ? all_models(&o, out, err) : one_job(&o, out, err);
 }
 
 int plan_main(int argc, char **argv)

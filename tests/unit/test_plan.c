@@ -334,11 +334,14 @@ static void plan_tool__csv_and_models(void **state)
 	prints("\n300,3.000,1.0000,");
 	prints("\n20000,200.000,");
 	runs("--models --km 300 --rate 400G");
+	prints("| rate that hides two levels |");
 	prints("| gpt-3-175b | 1536 = 16 x 8 x 12 |");
 	/* 128 copies, each 16 sequences of 8192: the table's 16M are 2^24; 6 x 405e9 x 2^24 / (16384 x 400e12) */
 	prints("| llama-3-405b | 16384 = 128 x 8 x 16 | 6.22 s | 12.6 GB | 1.6 TB, ");
 	prints("| deepseek-v3 | 2048 = 128 x 1 x 16 |");
 	prints("\nllama-3-405b: arXiv:2407.21783, tables 3 and 4");
+	runs("--models --across pipeline --km 300 --rate 400G");
+	prints("| pipeline: line, speed left | two levels | rate that hides pipeline |");
 }
 
 static void plan_tool__nonsense_is_refused(void **state)
@@ -364,6 +367,13 @@ static void plan_tool__nonsense_is_refused(void **state)
 	    {"--params 1B --gpus 16 --step 1s --across tensor", "--tensor 2"},
 	    {"--params 1B --gpus 16 --step 1s --across pipeline --pipeline 2", "--tokens and --hidden"},
 	    {"--params 1B --gpus 16 --step 1s --across expert", "--moe-layers"},
+	    {"--checkpoint 7B", "--checkpoint 7B: expected an amount of bytes with its unit"},
+	    {"--checkpoint 7", "with its unit"},
+	    {"--dataset 15T", "with its unit"},
+	    {"--dataset B", "with its unit"},
+	    {"--models --json", "--models prints a table only"},
+	    {"--models --csv", "--models prints a table only"},
+	    {"--models --plot a.svg", "--models prints a table only"},
 	    {"--params 1B --gpus 16 --step 1s --across air", "data, fsdp"},
 	    {"--params 1B --gpus 16 --step 1s --expert 3 --expert-params 1M", "multiple"},
 	    {"--params 1B --gpus 16 --step 1s --expert 4", "--expert-params"},

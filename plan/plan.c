@@ -188,14 +188,29 @@ static int fill_times(struct plan_in *in, char *why)
 	           : refuse(why, "the backward pass is longer than the step: expected --backward of at most --step");
 }
 
+/* The ranks of an expert group exchange tokens. With fewer than two copies of the experts one group is at both sites.
+ */
+static int check_data(const struct plan_in *in, char *why)
+{
+	if (in->data < SITES)
+		return refuse(why, "a data-parallel group of one has nothing to reduce: expected --data 2 or more, or "
+		                   "--across pipeline");
+	if (in->expert > 1 && in->data / in->expert < SITES) {
+		snprintf(why, PLAN_ERROR_MAX,
+		         "one copy of the experts is at both sites, and its tokens cross the line: expected --across "
+		         "expert, or two copies of the experts: --data %.0f or more",
+		         SITES * in->expert);
+		return -1;
+	}
+	return 0;
+}
+
 static int check_across(const struct plan_in *in, char *why)
 {
 	switch (in->across) {
 	case PLAN_DATA:
 	case PLAN_FSDP:
-		return in->data >= SITES ? 0
-		                         : refuse(why, "a data-parallel group of one has nothing to reduce: expected "
-		                                       "--data 2 or more, or --across pipeline");
+		return check_data(in, why);
 	case PLAN_PIPELINE:
 		if (in->pipeline < SITES)
 			return refuse(why, "--across pipeline: expected two stages or more: --pipeline 2");
@@ -209,6 +224,8 @@ static int check_across(const struct plan_in *in, char *why)
 		           ? 0
 		           : refuse(why, "--across tensor: expected --tokens, --hidden and --layers");
 	default:
+		if (in->expert < SITES)
+			return refuse(why, "--across expert: expected experts on two GPUs or more: --expert 2");
 		return in->tokens > 0 && in->hidden > 0 && in->moe_layers > 0 && in->top_k > 0
 		           ? 0
 		           : refuse(why, "--across expert: expected --tokens, --hidden, --moe-layers and --top-k");
@@ -223,7 +240,12 @@ static int fill_in(struct plan_in *in, char *why)
 		return refuse(why, "the rate of the line is missing: expected --rate 100G");
 	if (in->rtt_s <= 0)
 		return refuse(why, "the length of the line is missing: expected --km 300 or --rtt 3ms");
+	if (in->channels > PLAN_CHANNELS_MAX)
+		return refuse(why, "--channels: a communicator of NCCL has at most 64 channels (MAXCHANNELS)");
 	fill(&in->active, in->params);
+	if (in->active > in->params)
+		return refuse(why, "--active: more parameters compute for a token than the model has: expected at most "
+		                   "--params");
 	fill(&in->microbatches, 1);
 	if (fill_groups(in, why) < 0 || fill_times(in, why) < 0)
 		return -1;
@@ -246,7 +268,7 @@ static void rings(struct plan *p, double passes)
 
 	p->gpu_bytes = of_dense / parts + of_experts / (parts * in->expert);
 	p->line_bytes = of_dense + of_experts;
-	p->two_level_bytes = dense + (copies > 1 ? experts : 0);
+	p->two_level_bytes = dense + experts;
 }
 
 /* All-reduce over a ring: each rank sends 2 (N - 1) / N of the buffer, which is the least there can be (Patarasuk and
@@ -300,14 +322,14 @@ static void across_tensor(struct plan *p)
 /* A token's activation goes to top_k experts and comes back, in the forward and in the backward pass (Lepikhin et al.,
  * arXiv:2006.16668, 2.2). Experts and tokens are spread evenly: half of what goes, goes to the other site. Dispatch and
  * combine of tokens / 2 x 1/2 in each of two passes are tokens per direction and layer. Four exchanges of half a round
- * trip each. */
+ * trip each. A GPU sends all but what its own experts get, within its site, too. */
 static void across_expert(struct plan *p)
 {
 	const struct plan_in *in = &p->in;
 	double layers = in->moe_layers;
 
 	p->line_bytes = in->tokens * in->top_k * in->hidden * in->activation_bytes * layers;
-	p->gpu_bytes = SITES * p->line_bytes / in->gpus;
+	p->gpu_bytes = 4 * (in->expert - 1) / in->expert * p->line_bytes / in->gpus;
 	p->waits = 2 * layers / in->pipeline * in->microbatches;
 	p->on_critical_path = true;
 }

@@ -104,6 +104,7 @@ struct plan {
 #define PLAN_DILOCO_LOSS   0.05
 #define PLAN_NCCL_BUFFSIZE 4194304.0 /* the default of each channel */
 #define PLAN_NCCL_BUFF_MAX 67108864.0
+#define PLAN_CHANNELS_MAX  64.0 /* MAXCHANNELS of NCCL's src/include/device.h */
 
 void plan_defaults(struct plan_in *in);
 

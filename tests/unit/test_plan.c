@@ -150,10 +150,31 @@ static void plan_compute__experts_have_fewer_copies(void **state)
 	is_about(p.line_bytes, 1.75 * 0.8e9 + 1 * 3.2e9);
 	is_about(p.gpu_bytes, 1.75 * 0.8e9 + 3.2e9 / 4);
 	is_about(p.two_level_bytes, 4e9);
-	in.expert = 8; /* one copy: nothing to reduce */
-	p = of(&in);
-	is_about(p.line_bytes, 1.75 * 0.8e9);
-	is_about(p.two_level_bytes, 0.8e9);
+}
+
+/* An expert group at both sites sends tokens over the line: only --across expert counts these. */
+static void plan_compute__one_copy_of_the_experts(void **state)
+{
+	static const enum plan_across reduces[] = {PLAN_DATA, PLAN_FSDP};
+	char why[PLAN_ERROR_MAX];
+	struct plan_in in = job(8);
+	struct plan p;
+
+	(void)state;
+	in.expert = 8;
+	in.expert_params = 0.8e9;
+	for (size_t i = 0; i < 2; i++) {
+		in.across = reduces[i];
+		assert_int_equal(plan_compute(&in, &p, why), -1);
+		assert_non_null(strstr(why, "--across expert"));
+		assert_non_null(strstr(why, "--data 16"));
+	}
+	in.across = PLAN_PIPELINE; /* the stages, and their experts, are within a site */
+	in.pipeline = 2;
+	in.tokens = in.hidden = 1000;
+	of(&in);
+	refuses("--model deepseek-v3 --gpus 1024 --km 300 --rate 400G", "one copy of the experts is at both sites");
+	runs("--model deepseek-v3 --gpus 1024 --across expert --km 300 --rate 400G");
 }
 
 static void plan_compute__activations(void **state)
@@ -178,10 +199,14 @@ static void plan_compute__activations(void **state)
 	is_about(p.line_bytes, 160e9);
 	is_about(p.waits, 40);
 	assert_true(p.on_critical_path && p.rate_needed_bps == 0 && !p.hides);
+	in.data = in.expert = 4;
+	in.tensor = 2;
+	in.expert_params = 1e8;
 	in.across = PLAN_EXPERT;
 	p = of(&in);
 	is_about(p.line_bytes, 80e9);
 	is_about(p.waits, 10);
+	is_about(p.gpu_bytes, 4 * 0.75 * 80e9 / 16); /* a quarter of what it exchanges is its own experts' */
 }
 
 static void plan_compute__hides_or_not(void **state)
@@ -366,7 +391,10 @@ static void plan_tool__nonsense_is_refused(void **state)
 	    {"--params 1B --gpus 16 --step 1s --backward 2s", "longer than the step"},
 	    {"--params 1B --gpus 16 --step 1s --across tensor", "--tensor 2"},
 	    {"--params 1B --gpus 16 --step 1s --across pipeline --pipeline 2", "--tokens and --hidden"},
-	    {"--params 1B --gpus 16 --step 1s --across expert", "--moe-layers"},
+	    {"--params 1B --gpus 16 --step 1s --across expert --expert 2 --expert-params 1M", "--moe-layers"},
+	    {"--model deepseek-v3 --across expert --expert 1", "--expert 2"},
+	    {"--params 7B --active 70B --gpus 16 --step 1s", "--active: more parameters"},
+	    {"--channels 65 --params 1B --gpus 16 --step 1s", "at most 64 channels"},
 	    {"--checkpoint 7B", "--checkpoint 7B: expected an amount of bytes with its unit"},
 	    {"--checkpoint 7", "with its unit"},
 	    {"--dataset 15T", "with its unit"},
@@ -419,6 +447,7 @@ int main(void)
 	    cmocka_unit_test(plan_compute__parts_of_a_model),
 	    cmocka_unit_test(plan_compute__fsdp_is_half_as_much_again),
 	    cmocka_unit_test(plan_compute__experts_have_fewer_copies),
+	    cmocka_unit_test(plan_compute__one_copy_of_the_experts),
 	    cmocka_unit_test(plan_compute__activations),
 	    cmocka_unit_test(plan_compute__hides_or_not),
 	    cmocka_unit_test(plan_compute__time_of_a_step),

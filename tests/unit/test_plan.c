@@ -360,7 +360,7 @@ static void plan_tool__csv_and_models(void **state)
 	prints("\n20000,200.000,");
 	runs("--models --km 300 --rate 400G");
 	prints("| rate that hides two levels |");
-	prints("| gpt-3-175b | 1536 = 16 x 8 x 12 |");
+	prints("| gpt-3-175b | 1536 = 16 x 8 x 12 | 20.3 s | ");
 	/* 128 copies, each 16 sequences of 8192: the table's 16M are 2^24; 6 x 405e9 x 2^24 / (16384 x 400e12) */
 	prints("| llama-3-405b | 16384 = 128 x 8 x 16 | 6.22 s | 12.6 GB | 1.6 TB, ");
 	prints("| deepseek-v3 | 2048 = 128 x 1 x 16 |");

@@ -118,6 +118,11 @@ void plan_use_model(struct plan_in *in, const struct plan_model *m)
 	fill(&in->flops, m->flops);
 }
 
+static double smaller(double a, double b)
+{
+	return a < b ? a : b;
+}
+
 static double larger(double a, double b)
 {
 	return a > b ? a : b;
@@ -367,19 +372,42 @@ static void times(struct plan *p)
 
 /* --- what edges and programs need --- */
 
-/* The receiver of an NCCL channel hands its buffer's slots out anew when they are used, and that word crosses the line:
- * a channel carries NCCL_BUFFSIZE per round trip, whoever ACKs its WRITEs (NCCL src/transport/net.cc, NCCL_STEPS).
- * Twice what is on the way, so that the line does not starve at each turn of the slots. */
+/* Groups with members at both sites. NCCL has a communicator for each, and a communicator has its own channels. */
+static double groups_across(const struct plan_in *in)
+{
+	switch (in->across) {
+	case PLAN_PIPELINE:
+		return in->data * in->tensor;
+	case PLAN_TENSOR:
+		return in->data * in->pipeline;
+	case PLAN_EXPERT:
+		return in->data / in->expert * in->tensor * in->pipeline;
+	default:
+		return in->tensor * in->pipeline;
+	}
+}
+
+static double nccl_rate(const struct plan *p, double buffsize)
+{
+	return smaller(p->communicators * p->in.channels * buffsize * 8 / p->in.rtt_s, p->in.rate_bps);
+}
+
+/* The receiver of an NCCL channel returns a credit for each free slot of its buffer, and the credit crosses the line: a
+ * channel carries NCCL_BUFFSIZE per round trip, whoever ACKs its WRITEs (NCCL src/transport/net.cc, NCCL_STEPS). Twice
+ * what is on the way, so that the line does not starve at each turn of the slots. */
 static void nccl(struct plan *p)
 {
-	double per_channel = 2 * p->bdp_bytes / p->in.channels, size = PLAN_NCCL_BUFFSIZE;
+	double size = PLAN_NCCL_BUFFSIZE, per_channel;
 
+	p->communicators = groups_across(&p->in);
+	per_channel = 2 * p->bdp_bytes / (p->communicators * p->in.channels);
 	while (size < per_channel && size < PLAN_NCCL_BUFF_MAX)
 		size *= 2;
 	p->nccl_buffsize_bytes = size;
-	p->default_rate_bps = p->in.channels * PLAN_NCCL_BUFFSIZE * 8 / p->in.rtt_s;
-	if (p->default_rate_bps > p->in.rate_bps)
-		p->default_rate_bps = p->in.rate_bps;
+	p->default_rate_bps = nccl_rate(p, PLAN_NCCL_BUFFSIZE);
+	p->nccl_rate_bps = nccl_rate(p, size);
+	if (p->nccl_rate_bps < p->in.rate_bps)
+		p->channels_needed = up(2 * p->bdp_bytes / (p->communicators * PLAN_NCCL_BUFF_MAX));
 	p->qps_needed = up(p->bdp_bytes / PLAN_NCCL_BUFFSIZE);
 }
 

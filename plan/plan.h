@@ -67,7 +67,7 @@ struct plan_in {
 	double rtt_s, rate_bps;
 	double checkpoint_bytes; /* 0: of parameters and optimizer */
 	double dataset_bytes;    /* 0: none */
-	double channels;         /* of NCCL that cross the line */
+	double channels;         /* of one NCCL communicator that cross the line: 1..PLAN_CHANNELS_MAX */
 };
 
 struct plan {
@@ -85,10 +85,13 @@ struct plan {
 	double rate_needed_bps; /* to hide; 0: no rate does */
 	double two_level_exposed_s, two_level_efficiency, two_level_rate_needed_bps;
 
-	double bdp_bytes;           /* on the way at full rate: without longreach hosts hold them as outstanding */
-	double qps_needed;          /* of NCCL_BUFFSIZE's default each */
-	double default_rate_bps;    /* of NCCL with its default buffers on that many channels */
-	double nccl_buffsize_bytes; /* with which it fills the line */
+	double bdp_bytes;        /* on the way at full rate: without longreach hosts hold them as outstanding */
+	double qps_needed;       /* of NCCL_BUFFSIZE's default each */
+	double communicators;    /* of NCCL that share the line: one for each group that crosses it */
+	double default_rate_bps; /* of all with NCCL's default buffers on that many channels; at most the line's rate */
+	double nccl_buffsize_bytes; /* with which they fill the line, at most PLAN_NCCL_BUFF_MAX */
+	double nccl_rate_bps;       /* of all with such buffers; at most the line's rate */
+	double channels_needed;     /* of each communicator, with such buffers, to fill the line; 0: in.channels do */
 	uint64_t arena_bytes, qps_at_once, qps_in_turns;
 
 	double checkpoint_bytes, checkpoint_s, dataset_s;
@@ -102,9 +105,9 @@ struct plan {
 #define PLAN_DILOCO_BPS    1e9
 #define PLAN_DILOCO_STEPS  500.0 /* arXiv:2311.08105 */
 #define PLAN_DILOCO_LOSS   0.05
-#define PLAN_NCCL_BUFFSIZE 4194304.0 /* the default of each channel */
-#define PLAN_NCCL_BUFF_MAX 67108864.0
-#define PLAN_CHANNELS_MAX  64.0 /* MAXCHANNELS of NCCL's src/include/device.h */
+#define PLAN_NCCL_BUFFSIZE 4194304.0  /* the default of each channel */
+#define PLAN_NCCL_BUFF_MAX 67108864.0 /* the most that is proposed: each channel has it in the GPU's memory */
+#define PLAN_CHANNELS_MAX  64.0       /* MAXCHANNELS of NCCL's src/include/device.h */
 
 void plan_defaults(struct plan_in *in);
 

@@ -31,6 +31,36 @@ static void add(struct plan_setting *s, unsigned *n, const char *program, const 
 	++*n;
 }
 
+/* Powers of 1000, as lines and models are counted. */
+static const char *show_decimal(char buf[UNITS_TEXT_MAX], double value, const char *unit)
+{
+	static const char *const prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
+	size_t i = 0;
+
+	while (value >= 999.95 && i < sizeof(prefixes) / sizeof(prefixes[0]) - 1) {
+		value /= 1000;
+		i++;
+	}
+	snprintf(buf, UNITS_TEXT_MAX, "%.*f %s%s", value < 100 ? 1 : 0, value, prefixes[i], unit);
+	return buf;
+}
+
+static void why_channels(const struct plan *p, char *why, size_t cap)
+{
+	char rate[UNITS_TEXT_MAX];
+
+	if (p->channels_needed == 0)
+		snprintf(why, cap, "channels of a communicator that cross the line, each with such a buffer");
+	else if (p->channels_needed <= PLAN_CHANNELS_MAX)
+		snprintf(why, cap, "these settings carry %s; %.0f channels of each communicator would fill the line",
+		         show_decimal(rate, p->nccl_rate_bps, "bit/s"), p->channels_needed);
+	else
+		snprintf(why, cap,
+		         "these settings carry %s; %.0f channels of each communicator would fill the line, but NCCL "
+		         "has at most %.0f",
+		         show_decimal(rate, p->nccl_rate_bps, "bit/s"), p->channels_needed, PLAN_CHANNELS_MAX);
+}
+
 /* The first timeout of at least four round trips: a host that sends again sooner does so in vain. */
 static unsigned ib_timeout(const struct plan *p)
 {
@@ -44,14 +74,15 @@ static unsigned ib_timeout(const struct plan *p)
 unsigned plan_settings(const struct plan *p, struct plan_setting s[PLAN_SETTINGS_MAX])
 {
 	double mib = p->bdp_bytes / 1048576;
+	char why[sizeof(s[0].why)];
 	unsigned n = 0;
 
 	add(s, &n, "nccl",
-	    "a channel carries this much per round trip, because the receiver's message that a slot is free crosses "
-	    "the line",
+	    "a channel carries this much per round trip, because the receiver's credit for a free slot crosses the "
+	    "line",
 	    "NCCL_BUFFSIZE=%.0f", p->nccl_buffsize_bytes);
-	add(s, &n, "nccl", "channels that cross the line, each with such a buffer", "NCCL_MIN_CTAS=%.0f",
-	    p->in.channels);
+	why_channels(p, why, sizeof(why));
+	add(s, &n, "nccl", why, "NCCL_MIN_CTAS=%.0f", p->in.channels);
 	add(s, &n, "nccl", "a ring crosses the line once in each direction; number the ranks site by site",
 	    "NCCL_ALGO=Ring");
 	add(s, &n, "nccl", "4.096 us x 2^n is to be four round trips or more", "NCCL_IB_TIMEOUT=%u", ib_timeout(p));
@@ -76,20 +107,6 @@ unsigned plan_settings(const struct plan *p, struct plan_setting s[PLAN_SETTINGS
 }
 
 /* --- text --- */
-
-/* Powers of 1000, as lines and models are counted. */
-static const char *show_decimal(char buf[UNITS_TEXT_MAX], double value, const char *unit)
-{
-	static const char *const prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
-	size_t i = 0;
-
-	while (value >= 999.95 && i < sizeof(prefixes) / sizeof(prefixes[0]) - 1) {
-		value /= 1000;
-		i++;
-	}
-	snprintf(buf, UNITS_TEXT_MAX, "%.*f %s%s", value < 100 ? 1 : 0, value, prefixes[i], unit);
-	return buf;
-}
 
 static const char *show_seconds(char buf[UNITS_TEXT_MAX], double s)
 {
@@ -177,7 +194,8 @@ static void text_edges(const struct plan *p, FILE *out)
 	    "Without longreach\n  hosts must have %s outstanding to fill the line: %.0f queue pairs of 4 MiB each\n",
 	    show_decimal(a, p->bdp_bytes, "B"), p->qps_needed);
 	fprintf(out, "  one lost packet: that much is sent again by its queue pair, after a round trip\n");
-	fprintf(out, "  %.0f NCCL channels with default buffers carry %s, with or without\n", p->in.channels,
+	fprintf(out, "  %.0f NCCL channels of %.0f communicator%s with default buffers carry %s, with or without\n",
+	        p->in.channels, p->communicators, p->communicators == 1 ? "" : "s",
 	        show_decimal(b, p->default_rate_bps, "bit/s"));
 }
 
@@ -303,7 +321,10 @@ void plan_json(const struct plan *p, FILE *out)
 	json_uint(&j, "busy_qps_at_once", p->qps_at_once);
 	json_uint(&j, "busy_qps_in_turns", p->qps_in_turns);
 	json_real(&j, "qps_without_longreach", p->qps_needed);
+	json_real(&j, "nccl_communicators", p->communicators);
 	json_real(&j, "nccl_default_rate_bps", p->default_rate_bps);
+	json_real(&j, "nccl_rate_bps", p->nccl_rate_bps);
+	json_real(&j, "nccl_channels_needed", p->channels_needed);
 	json_real(&j, "checkpoint_bytes", p->checkpoint_bytes);
 	json_real(&j, "checkpoint_s", p->checkpoint_s);
 	json_real(&j, "dataset_s", p->dataset_s);

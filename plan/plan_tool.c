@@ -97,7 +97,7 @@ static const struct {
     {"rate", KIND_RATE, IN(rate_bps), "goodput that programs get on the line"},
     {"checkpoint", KIND_BYTES, IN(checkpoint_bytes), "size of a checkpoint (parameters and Adam)"},
     {"dataset", KIND_BYTES, IN(dataset_bytes), "size of a data set that goes to the other site"},
-    {"channels", KIND_SIZE, IN(channels), "NCCL channels that cross the line (16)"},
+    {"channels", KIND_SIZE, IN(channels), "NCCL channels of a communicator across the line (16)"},
     {"models", KIND_FLAG, ID_MODELS, "print a table of the published models on this line"},
     {"json", KIND_FLAG, ID_JSON, "print JSON; longreach-plan(1) describes the fields"},
     {"csv", KIND_FLAG, ID_CSV, "print a row for each distance from 1 to 20000 km"},

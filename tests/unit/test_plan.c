@@ -260,6 +260,7 @@ static void plan_compute__edges_and_hosts(void **state)
 	assert_int_equal(p.arena_bytes, 2 * 4 * 37500000ull);
 	is_about(p.qps_needed, 9);
 	is_about(p.nccl_buffsize_bytes, 8388608); /* 2 x 37.5 MB over 16 channels */
+	is_about(p.nccl_rate_bps, 100e9);
 	in.channels = 4;
 	p = of(&in);
 	is_about(p.default_rate_bps, 4 * 4194304 * 8 / 0.003);
@@ -267,6 +268,48 @@ static void plan_compute__edges_and_hosts(void **state)
 	p = of(&in);
 	is_about(p.nccl_buffsize_bytes, 4194304);
 	is_about(p.default_rate_bps, 100e9);
+}
+
+/* Each part of the model has its data-parallel group, each group its communicator, and all share the line. */
+static void plan_compute__communicators_share_the_line(void **state)
+{
+	struct plan_in in = job(2);
+	struct plan p;
+
+	(void)state;
+	in.channels = 1;
+	in.tensor = 4;
+	in.pipeline = 2;
+	p = of(&in);
+	is_about(p.communicators, 8);
+	is_about(p.default_rate_bps, 8 * 4194304.0 * 8 / 0.003);
+	is_about(p.nccl_buffsize_bytes, 16777216); /* 75 MB of 8 buffers */
+	in.across = PLAN_TENSOR;
+	in.tokens = in.hidden = in.layers = 1000;
+	is_about(of(&in).communicators, 4);
+	in.across = PLAN_PIPELINE;
+	is_about(of(&in).communicators, 8);
+}
+
+/* NCCL_BUFFSIZE ends at 64 MiB: a line of 150 ms at 1.6T holds 30 GB. */
+static void plan_compute__buffers_that_do_not_fill_the_line(void **state)
+{
+	struct plan_in in = job(2);
+	struct plan p;
+
+	(void)state;
+	in.rtt_s = 0.15;
+	in.rate_bps = 100e9;
+	p = of(&in);
+	is_about(p.nccl_buffsize_bytes, PLAN_NCCL_BUFF_MAX);
+	is_about(p.nccl_rate_bps, 16 * PLAN_NCCL_BUFF_MAX * 8 / 0.15);
+	is_about(p.channels_needed, 56); /* 3.75 GB of 64 MiB */
+	in.channels = 56;
+	assert_true(of(&in).channels_needed == 0);
+	runs("--params 1B --data 2 --backward 1s --rtt 150ms --rate 100G");
+	prints("these settings carry 57.3 Gbit/s; 56 channels of each communicator would fill the line\n");
+	runs("--params 1B --data 2 --backward 1s --rtt 150ms --rate 1.6T");
+	prints("895 channels of each communicator would fill the line, but NCCL has at most 64\n");
 }
 
 static void plan_compute__files_and_diloco(void **state)
@@ -452,6 +495,8 @@ int main(void)
 	    cmocka_unit_test(plan_compute__hides_or_not),
 	    cmocka_unit_test(plan_compute__time_of_a_step),
 	    cmocka_unit_test(plan_compute__edges_and_hosts),
+	    cmocka_unit_test(plan_compute__communicators_share_the_line),
+	    cmocka_unit_test(plan_compute__buffers_that_do_not_fill_the_line),
 	    cmocka_unit_test(plan_compute__files_and_diloco),
 	    cmocka_unit_test(plan_models__all_make_sense),
 	    cmocka_unit_test(plan_tool__says_it),

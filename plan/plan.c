@@ -5,7 +5,11 @@
  * the line, one in each direction, and each edge of a ring carries what each rank sends: the bytes per GPU are the
  * bytes per group and direction on the line. Groups are there once for each part of the model (tensor x pipeline), and
  * all of them cross. If each site first reduces among its own ranks, only one copy of each part crosses in each
- * direction: "two levels". For N = 2 that is the same. */
+ * direction: "two levels". For N = 2 an all-reduce is the same in both.
+ *
+ * Time. Bytes may cross while the GPUs compute, and that computation is the window. Gradients go in buckets, one after
+ * another on one stream of NCCL, and each bucket takes its round trips beside its time on the line. All of that fits
+ * the window or is exposed. The round trips of the last bucket come after all computation and are exposed always. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +31,7 @@ static const struct plan_model models[] = {
      .layers = 96,
      .hidden = 12288,
      .tokens = 1536.0 * 2048,
+     .microbatch_tokens = 2048, /* microbatch size 1: 96 of each of the 1536 / 96 pipelines */
      .gpus = 1536,
      .tensor = 8,
      .pipeline = 12,
@@ -128,10 +133,15 @@ static double larger(double a, double b)
 	return a > b ? a : b;
 }
 
-/* ceil() of what is not negative; no libm for that. */
+/* floor() and ceil() of what is not negative; no libm for that. */
+static double down(double x)
+{
+	return x < 9e15 ? (double)(uint64_t)x : x;
+}
+
 static double up(double x)
 {
-	double whole = x < 9e15 ? (double)(uint64_t)x : x;
+	double whole = down(x);
 
 	return whole < x ? whole + 1 : whole;
 }
@@ -176,6 +186,16 @@ static int fill_groups(struct plan_in *in, char *why)
 	return 0;
 }
 
+/* A microbatch has so many tokens, whatever the number of pipelines. */
+static void fill_microbatches(struct plan_in *in)
+{
+	double each = in->model != NULL ? in->model->microbatch_tokens : 0;
+
+	if (each > 0)
+		fill(&in->microbatches, up(in->tokens / in->data / each));
+	fill(&in->microbatches, 1);
+}
+
 /* C = 6 N D (Kaplan et al., arXiv:2001.08361, 2.1): a step is 6 x active parameters x tokens FLOPs. */
 static int fill_times(struct plan_in *in, char *why)
 {
@@ -212,6 +232,8 @@ static int check_data(const struct plan_in *in, char *why)
 
 static int check_across(const struct plan_in *in, char *why)
 {
+	if (in->buckets > 0 && in->across != PLAN_DATA && in->across != PLAN_FSDP)
+		return refuse(why, "--buckets: activations have no buckets: expected --across data or fsdp");
 	switch (in->across) {
 	case PLAN_DATA:
 	case PLAN_FSDP:
@@ -251,8 +273,10 @@ static int fill_in(struct plan_in *in, char *why)
 	if (in->active > in->params)
 		return refuse(why, "--active: more parameters compute for a token than the model has: expected at most "
 		                   "--params");
-	fill(&in->microbatches, 1);
-	if (fill_groups(in, why) < 0 || fill_times(in, why) < 0)
+	if (fill_groups(in, why) < 0)
+		return -1;
+	fill_microbatches(in);
+	if (fill_times(in, why) < 0)
 		return -1;
 	return check_across(in, why);
 }
@@ -264,37 +288,59 @@ static int fill_in(struct plan_in *in, char *why)
  * line is each part of the model once. */
 static void rings(struct plan *p, double passes)
 {
-	const struct plan_in *in = &p->in;
+	struct plan_in *in = &p->in;
 	double parts = in->tensor * in->pipeline, copies = in->data / in->expert;
 	double dense = (in->params - in->expert_params) * in->gradient_bytes,
 	       experts = in->expert_params * in->gradient_bytes;
 	double of_dense = passes * (in->data - 1) / in->data * dense,
-	       of_experts = passes * (copies - 1) / copies * experts;
+	       of_experts = passes * (copies - 1) / copies * experts,
+	       of_gpu = dense / parts + experts / (parts * in->expert);
 
 	p->gpu_bytes = of_dense / parts + of_experts / (parts * in->expert);
-	p->line_bytes = of_dense + of_experts;
-	p->two_level_bytes = dense + experts;
+	p->ring.line_bytes = of_dense + of_experts;
+	p->two_level.line_bytes = dense + experts;
+	if (in->across == PLAN_FSDP)
+		fill(&in->buckets, up(in->layers / in->pipeline)); /* a unit for each layer: arXiv:2304.11277, 3.2 */
+	fill(&in->buckets, larger(up(of_gpu / PLAN_BUCKET_BYTES), 1));
+	p->bucket_bytes = of_gpu / in->buckets;
+}
+
+/* Microbatches' gradients are added up, and only the last backward pass reduces them: no_sync() of PyTorch's
+ * DistributedDataParallel (Li et al., arXiv:2006.15704, 3.2.4), and Megatron-LM. In a pipeline the last backward passes
+ * of the stages come one after another while it empties (arXiv:2104.04473, 2.2.1): the parts of the model have at most
+ * as many passes as there are stages. */
+static double last_backward_s(const struct plan_in *in)
+{
+	return in->backward_s * smaller(in->pipeline, in->microbatches) / in->microbatches;
 }
 
 /* All-reduce over a ring: each rank sends 2 (N - 1) / N of the buffer, which is the least there can be (Patarasuk and
  * Yuan, J. Parallel Distrib. Comput. 69, 2009; nccl-tests doc/PERFORMANCE.md, bus bandwidth). In two levels one copy of
  * each part crosses, as of N = 2. A part of the buffer goes around the ring twice and so over the line four times: two
- * round trips; in two levels it goes out and comes back. Those of the last bucket are behind everything. */
+ * round trips; for N = 2 and in two levels it goes out and comes back. DistributedDataParallel reduces bucket by bucket
+ * (arXiv:2006.15704, 3.2.2). */
 static void across_data(struct plan *p)
 {
 	rings(p, 2);
-	p->waits = 2;
-	p->window_s = p->in.backward_s;
+	p->ring.waits = p->in.data == SITES ? 1 : 2;
+	p->two_level.waits = 1;
+	p->ring.window_s = p->two_level.window_s = last_backward_s(&p->in);
 }
 
 /* ZeRO-3: two all-gathers of the parameters and a reduce-scatter of the gradients, (N - 1) / N of the buffer each, 1.5
- * times data parallelism (Rajbhandari et al., arXiv:1910.02054, 7.2). Each passes the ring once. In two levels, sharded
- * within a site and replicated over both (PyTorch's HYBRID_SHARD), the gradients cross alone. */
+ * times data parallelism (Rajbhandari et al., arXiv:1910.02054, 7.2). Each passes the ring once, half a round trip for
+ * N = 2. In two levels, sharded within a site and replicated over both (PyTorch's HYBRID_SHARD), the gradients cross
+ * alone, behind the backward pass. Without no_sync() each microbatch has all of that. */
 static void across_fsdp(struct plan *p)
 {
 	rings(p, 3);
-	p->waits = 3;
-	p->window_s = p->in.step_s;
+	p->gpu_bytes *= p->in.microbatches;
+	p->ring.line_bytes *= p->in.microbatches;
+	p->two_level.line_bytes *= p->in.microbatches;
+	p->ring.waits = p->in.data == SITES ? 1.5 : 3;
+	p->two_level.waits = 1;
+	p->ring.window_s = p->in.step_s;
+	p->two_level.window_s = p->in.backward_s;
 }
 
 /* Each microbatch's activations go to the next stage and its gradients come back: tokens x hidden numbers per direction
@@ -304,23 +350,23 @@ static void across_pipeline(struct plan *p)
 {
 	const struct plan_in *in = &p->in;
 
-	p->line_bytes = in->tokens * in->hidden * in->activation_bytes;
-	p->gpu_bytes = p->line_bytes / (in->data * in->tensor);
-	p->waits = 1;
-	p->window_s = in->step_s;
+	p->ring.line_bytes = in->tokens * in->hidden * in->activation_bytes;
+	p->gpu_bytes = p->ring.line_bytes / (in->data * in->tensor);
+	p->ring.waits = 1;
+	p->ring.window_s = in->step_s;
 }
 
 /* Four all-reduces of tokens x hidden per layer, two in the forward and two in the backward pass (Shoeybi et al.,
- * arXiv:1909.08053, 3), of each microbatch in its turn, and the next computation waits for each. */
+ * arXiv:1909.08053, 3), of each microbatch in its turn, and the next computation waits for each. Two levels have half
+ * the round trips at best, and these are what counts: they are not computed. */
 static void across_tensor(struct plan *p)
 {
 	const struct plan_in *in = &p->in;
 	double layers = in->layers / in->pipeline, each = in->tokens / in->data * in->hidden * in->activation_bytes;
 
 	p->gpu_bytes = 4 * layers * 2 * (in->tensor - 1) / in->tensor * each;
-	p->line_bytes = p->gpu_bytes * in->data * in->pipeline;
-	p->two_level_bytes = 4 * layers * each * in->data * in->pipeline;
-	p->waits = 4 * layers * in->microbatches * 2;
+	p->ring.line_bytes = p->gpu_bytes * in->data * in->pipeline;
+	p->ring.waits = 4 * layers * in->microbatches * (in->tensor == SITES ? 1 : 2);
 	p->on_critical_path = true;
 }
 
@@ -333,41 +379,44 @@ static void across_expert(struct plan *p)
 	const struct plan_in *in = &p->in;
 	double layers = in->moe_layers;
 
-	p->line_bytes = in->tokens * in->top_k * in->hidden * in->activation_bytes * layers;
-	p->gpu_bytes = 4 * (in->expert - 1) / in->expert * p->line_bytes / in->gpus;
-	p->waits = 2 * layers / in->pipeline * in->microbatches;
+	p->ring.line_bytes = in->tokens * in->top_k * in->hidden * in->activation_bytes * layers;
+	p->gpu_bytes = 4 * (in->expert - 1) / in->expert * p->ring.line_bytes / in->gpus;
+	p->ring.waits = 2 * layers / in->pipeline * in->microbatches;
 	p->on_critical_path = true;
 }
 
 /* --- whether it hides --- */
 
-static double exposed(const struct plan *p, double bytes, double wait_s)
+/* The most buckets that fit the window at this rate. */
+static void buckets_needed(const struct plan *p, struct plan_way *w, double repeats)
 {
-	return larger(bytes * 8 / p->in.rate_bps + wait_s - p->window_s, 0);
-}
+	double room_s = w->window_s - w->line_s;
 
-static double rate_needed(const struct plan *p, double bytes, double wait_s)
-{
-	return p->window_s > wait_s ? bytes * 8 / (p->window_s - wait_s) : 0;
-}
-
-static void times(struct plan *p)
-{
-	double two_level_wait_s = p->in.rtt_s; /* out and back */
-
-	p->line_s = p->line_bytes * 8 / p->in.rate_bps;
-	p->wait_s = p->waits * p->in.rtt_s;
-	p->exposed_s = exposed(p, p->line_bytes, p->wait_s);
-	p->efficiency = p->in.step_s / (p->in.step_s + p->exposed_s);
-	p->hides = p->exposed_s == 0;
-	p->rate_needed_bps = rate_needed(p, p->line_bytes, p->wait_s);
-	if (p->on_critical_path) /* half the waits at best, and they are what counts */
-		p->two_level_bytes = 0;
-	if (p->two_level_bytes == 0)
+	if (room_s < 0)
 		return;
-	p->two_level_exposed_s = exposed(p, p->two_level_bytes, two_level_wait_s);
-	p->two_level_efficiency = p->in.step_s / (p->in.step_s + p->two_level_exposed_s);
-	p->two_level_rate_needed_bps = rate_needed(p, p->two_level_bytes, two_level_wait_s);
+	w->buckets_needed = down((down(room_s / w->wait_s) + 1) / repeats);
+	if (w->buckets_needed > 0)
+		w->bucket_bytes_needed = p->bucket_bytes * p->in.buckets / w->buckets_needed;
+}
+
+static void times(const struct plan *p, struct plan_way *w)
+{
+	double repeats = p->in.across == PLAN_FSDP ? p->in.microbatches : 1;
+
+	if (w->line_bytes == 0)
+		return;
+	w->line_s = w->line_bytes * 8 / p->in.rate_bps;
+	w->wait_s = w->waits * p->in.rtt_s;
+	if (p->bucket_bytes > 0)
+		w->bucket_wait_s = (p->in.buckets * repeats - 1) * w->wait_s;
+	w->exposed_s = larger(w->line_s + w->bucket_wait_s - w->window_s, 0);
+	w->hides = w->exposed_s == 0;
+	w->exposed_s += w->wait_s;
+	w->efficiency = p->in.step_s / (p->in.step_s + w->exposed_s);
+	if (w->window_s > w->bucket_wait_s)
+		w->rate_needed_bps = w->line_bytes * 8 / (w->window_s - w->bucket_wait_s);
+	if (!w->hides && p->bucket_bytes > 0)
+		buckets_needed(p, w, repeats);
 }
 
 /* --- what edges and programs need --- */
@@ -457,7 +506,8 @@ int plan_compute(const struct plan_in *in, struct plan *p, char why[PLAN_ERROR_M
 	if (fill_in(&p->in, why) < 0)
 		return -1;
 	acrosses[in->across](p);
-	times(p);
+	times(p, &p->ring);
+	times(p, &p->two_level);
 	edges(p);
 	files(p);
 	diloco(p);

@@ -43,25 +43,27 @@ struct plan_model {
 	double params, active; /* active: that compute for one token */
 	double expert_params;  /* of all experts */
 	double layers, hidden, moe_layers, top_k;
-	double tokens; /* of all GPUs in one step */
+	double tokens;            /* of all GPUs in one step */
+	double microbatch_tokens; /* of one microbatch of one pipeline; 0: not published */
 	double gpus, tensor, pipeline, expert;
-	double flops; /* per GPU and second, reached; 0: not published */
+	double flops; /* per GPU and second, reached, of 6 x active parameters x tokens per step; 0: not published */
 };
 
 /* Numbers are doubles, and 0 means "not said" or what the comment says. */
 struct plan_in {
 	const struct plan_model *model; /* whose figures stand where nothing was said; NULL: no published one's */
-	double params, active;         /* active 0: params */
-	double expert_params;          /* of all experts */
-	double gradient_bytes;         /* per parameter, on the wire */
-	double activation_bytes;       /* per number of an activation, on the wire */
-	double gpus;                   /* of both sites; 0: data x tensor x pipeline */
-	double data, tensor, pipeline; /* sizes of the groups; data 0: what gpus leave */
-	double expert;                 /* data ranks that share one set of experts */
+	double params, active;          /* active 0: params */
+	double expert_params;           /* of all experts */
+	double gradient_bytes;          /* per parameter, on the wire */
+	double activation_bytes;        /* per number of an activation, on the wire */
+	double gpus;                    /* of both sites; 0: data x tensor x pipeline */
+	double data, tensor, pipeline;  /* sizes of the groups; data 0: what gpus leave */
+	double expert;                  /* data ranks that share one set of experts */
 	enum plan_across across;
 	double layers, hidden, moe_layers, top_k;
-	double tokens;             /* of all GPUs in one step */
-	double microbatches;       /* of one pipeline in one step */
+	double tokens;       /* of all GPUs in one step */
+	double microbatches; /* of one pipeline in one step: 1 and up; 0: the model's, or 1 */
+	double buckets;      /* data: of gradients in one step; fsdp: units; 0: PLAN_BUCKET_BYTES each, or layers */
 	double step_s, backward_s; /* 0: two thirds of the step, and the step from tokens */
 	double flops;              /* per GPU and second, reached */
 	double rtt_s, rate_bps;
@@ -70,20 +72,29 @@ struct plan_in {
 	double channels;         /* of one NCCL communicator that cross the line: 1..PLAN_CHANNELS_MAX */
 };
 
+/* One way of the bytes over the line: a ring over both sites, or two levels. Seconds are of one step. */
+struct plan_way {
+	double line_bytes;          /* per step and direction; 0: this way makes no difference, or cannot be */
+	double waits;               /* round trips that no computation hides */
+	double window_s;            /* computation that the bytes may overlap with; 0: it waits for them */
+	double line_s;              /* time of the bytes at the rate of the line */
+	double bucket_wait_s;       /* round trips of all buckets but the last: in the window, beside line_s */
+	double wait_s;              /* waits in seconds: after the window, at any rate */
+	double exposed_s;           /* what the step takes longer: wait_s, and what the window has no room for */
+	double efficiency;          /* step over step with exposed_s: 0..1 */
+	bool hides;                 /* the bytes and the round trips between them fit the window */
+	double rate_needed_bps;     /* with which they fit; 0: with none */
+	double bucket_bytes_needed; /* smallest bucket that fits at this rate; 0: any does, or none */
+	double buckets_needed;      /* number of such buckets; 0 likewise */
+};
+
 struct plan {
-	struct plan_in in;      /* with the defaults filled in */
-	double gpu_bytes;       /* per GPU and step: what NCCL calls bus bytes */
-	double line_bytes;      /* per step and direction, one ring over both sites */
-	double two_level_bytes; /* if each site reduces first; 0: it makes no difference, or cannot be */
-	double waits;           /* round trips that nothing hides, per step */
-	bool on_critical_path;  /* computation waits for the bytes: no window */
-	double window_s;        /* of computation that they may hide behind */
-	double line_s, wait_s;  /* of the bytes at the rate; of the round trips */
-	double exposed_s;       /* that is left over */
-	double efficiency;      /* step over step with what is exposed: 0..1 */
-	bool hides;
-	double rate_needed_bps; /* to hide; 0: no rate does */
-	double two_level_exposed_s, two_level_efficiency, two_level_rate_needed_bps;
+	struct plan_in in;         /* with the defaults filled in */
+	double gpu_bytes;          /* sent per GPU and step: what NCCL calls bus bytes */
+	double bucket_bytes;       /* gradients of a GPU in one bucket; 0: this kind has none */
+	struct plan_way ring;      /* one ring over both sites, or what the kind has instead of a ring */
+	struct plan_way two_level; /* each site reduces first */
+	bool on_critical_path;     /* computation waits for the bytes: no window */
 
 	double bdp_bytes;        /* on the way at full rate: without longreach hosts hold them as outstanding */
 	double qps_needed;       /* of NCCL_BUFFSIZE's default each */
@@ -108,6 +119,7 @@ struct plan {
 #define PLAN_NCCL_BUFFSIZE 4194304.0  /* the default of each channel */
 #define PLAN_NCCL_BUFF_MAX 67108864.0 /* the most that is proposed: each channel has it in the GPU's memory */
 #define PLAN_CHANNELS_MAX  64.0       /* MAXCHANNELS of NCCL's src/include/device.h */
+#define PLAN_BUCKET_BYTES  26214400.0 /* bucket_cap_mb of PyTorch's DistributedDataParallel: 25 MiB */
 
 void plan_defaults(struct plan_in *in);
 

@@ -131,53 +131,127 @@ static void text_job(const struct plan *p, FILE *out)
 	fputs("The job\n", out);
 	if (in->model != NULL)
 		fprintf(out, "  %s: other figures are those of %s\n", in->model->name, in->model->source);
-	fprintf(
-	    out,
-	    "  %.4g billion parameters, %.0f byte%s each on the wire\n  %.0f GPUs: data %.0f x tensor %.0f x "
-	    "pipeline %.0f\n",
-	    in->params / 1e9, in->gradient_bytes, in->gradient_bytes == 1 ? "" : "s", in->gpus, in->data, in->tensor,
-	    in->pipeline);
+	fprintf(out,
+	        "  %.4g billion parameters, %.0f byte%s each on the wire\n  %.0f GPUs: data %.0f x tensor %.0f x "
+	        "pipeline %.0f\n",
+	        in->params / 1e9, in->gradient_bytes, in->gradient_bytes == 1 ? "" : "s", in->gpus, in->data,
+	        in->tensor, in->pipeline);
 	fprintf(out, "  a step of %s, its backward pass %s\n", show_seconds(a, in->step_s),
 	        show_seconds(b, in->backward_s));
+	fprintf(out, "  %.0f microbatch%s of a pipeline in one step%s\n", in->microbatches,
+	        in->microbatches == 1 ? "" : "es",
+	        in->model != NULL && in->model->microbatch_tokens == 0 && in->microbatches == 1
+	            ? "; the number is not published (--microbatches)"
+	            : "");
 	fprintf(out, "The line\n  %s, round trip %s (%.0f km of fibre), %s on the way\n",
 	        show_decimal(a, in->rate_bps, "bit/s"), show_seconds(b, in->rtt_s), in->rtt_s / 1e-5,
 	        show_decimal(c, p->bdp_bytes, "B"));
 }
 
-static void text_way(const struct plan *p, const char *name, double bytes, double exposed_s, double efficiency,
-                     double needed_bps, FILE *out)
+#define SMALL_PART 0.01 /* of a step: exposed round trips that a reader need not act on */
+
+static const char *plural(double n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static const char *bucket_name(const struct plan *p)
+{
+	return p->in.across == PLAN_FSDP ? "unit" : "bucket";
+}
+
+/* The bytes fit the window; round trips after it remain. */
+static void text_hides(const struct plan *p, const struct plan_way *w, FILE *out)
 {
 	char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX], c[UNITS_TEXT_MAX];
 
-	fprintf(out, "  %s: %s per step and direction, %s on the line\n", name, show_decimal(a, bytes, "B"),
-	        show_seconds(b, bytes * 8 / p->in.rate_bps));
-	if (exposed_s == 0)
-		fprintf(out, "    yes, it hides; a rate of %s would do\n", units_show_rate(a, needed_bps));
-	else if (needed_bps > 0)
-		fprintf(out, "    no: each step waits %s more, %.0f %% of the speed is left; %s would hide it\n",
-		        show_seconds(a, exposed_s), efficiency * 100, units_show_rate(c, needed_bps));
+	show_seconds(a, w->wait_s);
+	show_seconds(b, p->in.step_s);
+	units_show_rate(c, w->rate_needed_bps);
+	if (w->wait_s < SMALL_PART * p->in.step_s)
+		fprintf(out,
+		        "    yes, it hides, but for %.3g round trip%s: %s of a step of %s; a rate of %s would do\n",
+		        w->waits, plural(w->waits), a, b, c);
 	else
-		fprintf(out, "    no: each step waits %s more, %.0f %% of the speed is left; no rate hides it\n",
-		        show_seconds(a, exposed_s), efficiency * 100);
+		fprintf(out,
+		        "    the bytes hide, %.3g round trip%s not: %s of a step of %s, %.0f %% of the speed is left; "
+		        "a rate of %s would do\n",
+		        w->waits, w->waits == 1 ? " does" : "s do", a, b, w->efficiency * 100, c);
+}
+
+static double whole_mib(double bytes)
+{
+	return (double)(uint64_t)((bytes + 1048575) / 1048576);
+}
+
+static void text_exposed(const struct plan *p, const struct plan_way *w, FILE *out)
+{
+	char a[UNITS_TEXT_MAX];
+
+	fprintf(out, "    no: each step waits %s more, %.0f %% of the speed is left; ", show_seconds(a, w->exposed_s),
+	        w->efficiency * 100);
+	if (w->rate_needed_bps > 0)
+		fprintf(out, "%s would hide it\n", units_show_rate(a, w->rate_needed_bps));
+	else if (w->window_s > 0)
+		fprintf(out, "no rate hides it with %.0f %ss\n", p->in.buckets, bucket_name(p));
+	else
+		fputs("no rate hides it\n", out);
+	if (w->buckets_needed == 0)
+		return;
+	if (p->in.across == PLAN_FSDP)
+		fprintf(out, "    at most %.0f units would hide it at this rate (--buckets %.0f)\n", w->buckets_needed,
+		        w->buckets_needed);
+	else
+		fprintf(out,
+		        "    buckets of %.0f MiB or more would hide it at this rate (bucket_cap_mb, --buckets %.0f)\n",
+		        whole_mib(w->bucket_bytes_needed), w->buckets_needed);
+}
+
+static void text_way(const struct plan *p, const char *name, const struct plan_way *w, FILE *out)
+{
+	char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX];
+
+	fprintf(out, "  %s: %s per step and direction, %s on the line", name, show_decimal(a, w->line_bytes, "B"),
+	        show_seconds(b, w->line_s));
+	if (w->bucket_wait_s > 0)
+		fprintf(out, ", %s of round trips between %ss", show_seconds(a, w->bucket_wait_s), bucket_name(p));
+	fputc('\n', out);
+	if (w->hides)
+		text_hides(p, w, out);
+	else
+		text_exposed(p, w, out);
+}
+
+static const char *window_name(const struct plan_in *in)
+{
+	if (in->across != PLAN_DATA)
+		return "the step";
+	if (in->microbatches == 1)
+		return "the backward pass";
+	return in->pipeline > 1 ? "the backward passes that empty the pipeline"
+	                        : "the backward pass of the last microbatch";
 }
 
 static void text_step(const struct plan *p, FILE *out)
 {
-	static const char *const windows[PLAN_ACROSSES] = {"the backward pass", "the step", "the step"};
-	char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX];
+	char a[UNITS_TEXT_MAX];
 
 	fprintf(out, "Each step, %s parallelism across the line\n  %s per GPU and step\n",
 	        plan_across_name(p->in.across), show_decimal(a, p->gpu_bytes, "B"));
 	if (p->on_critical_path)
-		fprintf(out, "  computation waits for all of it, and for %.0f round trips (%s)\n", p->waits,
-		        show_seconds(b, p->wait_s));
+		fprintf(out, "  computation waits for all of it, and for %.0f round trip%s (%s)\n", p->ring.waits,
+		        plural(p->ring.waits), show_seconds(a, p->ring.wait_s));
 	else
-		fprintf(out, "  it may hide behind %s (%s), less %.0f round trip%s (%s)\n", windows[p->in.across],
-		        show_seconds(a, p->window_s), p->waits, p->waits == 1 ? "" : "s", show_seconds(b, p->wait_s));
-	text_way(p, "as it is", p->line_bytes, p->exposed_s, p->efficiency, p->rate_needed_bps, out);
-	if (p->two_level_bytes > 0 && p->two_level_bytes < p->line_bytes)
-		text_way(p, "if each site reduces first", p->two_level_bytes, p->two_level_exposed_s,
-		         p->two_level_efficiency, p->two_level_rate_needed_bps, out);
+		fprintf(out, "  it may hide behind %s (%s)\n", window_name(&p->in), show_seconds(a, p->ring.window_s));
+	if (p->bucket_bytes > 0)
+		fprintf(out, "  %.0f %s%s of %s per GPU, one after another\n", p->in.buckets, bucket_name(p),
+		        plural(p->in.buckets), units_show_bytes(a, p->bucket_bytes));
+	text_way(p, "as it is", &p->ring, out);
+	if (p->two_level.line_bytes > 0 && p->two_level.line_bytes < p->ring.line_bytes)
+		text_way(p,
+		         p->in.across == PLAN_FSDP ? "if only gradients cross, behind the backward pass (HYBRID_SHARD)"
+		                                   : "if each site reduces first",
+		         &p->two_level, out);
 	if (p->on_critical_path)
 		fprintf(out, "  Keep this kind within a site.\n");
 }
@@ -195,7 +269,7 @@ static void text_edges(const struct plan *p, FILE *out)
 	    show_decimal(a, p->bdp_bytes, "B"), p->qps_needed);
 	fprintf(out, "  one lost packet: that much is sent again by its queue pair, after a round trip\n");
 	fprintf(out, "  %.0f NCCL channels of %.0f communicator%s with default buffers carry %s, with or without\n",
-	        p->in.channels, p->communicators, p->communicators == 1 ? "" : "s",
+	        p->in.channels, p->communicators, plural(p->communicators),
 	        show_decimal(b, p->default_rate_bps, "bit/s"));
 }
 
@@ -254,15 +328,18 @@ void plan_text(const struct plan *p, FILE *out)
 
 /* --- JSON --- */
 
-static void json_way(struct json *j, const char *key, double bytes, double exposed_s, double efficiency,
-                     double needed_bps)
+static void json_way(struct json *j, const char *key, const struct plan_way *w)
 {
 	json_object(j, key);
-	json_real(j, "line_bytes", bytes);
-	json_bool(j, "hides", exposed_s == 0);
-	json_real(j, "exposed_s", exposed_s);
-	json_real(j, "efficiency", efficiency);
-	json_real(j, "rate_needed_bps", needed_bps);
+	json_real(j, "line_bytes", w->line_bytes);
+	json_bool(j, "hides", w->hides);
+	json_real(j, "window_s", w->window_s);
+	json_real(j, "bucket_wait_s", w->bucket_wait_s);
+	json_real(j, "wait_s", w->wait_s);
+	json_real(j, "exposed_s", w->exposed_s);
+	json_real(j, "efficiency", w->efficiency);
+	json_real(j, "rate_needed_bps", w->rate_needed_bps);
+	json_real(j, "bucket_bytes_needed", w->bucket_bytes_needed);
 	json_object_end(j);
 }
 
@@ -279,6 +356,8 @@ static void json_inputs(struct json *j, const struct plan_in *in)
 	json_real(j, "expert", in->expert);
 	json_string(j, "across", plan_across_name(in->across));
 	json_real(j, "tokens", in->tokens);
+	json_real(j, "microbatches", in->microbatches);
+	json_real(j, "buckets", in->buckets);
 	json_real(j, "step_s", in->step_s);
 	json_real(j, "backward_s", in->backward_s);
 	json_real(j, "rtt_s", in->rtt_s);
@@ -310,12 +389,11 @@ void plan_json(const struct plan *p, FILE *out)
 	json_object(&j, NULL);
 	json_inputs(&j, &p->in);
 	json_real(&j, "gpu_bytes", p->gpu_bytes);
-	json_real(&j, "window_s", p->window_s);
-	json_real(&j, "wait_s", p->wait_s);
-	json_way(&j, "ring", p->line_bytes, p->exposed_s, p->efficiency, p->rate_needed_bps);
-	if (p->two_level_bytes > 0)
-		json_way(&j, "two_level", p->two_level_bytes, p->two_level_exposed_s, p->two_level_efficiency,
-		         p->two_level_rate_needed_bps);
+	json_real(&j, "window_s", p->ring.window_s);
+	json_real(&j, "wait_s", p->ring.wait_s);
+	json_way(&j, "ring", &p->ring);
+	if (p->two_level.line_bytes > 0)
+		json_way(&j, "two_level", &p->two_level);
 	json_real(&j, "bdp_bytes", p->bdp_bytes);
 	json_uint(&j, "arena_bytes", p->arena_bytes);
 	json_uint(&j, "busy_qps_at_once", p->qps_at_once);
@@ -343,30 +421,25 @@ void plan_csv(const struct plan *p, FILE *out)
 	static const double lengths_km[] = {1,   2,    5,    10,   20,   40,   80,   120,   200,   300,  500,
 	                                    700, 1000, 1500, 2000, 3000, 5000, 7000, 10000, 15000, 20000};
 	char why[PLAN_ERROR_MAX];
-	struct plan at;
 
 	fputs("length_km,rtt_ms,efficiency,two_level_efficiency,nccl_default_efficiency,rate_needed_bps,"
 	      "two_level_rate_needed_bps,bdp_bytes,arena_bytes\n",
 	      out);
 	for (size_t i = 0; i < sizeof(lengths_km) / sizeof(lengths_km[0]); i++) {
 		struct plan_in in = p->in;
-		double ring, both, ring_bps, both_bps, bdp;
-		uint64_t arena;
+		const struct plan_way *two_level;
+		struct plan at, slow;
 
 		in.rtt_s = lengths_km[i] * 1e-5;
 		if (plan_compute(&in, &at, why) < 0)
 			continue;
-		ring = at.efficiency;
-		both = at.two_level_bytes > 0 ? at.two_level_efficiency : ring;
-		ring_bps = at.rate_needed_bps;
-		both_bps = at.two_level_bytes > 0 ? at.two_level_rate_needed_bps : ring_bps;
-		bdp = at.bdp_bytes;
-		arena = at.arena_bytes;
+		two_level = at.two_level.line_bytes > 0 ? &at.two_level : &at.ring;
 		in.rate_bps = at.default_rate_bps; /* all that its default buffers let it carry */
-		if (plan_compute(&in, &at, why) < 0)
+		if (plan_compute(&in, &slow, why) < 0)
 			continue;
 		fprintf(out, "%.0f,%.3f,%.4f,%.4f,%.4f,%.0f,%.0f,%.0f,%" PRIu64 "\n", lengths_km[i],
-		        lengths_km[i] / 100, ring, both, at.efficiency, ring_bps, both_bps, bdp, arena);
+		        lengths_km[i] / 100, at.ring.efficiency, two_level->efficiency, slow.ring.efficiency,
+		        at.ring.rate_needed_bps, two_level->rate_needed_bps, at.bdp_bytes, at.arena_bytes);
 	}
 }
 
@@ -374,20 +447,20 @@ void plan_csv(const struct plan *p, FILE *out)
 
 static void table_row(const struct plan_model *m, const struct plan *p, FILE *out)
 {
-	char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX], c[UNITS_TEXT_MAX], d[UNITS_TEXT_MAX];
-	bool two = p->two_level_bytes > 0;
+	const struct plan_way *two_level = p->two_level.line_bytes > 0 ? &p->two_level : &p->ring;
+	char a[UNITS_TEXT_MAX], b[UNITS_TEXT_MAX];
 
 	fprintf(out, "| %s | %.0f = %.0f x %.0f x %.0f | %s | %s | ", m->name, p->in.gpus, p->in.data, p->in.tensor,
 	        p->in.pipeline, show_seconds(a, p->in.step_s), show_decimal(b, p->gpu_bytes, "B"));
-	fprintf(out, "%s, %.0f %% | ", show_decimal(a, p->line_bytes, "B"), p->efficiency * 100);
-	if (two)
-		fprintf(out, "%s, %.0f %% | ", show_decimal(a, p->two_level_bytes, "B"), p->two_level_efficiency * 100);
+	fprintf(out, "%s, %.0f %% | ", show_decimal(a, p->ring.line_bytes, "B"), p->ring.efficiency * 100);
+	if (two_level == &p->two_level)
+		fprintf(out, "%s, %.0f %% | ", show_decimal(a, two_level->line_bytes, "B"),
+		        two_level->efficiency * 100);
 	else
 		fputs("- | ", out);
 	fprintf(out, "%s | %s | %.0f |\n",
-	        p->rate_needed_bps == 0 ? "none"
-	                                : units_show_rate(c, two ? p->two_level_rate_needed_bps : p->rate_needed_bps),
-	        show_seconds(d, p->checkpoint_s), p->diloco_steps);
+	        two_level->rate_needed_bps == 0 ? "none" : units_show_rate(a, two_level->rate_needed_bps),
+	        show_seconds(b, p->checkpoint_s), p->diloco_steps);
 }
 
 void plan_table(const struct plan_in *in, FILE *out)
@@ -411,5 +484,8 @@ void plan_table(const struct plan_in *in, FILE *out)
 	}
 	fputc('\n', out);
 	for (const struct plan_model *m = plan_models(); m->name != NULL; m++)
-		fprintf(out, "%s: %s\n", m->name, m->source);
+		fprintf(out, "%s: %s%s\n", m->name, m->source,
+		        m->microbatch_tokens > 0 || in->microbatches > 0
+		            ? ""
+		            : "; microbatches are not published: 1 in each step");
 }

@@ -85,6 +85,7 @@ static const struct {
     {"across", KIND_ACROSS, 0, "the parallelism that crosses the line: data, fsdp, pipeline, tensor, expert (data)"},
     {"tokens", KIND_NUMBER, IN(tokens), "tokens of all GPUs in one step"},
     {"microbatches", KIND_SIZE, IN(microbatches), "microbatches of one pipeline in one step (1)"},
+    {"buckets", KIND_SIZE, IN(buckets), "buckets of gradients in one step, or FSDP units (25 MiB each)"},
     {"layers", KIND_SIZE, IN(layers), "layers of the model"},
     {"hidden", KIND_SIZE, IN(hidden), "numbers in an activation"},
     {"moe-layers", KIND_SIZE, IN(moe_layers), "layers with experts"},

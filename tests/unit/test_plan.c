@@ -103,8 +103,8 @@ static void plan_compute__bytes_of_data_parallelism(void **state)
 		struct plan p = of(&in);
 
 		is_about(p.gpu_bytes, expected[i][1]);
-		is_about(p.line_bytes, expected[i][1]);
-		is_about(p.two_level_bytes, 4e9);
+		is_about(p.ring.line_bytes, expected[i][1]);
+		is_about(p.two_level.line_bytes, 4e9);
 	}
 }
 
@@ -120,21 +120,25 @@ static void plan_compute__parts_of_a_model(void **state)
 	p = of(&in);
 	is_about(p.in.gpus, 32);
 	is_about(p.gpu_bytes, 6e9 / 8);
-	is_about(p.line_bytes, 6e9);
+	is_about(p.ring.line_bytes, 6e9);
 }
 
 static void plan_compute__fsdp_is_half_as_much_again(void **state)
 {
 	struct plan_in in = job(8);
-	double data = of(&in).line_bytes;
+	double data = of(&in).ring.line_bytes;
 	struct plan p;
 
 	(void)state;
 	in.across = PLAN_FSDP;
 	p = of(&in);
-	is_about(p.line_bytes, 1.5 * data);
-	is_about(p.two_level_bytes, 4e9);
-	is_about(p.window_s, 1.5); /* the whole step */
+	is_about(p.ring.line_bytes, 1.5 * data);
+	is_about(p.two_level.line_bytes, 4e9);
+	is_about(p.ring.window_s, 1.5);    /* the whole step */
+	is_about(p.two_level.window_s, 1); /* gradients alone */
+	is_about(p.ring.waits, 3);
+	in.layers = 32;
+	is_about(of(&in).in.buckets, 32); /* a unit for each layer */
 }
 
 /* 0.8e9 of 1e9 parameters are experts, on 8 data ranks in groups of 4: two copies of each. */
@@ -147,9 +151,9 @@ static void plan_compute__experts_have_fewer_copies(void **state)
 	in.expert = 4;
 	in.expert_params = 0.8e9;
 	p = of(&in);
-	is_about(p.line_bytes, 1.75 * 0.8e9 + 1 * 3.2e9);
+	is_about(p.ring.line_bytes, 1.75 * 0.8e9 + 1 * 3.2e9);
 	is_about(p.gpu_bytes, 1.75 * 0.8e9 + 3.2e9 / 4);
-	is_about(p.two_level_bytes, 4e9);
+	is_about(p.two_level.line_bytes, 4e9);
 }
 
 /* An expert group at both sites sends tokens over the line: only --across expert counts these. */
@@ -177,6 +181,65 @@ static void plan_compute__one_copy_of_the_experts(void **state)
 	runs("--model deepseek-v3 --gpus 1024 --across expert --km 300 --rate 400G");
 }
 
+/* The last microbatch reduces the gradients of all; while a pipeline empties, each stage has its last one. */
+static void plan_compute__microbatches_of_gradients(void **state)
+{
+	struct plan_in in = job(2);
+	struct plan p;
+
+	(void)state;
+	in.microbatches = 8;
+	p = of(&in);
+	is_about(p.ring.window_s, 1.0 / 8);
+	is_about(p.two_level.window_s, 1.0 / 8);
+	is_about(p.ring.line_bytes, 4e9);
+	assert_false(p.ring.hides);
+	in.pipeline = 4;
+	is_about(of(&in).ring.window_s, 4.0 / 8);
+	in.pipeline = 16;
+	is_about(of(&in).ring.window_s, 1);
+}
+
+static void plan_compute__microbatches_of_fsdp(void **state)
+{
+	struct plan_in in = job(4);
+	struct plan one, p;
+
+	(void)state;
+	in.across = PLAN_FSDP;
+	in.buckets = 10;
+	one = of(&in);
+	in.microbatches = 8;
+	p = of(&in);
+	is_about(p.ring.line_bytes, 8 * one.ring.line_bytes);
+	is_about(p.two_level.line_bytes, 8 * one.two_level.line_bytes);
+	is_about(p.gpu_bytes, 8 * one.gpu_bytes);
+	is_about(p.ring.window_s, 1.5);
+	is_about(p.ring.bucket_wait_s, 79 * 0.009);
+	is_about(p.ring.wait_s, 0.009);
+}
+
+/* arXiv:2104.04473, table 2: 1536 sequences, microbatch size 1, 96 GPUs of each copy. */
+static void plan_models__microbatches(void **state)
+{
+	struct plan_in in;
+
+	(void)state;
+	plan_defaults(&in);
+	in.rtt_s = 0.003;
+	in.rate_bps = 400e9;
+	plan_use_model(&in, plan_model_find("gpt-3-175b"));
+	is_about(of(&in).in.data, 16);
+	is_about(of(&in).in.microbatches, 96);
+	is_about(of(&in).in.step_s, 8 * 174.6e9 * 1536 * 2048 / (1536 * 141e12)); /* 5.1: 8 x parameters x tokens */
+	in.gpus = 768;
+	is_about(of(&in).in.microbatches, 192);
+	in.microbatches = 48;
+	is_about(of(&in).in.microbatches, 48);
+	runs("--model llama-3-405b --km 300 --rate 400G");
+	prints("  1 microbatch of a pipeline in one step; the number is not published (--microbatches)\n");
+}
+
 static void plan_compute__activations(void **state)
 {
 	struct plan_in in = job(2);
@@ -192,45 +255,82 @@ static void plan_compute__activations(void **state)
 	in.pipeline = 2;
 	in.across = PLAN_PIPELINE;
 	p = of(&in);
-	is_about(p.line_bytes, 4e9);
+	is_about(p.ring.line_bytes, 4e9);
 	is_about(p.gpu_bytes, 1e9);
 	in.across = PLAN_TENSOR; /* 4 all-reduces x 10 layers x 4 kB x 1e6 tokens */
 	p = of(&in);
-	is_about(p.line_bytes, 160e9);
-	is_about(p.waits, 40);
-	assert_true(p.on_critical_path && p.rate_needed_bps == 0 && !p.hides);
+	is_about(p.ring.line_bytes, 160e9);
+	is_about(p.ring.waits, 20);
+	assert_true(p.on_critical_path && p.ring.rate_needed_bps == 0 && !p.ring.hides);
+	is_about(p.ring.exposed_s, 160e9 * 8 / 100e9 + 20 * 0.003);
+	in.tensor = 4;
+	is_about(of(&in).ring.waits, 40);
 	in.data = in.expert = 4;
 	in.tensor = 2;
 	in.expert_params = 1e8;
 	in.across = PLAN_EXPERT;
 	p = of(&in);
-	is_about(p.line_bytes, 80e9);
-	is_about(p.waits, 10);
+	is_about(p.ring.line_bytes, 80e9);
+	is_about(p.ring.waits, 10);
 	is_about(p.gpu_bytes, 4 * 0.75 * 80e9 / 16); /* a quarter of what it exchanges is its own experts' */
 }
 
+/* A round trip comes after the last backward pass, whatever the window. */
 static void plan_compute__hides_or_not(void **state)
 {
 	struct plan_in in = job(2);
+	struct plan p;
+
+	(void)state;
+	in.buckets = 1;
+	p = of(&in);
+	/* 32 Gbit in 0.32 s behind 1 s, and one round trip */
+	is_about(p.ring.line_s, 0.32);
+	is_about(p.ring.waits, 1);
+	is_about(p.ring.wait_s, 0.003);
+	assert_true(p.ring.hides);
+	is_about(p.ring.rate_needed_bps, 32e9);
+	is_about(p.ring.exposed_s, 0.003);
+	is_about(p.ring.efficiency, 1.5 / 1.503);
+	is_about(p.two_level.exposed_s, p.ring.exposed_s);
+	is_about(p.two_level.rate_needed_bps, p.ring.rate_needed_bps);
+	in.rate_bps = p.ring.rate_needed_bps * 1.0001;
+	assert_true(of(&in).ring.hides);
+	in.rate_bps = p.ring.rate_needed_bps * 0.9999;
+	assert_false(of(&in).ring.hides);
+	in.rate_bps = 10e9;
+	p = of(&in);
+	is_about(p.ring.exposed_s, 3.2 - 1 + 0.003);
+	is_about(p.ring.efficiency, 1.5 / (1.5 + 2.203));
+}
+
+/* 4 GB per GPU; two round trips of 3 ms for each bucket, beside 0.48 s on the line. */
+static void plan_compute__buckets(void **state)
+{
+	struct plan_in in = job(4);
 	struct plan p = of(&in);
 
 	(void)state;
-	/* 32 Gbit in 0.32 s and 6 ms, behind 1 s */
-	is_about(p.line_s, 0.32);
-	is_about(p.wait_s, 0.006);
-	assert_true(p.hides);
-	is_about(p.rate_needed_bps, 32e9 / 0.994);
-	is_about(p.efficiency, 1);
-	in.rate_bps = p.rate_needed_bps * 1.0001;
-	assert_true(of(&in).hides);
-	in.rate_bps = p.rate_needed_bps * 0.9999;
-	assert_false(of(&in).hides);
-	in.rate_bps = 10e9;
-	p = of(&in);
-	is_about(p.exposed_s, 3.2 + 0.006 - 1);
-	is_about(p.efficiency, 1.5 / (1.5 + 2.206));
-	in.backward_s = 0.005; /* less than the round trips */
-	assert_true(of(&in).rate_needed_bps == 0);
+	is_about(p.in.buckets, 153); /* of 25 MiB at most */
+	is_about(p.bucket_bytes, 4e9 / 153);
+	is_about(p.ring.bucket_wait_s, 152 * 0.006);
+	is_about(p.two_level.bucket_wait_s, 152 * 0.003);
+	is_about(p.ring.exposed_s, 0.48 + 152 * 0.006 - 1 + 0.006);
+	assert_false(p.ring.hides);
+	assert_true(p.two_level.hides);
+	is_about(p.ring.rate_needed_bps, 48e9 / (1 - 0.912));
+	is_about(p.ring.buckets_needed, 87); /* 86 x 6 ms fit 0.52 s */
+	is_about(p.ring.bucket_bytes_needed, 4e9 / 87);
+	in.buckets = 87;
+	assert_true(of(&in).ring.hides);
+	in.buckets = 88;
+	assert_false(of(&in).ring.hides);
+	in.buckets = 1000; /* 6 s */
+	is_about(of(&in).ring.buckets_needed, 87);
+	assert_true(of(&in).ring.rate_needed_bps == 0);
+	in.params = 1000;
+	in.buckets = 0;
+	is_about(of(&in).in.buckets, 1);
 }
 
 /* A step is 6 x parameters x tokens operations, its backward pass two thirds. */
@@ -350,7 +450,8 @@ static void plan_models__all_make_sense(void **state)
 				assert_true(m->tensor < 2 || m->moe_layers == 0);
 				continue;
 			}
-			assert_true(p.line_bytes > 0 && p.gpu_bytes > 0 && p.efficiency > 0 && p.efficiency <= 1);
+			assert_true(p.ring.line_bytes > 0 && p.gpu_bytes > 0);
+			assert_true(p.ring.efficiency > 0 && p.ring.efficiency < 1);
 		}
 }
 
@@ -360,13 +461,25 @@ static void plan_tool__says_it(void **state)
 	runs("--params 1e9 --precision fp32 --data 8 --backward 1s --km 300 --rate 100G --dataset 15TB");
 	prints("  7.0 GB per GPU and step\n");
 	prints("round trip 3.00 ms (300 km of fibre), 37.5 MB on the way\n");
-	prints("    yes, it hides; a rate of 56.3 Gbit/s would do\n");
-	prints("  if each site reduces first: 4.0 GB per step and direction, 320 ms on the line\n");
+	prints("  153 buckets of 24.9 MiB per GPU, one after another\n");
+	prints("  as it is: 7.0 GB per step and direction, 560 ms on the line, 912 ms of round trips between ");
+	prints("    no: each step waits 478 ms more, 76 % of the speed is left; 636 Gbit/s would hide it\n");
+	prints("    buckets of 52 MiB or more would hide it at this rate (bucket_cap_mb, --buckets 74)\n");
+	prints("  if each site reduces first: 4.0 GB per step and direction, 320 ms on the line, 456 ms of ");
+	prints("    yes, it hides, but for 1 round trip: 3.00 ms of a step of 1.5 s; a rate of 58.8 Gbit/s would do\n");
 	prints("9 queue pairs of 4 MiB each");
 	prints("  a data set of 15.0 TB crosses in 20.0 min\n");
 	prints("Would DiLoCo over 1 Gbit/s do instead? yes\n");
 	prints("  NCCL_BUFFSIZE=8388608\n");
 	prints("  UCX_RNDV_SCHEME=put_zcopy\n");
+	runs("--params 1e9 --data 8 --backward 1s --rtt 20ms --rate 100G --buckets 2");
+	prints("    the bytes hide, 2 round trips do not: 40.0 ms of a step of 1.5 s, 97 % of the speed is left; ");
+	runs("--params 1e9 --data 8 --backward 1s --rtt 3ms --rate 100G --buckets 500");
+	prints("no rate hides it with 500 buckets\n");
+	runs("--params 1e9 --data 8 --backward 8s --microbatches 8 --rtt 3ms --rate 100G");
+	prints("  it may hide behind the backward pass of the last microbatch (1 s)\n");
+	runs("--params 1e9 --data 8 --backward 1s --across fsdp --rtt 3ms --rate 100G");
+	prints("  if only gradients cross, behind the backward pass (HYBRID_SHARD): 2.0 GB per step");
 	runs("--model llama-3-405b --rtt 3ms --rate 400G");
 	prints("The job\n  llama-3-405b: other figures are those of arXiv:2407.21783, tables 3 and 4");
 	prints("no: each step waits ");
@@ -388,6 +501,8 @@ static void plan_tool__json(void **state)
 	is_about(j_number(j_get(doc, "ring"), "line_bytes"), 6e9);
 	is_about(j_number(j_get(doc, "two_level"), "line_bytes"), 4e9);
 	is_about(j_number(j_get(doc, "inputs"), "step_s"), 1.5);
+	is_about(j_number(j_get(doc, "inputs"), "buckets"), 153);
+	is_about(j_number(j_get(doc, "ring"), "bucket_bytes_needed"), 4e9 / 87);
 	assert_int_equal(j_number(doc, "arena_bytes"), 300000000);
 	first = j_at(j_get(doc, "settings"), 0);
 	assert_string_equal(j_text(first, "program"), "nccl");
@@ -399,7 +514,7 @@ static void plan_tool__csv_and_models(void **state)
 	(void)state;
 	runs("--params 1B --data 4 --backward 1s --km 300 --rate 100G --csv");
 	prints("length_km,rtt_ms,");
-	prints("\n300,3.000,1.0000,");
+	prints("\n300,3.000,0.9960,");
 	prints("\n20000,200.000,");
 	runs("--models --km 300 --rate 400G");
 	prints("| rate that hides two levels |");
@@ -408,6 +523,7 @@ static void plan_tool__csv_and_models(void **state)
 	prints("| llama-3-405b | 16384 = 128 x 8 x 16 | 6.22 s | 12.6 GB | 1.6 TB, ");
 	prints("| deepseek-v3 | 2048 = 128 x 1 x 16 |");
 	prints("\nllama-3-405b: arXiv:2407.21783, tables 3 and 4");
+	prints("16 sequences of 8192; microbatches are not published: 1 in each step\n");
 	runs("--models --across pipeline --km 300 --rate 400G");
 	prints("| pipeline: line, speed left | two levels | rate that hides pipeline |");
 }
@@ -438,6 +554,7 @@ static void plan_tool__nonsense_is_refused(void **state)
 	    {"--model deepseek-v3 --across expert --expert 1", "--expert 2"},
 	    {"--params 7B --active 70B --gpus 16 --step 1s", "--active: more parameters"},
 	    {"--channels 65 --params 1B --gpus 16 --step 1s", "at most 64 channels"},
+	    {"--model gpt-3-175b --across pipeline --buckets 4", "--buckets: activations have no buckets"},
 	    {"--checkpoint 7B", "--checkpoint 7B: expected an amount of bytes with its unit"},
 	    {"--checkpoint 7", "with its unit"},
 	    {"--dataset 15T", "with its unit"},
@@ -491,8 +608,12 @@ int main(void)
 	    cmocka_unit_test(plan_compute__fsdp_is_half_as_much_again),
 	    cmocka_unit_test(plan_compute__experts_have_fewer_copies),
 	    cmocka_unit_test(plan_compute__one_copy_of_the_experts),
+	    cmocka_unit_test(plan_compute__microbatches_of_gradients),
+	    cmocka_unit_test(plan_compute__microbatches_of_fsdp),
+	    cmocka_unit_test(plan_models__microbatches),
 	    cmocka_unit_test(plan_compute__activations),
 	    cmocka_unit_test(plan_compute__hides_or_not),
+	    cmocka_unit_test(plan_compute__buckets),
 	    cmocka_unit_test(plan_compute__time_of_a_step),
 	    cmocka_unit_test(plan_compute__edges_and_hosts),
 	    cmocka_unit_test(plan_compute__communicators_share_the_line),

@@ -163,10 +163,14 @@ static bool run_one(const struct read_run *f)
 		direct = measure(f, &s, &direct_pkts);
 	ok = with >= f->want * ceiling && (f->want_pkts == 0 || pkts <= f->want_pkts * least);
 	printf("READ %-22s %6.1f Gbit/s = %5.1f %% of %6.1f (%s; wanted %.0f %%); %5.1f packets on the near LAN per "
-	       "MiB, %4.2f "
-	       "of the least (at most %.1f); direct %6.1f Gbit/s, %5.1f packets: %s\n",
+	       "MiB, %4.2f of the least",
 	       f->name, with, 100 * with / ceiling, ceiling, own < line ? "what is outstanding" : "the line",
-	       100 * f->want, pkts, pkts / least, f->want_pkts, direct, direct_pkts, ok ? "ok" : "MISSED");
+	       100 * f->want, pkts, pkts / least);
+	if (f->want_pkts > 0)
+		printf(" (at most %.1f)", f->want_pkts);
+	if (!f->look_ns)
+		printf("; direct %6.1f Gbit/s, %5.1f packets", direct, direct_pkts);
+	printf(": %s\n", ok ? "ok" : "MISSED");
 	fflush(stdout);
 	return ok;
 }

@@ -34,7 +34,7 @@
 #include "proxy/util/limits.h"
 
 #define ARENA_MAGIC          0x4c52434852454e41ull
-#define ARENA_LAYOUT_VERSION 7 /* of descriptors too: near_rebuild.c, far_rebuild.c, relay_out.c, relay_in.c */
+#define ARENA_LAYOUT_VERSION 8 /* of descriptors too: near_rebuild.c, far_rebuild.c, relay_out.c, relay_in.c */
 #define SLOT_NONE            UINT32_MAX
 #define ARENA_HURT_MAX       64
 #define ARENA_HEADROOM       128

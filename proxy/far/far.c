@@ -25,7 +25,9 @@
 #include "pair.h"
 #include "proxy/wan/wan_lane.h"
 
-#define EVICT_IDLE_NS  1000000000ull /* a flow without progress for so long may be closed for another one */
+#define EVICT_IDLE_NS  100000000ull  /* a flow without progress for so long may be closed for another one: ConnectX gives up after 300 ms */
+#define EVICT_RTTS     2             /* ... and round trips, at most EVICT_MOST_NS: what its host has sent meanwhile is here then */
+#define EVICT_MOST_NS  1000000000ull
 #define ASK_WAITING_NS 1000000000ull /* by then a lost FLOW_OPEN is repaired, and a live responder has answered */
 #define ASK_LOOK_NS    10000000000ull
 #define ASK_IDLE_NS    30000000000ull /* the near edge may have forgotten a flow without progress for so long */
@@ -73,17 +75,18 @@ void far_open_refused(struct proxy *p, uint32_t peer_flow, uint32_t inc)
 	*evicted_at(p, peer_flow) = (struct evicted_flow){peer_flow, inc};
 }
 
-/* The table is full: closes the flow idle for longest, at least EVICT_IDLE_NS, of those that this call's work allows to
+/* The table is full: closes the flow idle for longest, at least EVICT_IDLE_NS and EVICT_RTTS round trips, of those that this call's work allows to
  * look at. If the host of that flow sends again, the flow is opened again. */
 static void evict_idle(struct proxy *p)
 {
+	uint64_t idle_ns = clamp_u64(EVICT_RTTS * proxy_rtt_ns(p), EVICT_IDLE_NS, EVICT_MOST_NS);
 	struct far_flow *victim = NULL;
 
 	while (work_take(p)) {
 		struct far_flow *f = &p->far[p->far_idle_at];
 
 		p->far_idle_at = (p->far_idle_at + 1) % p->cfg.max_flows;
-		if (!f->used || f->held_bytes || f->nops || f->nresps || p->now_ns < f->last_progress_ns + EVICT_IDLE_NS)
+		if (!f->used || f->held_bytes || f->nops || f->nresps || p->now_ns < f->last_progress_ns + idle_ns)
 			continue;
 		if (!victim || f->last_progress_ns < victim->last_progress_ns)
 			victim = f;

@@ -19,7 +19,7 @@ struct far_desc {
 	uint64_t pos_base, pos_acked;
 	uint64_t resp_next; /* failed: nak_pos, or 0 of earlier versions: pos_acked */
 	uint64_t pair_at_pos, peer_epoch;
-	uint32_t pair_msn;
+	uint32_t pair_msn, cm_tag;
 	uint16_t lane, vlan_tci, pmtu;
 	uint8_t pairing, base, failed, syndrome, by_response, template_len;
 	uint8_t template[TEMPLATE_MAX];
@@ -62,6 +62,7 @@ void far_store(struct proxy *p, const struct far_flow *f)
 	    .resp_next = f->failed ? f->nak_pos : f->resp_next,
 	    .pair_at_pos = f->pair_at_pos,
 	    .pair_msn = f->pair_msn,
+	    .cm_tag = f->cm_tag,
 	    .lane = f->lane,
 	    .vlan_tci = f->vlan_tci,
 	    .pmtu = f->pmtu,
@@ -108,6 +109,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d
 		f->resp_next = d->resp_next;
 	f->pair_at_pos = d->pair_at_pos;
 	f->pair_msn = d->pair_msn;
+	f->cm_tag = d->cm_tag;
 	f->pair_by_response = d->by_response != 0;
 	f->pair_msn_late = d->by_response == COUNT_LATE;
 	f->template_len = d->template_len;

@@ -29,6 +29,7 @@ struct near_desc {
 	uint64_t alive_ns;  /* as in near_flow, or up to HEARD_STORE_NS older; FAILED_UNTOLD: the time of failure, if
 	                       later. A time of another boot is most often in the future */
 	uint32_t msn_settled, msn_offset;
+	uint32_t cm_tag;
 	uint16_t lane, vlan_tci, pmtu;
 	uint8_t pairing, begins, msn_known, failed, rnr_retry, template_len;
 	uint8_t template[TEMPLATE_MAX];
@@ -146,6 +147,7 @@ void near_store(struct proxy *p, struct near_flow *f)
 	    .alive_ns = alive_of(f),
 	    .msn_settled = f->failed ? f->fail_msn : f->msn_settled,
 	    .msn_offset = f->msn_offset,
+	    .cm_tag = f->cm_tag,
 	    .lane = f->lane,
 	    .vlan_tci = f->vlan_tci,
 	    .pmtu = f->pmtu,
@@ -202,6 +204,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->pos_acked = max_u64(d->pos_acked, d->pos_settled);
 	f->msn_settled = f->msn_next = f->msn_acked = d->msn_settled;
 	f->msn_offset = d->msn_offset;
+	f->cm_tag = d->cm_tag;
 	f->doubted = d->begins & BEGINS_IN_DOUBT;
 	f->begins_inside = d->begins & BEGINS_INSIDE;
 	f->msn_late = d->begins & BEGINS_MSN_LATE;

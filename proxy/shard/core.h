@@ -210,7 +210,7 @@ struct near_flow {
 	uint64_t acked_ns;   /* when pos_acked moved last */
 	bool replaces;       /* the far edge is to forget replaced_flow first: the incarnation before */
 	uint32_t replaced_flow, replaced_inc;
-	uint32_t cm_tag; /* cm_tag() of the connection that began the flow; 0: none, or forgotten by a restart */
+	uint32_t cm_tag; /* cm_tag() of the connection that began the flow; 0: none */
 	uint64_t msn_hint_pos; /* doubted: if it is the incarnation before, the MSN was msn_hint at this position */
 	uint32_t msn_hint, msn_hint_span; /* msn_hint_span - 1 messages followed behind msn_hint_pos; 0: not known */
 	bool pair_wanted;                 /* the far edge is to send FLOW_PAIR again when more of the flow is here */

@@ -89,6 +89,19 @@ static void far_table__the_longest_idle_flow_is_forgotten(void **state)
 		assert_true((far_of(c, i) == NULL) == (i == 1));
 }
 
+/* ConnectX gives up after 300 ms: a flow that has been idle for some tenths of a second makes room. */
+static void far_table__a_host_does_not_wait_until_it_gives_up(void **state)
+{
+	struct core *c = given_places(state, ACK_MODE_NEAR);
+
+	for (uint32_t i = 0; i < PLACES; i++)
+		deliver(c, i, 0);
+	core_wait(c, 150 * CORE_MS);
+	deliver(c, PLACES, 0);
+	assert_int_equal(c->b.p->far_used, PLACES);
+	assert_non_null(far_of(c, PLACES));
+}
+
 /* A flow that has failed does not go on: the barrier waits for nothing of it, as for one that the near edge has closed. */
 static void far_table__a_failed_flow_is_gone_for_good(void **state)
 {
@@ -142,7 +155,7 @@ static void far_table__a_flow_with_bytes_stays(void **state)
 		assert_true(far_of(c, i)->held_bytes > 0);
 	assert_null(far_of(c, PLACES));
 	answer_of(c, 5, 1);
-	core_wait(c, 990 * CORE_MS);
+	core_wait(c, 90 * CORE_MS);
 	assert_non_null(far_of(c, 5));
 	core_wait(c, 20 * CORE_MS);
 	assert_null(far_of(c, 5));
@@ -307,6 +320,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(far_table__the_longest_idle_flow_is_forgotten),
+	    CORE_TEST(far_table__a_host_does_not_wait_until_it_gives_up),
 	    CORE_TEST(far_table__a_failed_flow_is_gone_for_good),
 	    CORE_TEST(far_table__a_forgotten_flow_goes_on),
 	    CORE_TEST(far_table__a_flow_with_bytes_stays),

@@ -893,6 +893,46 @@ static void near__set_up_repeated_after_a_far_restart(void **state)
 	assert_int_equal(pos_psn(core_near(c)->pos_reported), 4);
 }
 
+/* The near edge's own restart: it knows the connection again, and its flow goes on. */
+static void near__set_up_repeated_after_a_near_restart(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	uint32_t inc;
+
+	core_connect(c, 1, 900, 7);
+	core_send_run(c, 1, 3);
+	core_expect(&c->b, RC_WRITE_ONLY, 1);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	inc = core_near(c)->inc;
+	core_rebuild(&c->a);
+	core_session(c);
+	core_forget(&c->a);
+	core_forget(&c->b);
+	core_connect(c, 1, 900, 7);
+	core_wait(c, CORE_MS);
+	assert_int_equal(core_near(c)->inc, inc);
+	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
+	assert_false(core_far(c)->failed);
+}
+
+/* Which connection began a flow outlives a restart at both edges: what the host repeats of its set-up then is no other
+ * connection, which would fail the flow. */
+static void near__connection_outlives_a_restart(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_FAR);
+	uint32_t tag;
+
+	core_connect(c, 1, 900, 7);
+	core_send_run(c, 1, 3);
+	tag = core_near(c)->cm_tag;
+	assert_int_not_equal(tag, 0);
+	core_rebuild(&c->a);
+	core_rebuild(&c->b);
+	assert_int_equal(core_near(c)->cm_tag, tag);
+	assert_int_equal(core_far(c)->cm_tag, tag);
+}
+
 /* Only a certain reset ends the second life: a packet that may be its own repetition waits for the end of the first. */
 static void near__second_life_that_was_acked_outlasts_a_doubt(void **state)
 {
@@ -1282,6 +1322,8 @@ static const struct CMUnitTest tests[] = {
     CORE_TEST(near__cm_ends_what_the_far_edge_holds),
     CORE_TEST(near__cm_ends_what_crosses_later),
     CORE_TEST(near__set_up_repeated_after_a_far_restart),
+    CORE_TEST(near__set_up_repeated_after_a_near_restart),
+    CORE_TEST(near__connection_outlives_a_restart),
     CORE_TEST(near__waits_for_the_lane_s_window),
     CORE_TEST(near__long_stalled_life_gives_way_at_once),
     CORE_TEST(near__old_life_outlasts_a_cut),

@@ -99,6 +99,17 @@ static bool responder_answered(const struct far_flow *f, uint64_t pos)
 	return pos < (far_first_op(f) ? f->resp_next : f->pos_acked);
 }
 
+/* The near edge lacks the response that the flow itself waits for. If nothing has come for as long as a responder mostly
+ * takes, it is lost: far_answer_ns() may be much longer, where transfers of whole READs were measured. */
+static void ask_for_awaited(struct proxy *p, struct far_flow *f, uint64_t pos)
+{
+	const struct rd_op *op = far_first_op(f);
+
+	if (op && pos == f->resp_next && pos > op->pos &&
+	    p->now_ns >= max_u64(op->again_ns, f->last_progress_ns) + p->cfg.lan_timeout_ns)
+		far_part_now(p, f);
+}
+
 /* Sends responses of that range at once that are still here because the near edge refused them. True: all of
  * them are. */
 static bool send_refused(struct proxy *p, struct lane *l, const struct far_flow *f, const struct wan_read_again *r)
@@ -135,8 +146,12 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 	}
 	f->forward_only |= r->forward_only;
 	far_host_asks_from(p, f, from);
-	if (send_refused(p, l, f, r) || !responder_answered(f, r->pos))
-		return; /* the responses come anyway */
+	if (send_refused(p, l, f, r))
+		return;
+	if (!responder_answered(f, r->pos)) { /* the responses come anyway */
+		ask_for_awaited(p, f, r->pos);
+		return;
+	}
 	if (!pair_resume(p, f))
 		return; /* the host asks again */
 	op = again_at(f, r->pos);

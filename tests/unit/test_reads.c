@@ -491,6 +491,31 @@ static void reads__what_is_lost_of_it_is_asked_for_soon(void **state)
 	assert_int_equal(core_far(c)->nagains, 0);
 }
 
+/* Answers took half a second, as whole READs did. The rest of one is lost on the responder's LAN, and its host asks for it:
+ * the responder is asked at once, not in half a second. */
+static void reads__what_the_host_lacks_is_asked_for_however_long_answers_took(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	core_long_life(c);
+	core_far(c)->lan_srtt_ns = 500 * CORE_MS;
+	ask(c, 2, 6, 2, true);
+	core_expect(&c->b, RC_READ_REQUEST, 2);
+	for (uint32_t i = 0; i < 3; i++)
+		respond(c, resp_opcode(i, 6), 2 + i, 2);
+	core_forget(&c->a);
+	core_wait(c, c->b.cfg.lan_timeout_ns + CORE_MS);
+	assert_int_equal(core_pending(&c->b), 0);
+	ask(c, 2, 6, 5, true);
+	core_expect(&c->b, RC_READ_REQUEST, 5);
+	ask(c, 2, 6, 5, true); /* asked a moment ago */
+	assert_int_equal(core_pending(&c->b), 0);
+	core_forget(&c->a); /* it was held off */
+	for (uint32_t i = 3; i < 6; i++)
+		respond(c, resp_opcode(i, 6), 2 + i, 2);
+	assert_int_equal(core_pending(&c->a), 3);
+}
+
 /* rxe leaves MigReq clear, and answers no READ from before where it was asked last. */
 static void rxe_answers(struct core *c, uint8_t opcode, uint32_t psn)
 {
@@ -2024,6 +2049,7 @@ int main(void)
 	    CORE_TEST(reads__one_response_is_read_again_without_a_pmtu),
 	    CORE_TEST(reads__what_is_read_again_may_overtake),
 	    CORE_TEST(reads__what_is_lost_of_it_is_asked_for_soon),
+	    CORE_TEST(reads__what_the_host_lacks_is_asked_for_however_long_answers_took),
 	    CORE_TEST(reads__rest_that_an_edge_lacks_is_not_asked_of_rxe),
 	    CORE_TEST(reads__rxe_is_asked_from_where_its_host_asked_last),
 	    CORE_TEST(reads__what_rxe_was_asked_from_counts_for_all_of_a_read),

@@ -100,13 +100,14 @@ static bool responder_answered(const struct far_flow *f, uint64_t pos)
 }
 
 /* The near edge lacks the response that the flow itself waits for. If nothing has come for as long as a responder mostly
- * takes, it is lost: far_answer_ns() may be much longer, where transfers of whole READs were measured. */
+ * takes, it is lost: far_answer_ns() may be much longer, where transfers of whole READs were measured. Asking sets the
+ * retry timer anew, so the limits that the timer checks are checked here, too. */
 static void ask_for_awaited(struct proxy *p, struct far_flow *f, uint64_t pos)
 {
 	const struct rd_op *op = far_first_op(f);
 
 	if (op && pos == f->resp_next && pos > op->pos &&
-	    p->now_ns >= max_u64(op->again_ns, f->last_progress_ns) + p->cfg.lan_timeout_ns)
+	    p->now_ns >= max_u64(op->again_ns, f->last_progress_ns) + p->cfg.lan_timeout_ns && !far_overdue(p, f))
 		far_part_now(p, f);
 }
 

@@ -516,6 +516,26 @@ static void reads__what_the_host_lacks_is_asked_for_however_long_answers_took(vo
 	assert_int_equal(core_pending(&c->a), 3);
 }
 
+/* A responder that has died in the middle of a READ, whose host asks again and again, sooner than the far edge would ask. */
+static void reads__a_host_that_asks_again_does_not_keep_a_dead_responder(void **state)
+{
+	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
+
+	core_long_life(c);
+	c->b.p->cfg.give_up_ns = 1000 * CORE_MS;
+	core_far(c)->lan_srtt_ns = 500 * CORE_MS;
+	ask(c, 2, 6, 2, true);
+	for (uint32_t i = 0; i < 3; i++)
+		respond(c, resp_opcode(i, 6), 2 + i, 2);
+	for (uint64_t ns = 0; ns <= 1000 * CORE_MS; ns += 100 * CORE_MS) {
+		ask(c, 2, 6, 5, true);
+		core_wait(c, 100 * CORE_MS);
+		core_forget(&c->a);
+		core_forget(&c->b);
+	}
+	assert_true(core_far(c)->failed);
+}
+
 /* rxe leaves MigReq clear, and answers no READ from before where it was asked last. */
 static void rxe_answers(struct core *c, uint8_t opcode, uint32_t psn)
 {
@@ -2050,6 +2070,7 @@ int main(void)
 	    CORE_TEST(reads__what_is_read_again_may_overtake),
 	    CORE_TEST(reads__what_is_lost_of_it_is_asked_for_soon),
 	    CORE_TEST(reads__what_the_host_lacks_is_asked_for_however_long_answers_took),
+	    CORE_TEST(reads__a_host_that_asks_again_does_not_keep_a_dead_responder),
 	    CORE_TEST(reads__rest_that_an_edge_lacks_is_not_asked_of_rxe),
 	    CORE_TEST(reads__rxe_is_asked_from_where_its_host_asked_last),
 	    CORE_TEST(reads__what_rxe_was_asked_from_counts_for_all_of_a_read),

@@ -17,10 +17,10 @@
  * asked for at a time as there is room for. Repetitions of the host drive this; no response is asked for twice within a
  * round trip and a half. After a restart the edge does not know what the host was given. Then all of the READ may be
  * read again, once the host has asked from some position.
- * A response that has not come yet is asked for by the far edge until it comes; but that edge may wait for much longer than
- * the host does, where answers took long. If it was killed it does not know where the host had asked from, either, and
- * rxe answers nothing from before that. So each time the host asks, READ_AGAIN for this one response tells
- * (near_again_tell()), and the far edge asks the responder for the rest, if nothing has come for a while. */
+ * A response that has not come yet is asked for by the far edge until it comes. If that edge was killed it does not know
+ * where the host had asked from, and rxe answers nothing from before that. So each time the host asks, READ_AGAIN for
+ * this one response tells (near_again_tell()); the far edge asks the responder for the rest then, if nothing has come
+ * for a while, else it comes anyway. */
 #include "near_priv.h"
 
 #define LOOK_AHEAD    256 /* responses that are looked up at most */
@@ -44,11 +44,11 @@ static bool response_is_missing(struct proxy *p, const struct near_flow *f, cons
 	       op->next < given_end(op) && !near_resp_at_hand(p, f, op->next);
 }
 
-/* True if the far edge waits for responses, and may not know that the host lacks them, or where the host of rxe asked last:
- * it may have been killed since, and rxe answers nothing from before that (rd_op_ask_from()). */
+/* True if the far edge waits for responses of rxe, and may not know where the host asked last: it may have been killed
+ * since, and rxe answers nothing from before that (rd_op_ask_from()). */
 static bool is_to_be_told(struct proxy *p, const struct near_flow *f, const struct rd_op *op)
 {
-	return op->opcode == RC_READ_REQUEST && f->pmtu && op->due && op->next == op->from &&
+	return f->forward_only && op->opcode == RC_READ_REQUEST && f->pmtu && op->due && op->next == op->from &&
 	       op->from > op->pos && op->next >= given_end(op) && !near_resp_at_hand(p, f, op->next);
 }
 

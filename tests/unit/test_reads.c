@@ -491,18 +491,29 @@ static void reads__what_is_lost_of_it_is_asked_for_soon(void **state)
 	assert_int_equal(core_far(c)->nagains, 0);
 }
 
-/* Answers took half a second, as whole READs did. The rest of one is lost on the responder's LAN, and its host asks for it:
- * the responder is asked at once, not in half a second. */
+/* rxe leaves MigReq clear, and answers no READ from before where it was asked last. */
+static void rxe_answers(struct core *c, uint8_t opcode, uint32_t psn)
+{
+	struct roce_pkt h = core_answer(opcode, CORE_QPN, psn, AETH_ACK_NO_CREDITS, 2);
+
+	h.migreq = false;
+	core_in(&c->b, h, CORE_PMTU, 0);
+	core_pump(c);
+}
+
+/* Answers took half a second, as whole READs did. The rest of one is lost on rxe's LAN, and its host asks for it: rxe is asked
+ * at once, not in half a second. */
 static void reads__what_the_host_lacks_is_asked_for_however_long_answers_took(void **state)
 {
 	struct core *c = core_given_pmtu(state, ACK_MODE_NEAR);
 
 	core_long_life(c);
+	core_near(c)->forward_only = core_far(c)->forward_only = true;
 	core_far(c)->lan_srtt_ns = 500 * CORE_MS;
 	ask(c, 2, 6, 2, true);
 	core_expect(&c->b, RC_READ_REQUEST, 2);
 	for (uint32_t i = 0; i < 3; i++)
-		respond(c, resp_opcode(i, 6), 2 + i, 2);
+		rxe_answers(c, resp_opcode(i, 6), 2 + i);
 	core_forget(&c->a);
 	core_wait(c, c->b.cfg.lan_timeout_ns + CORE_MS);
 	assert_int_equal(core_pending(&c->b), 0);
@@ -512,7 +523,7 @@ static void reads__what_the_host_lacks_is_asked_for_however_long_answers_took(vo
 	assert_int_equal(core_pending(&c->b), 0);
 	core_forget(&c->a); /* it was held off */
 	for (uint32_t i = 3; i < 6; i++)
-		respond(c, resp_opcode(i, 6), 2 + i, 2);
+		rxe_answers(c, resp_opcode(i, 6), 2 + i);
 	assert_int_equal(core_pending(&c->a), 3);
 }
 
@@ -523,10 +534,11 @@ static void reads__a_host_that_asks_again_does_not_keep_a_dead_responder(void **
 
 	core_long_life(c);
 	c->b.p->cfg.give_up_ns = 1000 * CORE_MS;
+	core_near(c)->forward_only = core_far(c)->forward_only = true;
 	core_far(c)->lan_srtt_ns = 500 * CORE_MS;
 	ask(c, 2, 6, 2, true);
 	for (uint32_t i = 0; i < 3; i++)
-		respond(c, resp_opcode(i, 6), 2 + i, 2);
+		rxe_answers(c, resp_opcode(i, 6), 2 + i);
 	for (uint64_t ns = 0; ns <= 1000 * CORE_MS; ns += 100 * CORE_MS) {
 		ask(c, 2, 6, 5, true);
 		core_wait(c, 100 * CORE_MS);
@@ -534,16 +546,6 @@ static void reads__a_host_that_asks_again_does_not_keep_a_dead_responder(void **
 		core_forget(&c->b);
 	}
 	assert_true(core_far(c)->failed);
-}
-
-/* rxe leaves MigReq clear, and answers no READ from before where it was asked last. */
-static void rxe_answers(struct core *c, uint8_t opcode, uint32_t psn)
-{
-	struct roce_pkt h = core_answer(opcode, CORE_QPN, psn, AETH_ACK_NO_CREDITS, 2);
-
-	h.migreq = false;
-	core_in(&c->b, h, CORE_PMTU, 0);
-	core_pump(c);
 }
 
 /* The host of rxe has lost all of a READ. What is lost of it on the responder's LAN once more is asked for together with

@@ -233,7 +233,7 @@ $(O)/unit/test_explain_ask: $(CLIENT_JSON) $(call objs,daemon/client/explain_cau
 	$(addprefix daemon/util/,addr.c flow_filter.c json.c units.c))
 $(O)/unit/test_worker_command: $(call objs,daemon/util/flow_filter.c daemon/util/addr.c daemon/util/units.c)
 $(O)/unit/test_worker_command $(O)/unit/test_flow_trace: $(call objs,daemon/worker/flow_trace.c)
-$(O)/unit/test_worker_command $(O)/unit/test_metrics: $(call objs,daemon/worker/stage_cost.c)
+$(O)/unit/test_worker $(O)/unit/test_worker_lan $(O)/unit/test_worker_command $(O)/unit/test_metrics: $(call objs,daemon/worker/stage_cost.c)
 $(O)/unit/test_headroom_tool $(O)/unit/test_plan: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
 
 $(O)/unit/test_relay_thread: $(call objs,daemon/relay/relay_file.c)

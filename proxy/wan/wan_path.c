@@ -96,6 +96,8 @@ uint64_t pn_space_pto_ns(const struct pn_space *s, const struct wan_path *path)
 {
 	uint64_t once = wan_rtt_pto_ns(&path->rtt);
 
+	if (path->answered_ns > s->last_progress_ns)
+		return once; /* other lanes were answered since: it was a loss, and no reason to hold back */
 	return min_u64(once << (s->pto_count < PTO_DOUBLINGS ? s->pto_count : PTO_DOUBLINGS),
 	               max_u64(PTO_CAP_NS, 2 * once));
 }

@@ -123,7 +123,8 @@ void pn_space_init(struct pn_space *s, uint8_t path, struct sent_pool *pool, uin
 /* A new session: numbers begin again. */
 void pn_space_reset(struct pn_space *s, uint64_t now_ns);
 
-/* The probe timeout, doubled for each probe in a row without an answer, ns. RFC 9002 6.2. */
+/* The probe timeout, doubled for each probe in a row without an answer, ns; not doubled while the peer answers other
+ * lanes of the path. RFC 9002 6.2, which resets the backoff at an acknowledgment in any packet number space. */
 uint64_t pn_space_pto_ns(const struct pn_space *s, const struct wan_path *path);
 /* Counts one more datagram in found_lost. wan_on_report() adds res->spurious to found_spurious. */
 void pn_space_found_lost(struct pn_space *s);

@@ -202,6 +202,48 @@ static void wan_lane__refused_slots_of_all_flows_have_their_turns(void **state)
 	assert_true(sent_again(c, core_far(c)->idx, 4));
 }
 
+/* c->arg: which lanes' datagrams of edge a get lost, a bit each */
+static bool lanes_get_lost(struct core *c, struct core_edge *from, uint8_t *dgram, size_t len)
+{
+	(void)len;
+	return from != &c->a || !(*(const unsigned *)c->arg >> dgram[1] & 1);
+}
+
+/* How often edge a asks on lane 1, of which nothing arrives, in the time of so many probe timeouts. */
+static uint64_t probes_in_vain(struct core *c, unsigned lost, unsigned timeouts)
+{
+	uint64_t before, once, until;
+	struct proxy *p = c->a.p;
+
+	c->arg = &lost;
+	c->wan = lanes_get_lost;
+	core_wait(c, 50 * CORE_MS); /* nothing is under way */
+	before = p->wan->path[0].stats.probes;
+	once = wan_rtt_pto_ns(&p->wan->path[0].rtt);
+	until = c->now_ns + timeouts * once;
+	p->wan->lanes[1].space[0].probe_due = true;
+	wan_lane_schedule(p, &p->wan->lanes[1]);
+	while (c->now_ns < until) {
+		p->wan->lanes[0].space[0].ping_due = true;
+		wan_lane_schedule(p, &p->wan->lanes[0]);
+		core_wait(c, once / 4);
+	}
+	c->arg = NULL;
+	c->wan = NULL;
+	return p->wan->path[0].stats.probes - before;
+}
+
+/* A lane that is not answered doubles its probe timeout, but not while other lanes of the path are answered: with losses
+ * of its own it would be silent for longer than its hosts wait. */
+static void wan_lane__no_backoff_while_others_are_answered(void **state)
+{
+	struct core *c = core_given_chunks(state, ACK_MODE_NEAR, 32);
+
+	assert_in_range(probes_in_vain(c, 2, 40), 30, 45);
+	core_wait(c, 1000 * CORE_MS);
+	assert_in_range(probes_in_vain(c, 3, 40), 1, 12); /* of both lanes */
+}
+
 /* The flows that count are those with requests that may go. */
 static void wan_lane__counts_flows(void **state)
 {
@@ -324,6 +366,7 @@ int main(void)
 	    CORE_TEST(wan_lane__refused_in_portions),
 	    CORE_TEST(wan_lane__refused_slots_of_all_flows_have_their_turns),
 	    CORE_TEST(wan_lane__idle_for_half_of_all_turns),
+	    CORE_TEST(wan_lane__no_backoff_while_others_are_answered),
 	    CORE_TEST(wan_lane__counts_flows),
 	    CORE_TEST(wan_lane__responses_under_way_do_not_count),
 	    CORE_TEST(wan_lane__responses_that_go_again_count),

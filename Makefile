@@ -239,9 +239,10 @@ $(O)/unit/test_headroom_tool $(O)/unit/test_plan: $(CLIENT_JSON) $(call objs,dae
 $(O)/unit/test_relay_thread: $(call objs,daemon/relay/relay_file.c)
 $(O)/unit/test_link_session: $(call objs,daemon/link/link_sum.c)
 # The relay's thread and the library at the two ends of fake_verbs.h.
-RELAY_RDMA := $(addprefix daemon/relay/relay_,channel.c client.c execute.c file.c gpu.c op.c pieces.c rdma.c region.c wire.c) \
+RELAY_RDMA := $(addprefix daemon/relay/relay_,channel.c client.c execute.c file.c gpu.c op.c pieces.c rdma.c rdma_work.c region.c \
+	wire.c) \
 	daemon/util/addr.c daemon/util/units.c $(addprefix lib/lr_,rdma.c rdma_wire.c strerror.c verbs.c)
-$(O)/unit/test_relay_rdma: $(O)/tests/unit/test_relay_rdma.o $(call objs,$(RELAY_RDMA)) $(O)/libproxy.a
+$(O)/unit/test_relay_rdma $(O)/unit/test_relay_rdma_region: $(O)/unit/%: $(O)/tests/unit/%.o $(call objs,$(RELAY_RDMA)) $(O)/libproxy.a
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lcmocka -lm
 

@@ -280,12 +280,24 @@ static void forget_lived(struct lr *h, const char *name)
 	}
 }
 
+static int reopen_rdma(struct lr *h)
+{
+	struct lr_rdma *again;
+	int r = lr_rdma_reopen(h->rdma, &again);
+
+	if (r < 0)
+		return r;
+	lr_rdma_close(h->rdma);
+	h->rdma = again;
+	return 0;
+}
+
 int lr_reopen(struct lr *h)
 {
 	int r;
 
 	if (h->rdma)
-		return -EOPNOTSUPP;
+		return reopen_rdma(h);
 	if (h->fd >= 0)
 		close(h->fd);
 	h->fd = -1;
@@ -373,7 +385,16 @@ int lr_export(struct lr *h, const char *name, int fd, uint64_t offset, uint64_t 
 	struct lr_msg m = {.type = LRM_EXPORT, .offset = offset, .length = size, .flags = access};
 	int r = fd < 0 ? -EBADF : set_name(&m, name);
 
+	if (r == 0 && h->rdma)
+		return lr_rdma_export(h->rdma, name, fd, NULL, offset, size, access);
 	return r < 0 ? r : export(h, &m, NULL, 0, fd);
+}
+
+int lr_export_memory(struct lr *h, const char *name, void *memory, uint64_t size, unsigned access)
+{
+	if (!memory)
+		return -EINVAL;
+	return h->rdma ? lr_rdma_export(h->rdma, name, -1, memory, 0, size, access) : -EOPNOTSUPP;
 }
 
 int lr_export_gpu(struct lr *h, const char *name, const struct lr_gpu *memory, unsigned access)
@@ -399,6 +420,8 @@ int lr_unexport(struct lr *h, const char *name)
 
 	if (r < 0)
 		return r;
+	if (h->rdma)
+		return lr_rdma_unexport(h->rdma, name);
 	forget_lived(h, m.name);
 	return ask(h, &m, NULL, 0, -1, NULL);
 }

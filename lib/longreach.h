@@ -82,7 +82,8 @@ enum lr_access {
 
 /* Bytes between a descriptor here and a region there. */
 struct lr_transfer {
-	int fd;                /* of a file or a memfd: read for a put, written for a get. It may be closed at once */
+	int fd;                /* of a file, a memfd or, by RDMA, a dma-buf: read for a put, written for a get. It may be
+	                        * closed at once */
 	uint64_t offset;       /* in it */
 	uint64_t length;       /* number of bytes; 0: a put only delivers its notice, a get reads to the region's end */
 	const char *region;    /* at the other site */
@@ -134,17 +135,17 @@ struct lr_event {
  * other is tried.
  *
  * A path of rdma:ADDRESS[:PORT] connects by RDMA to the edge with that RelayListen=, from this host or another: the
- * edge reads and writes this program's memory itself. Such a handle can put, get, cancel and wait; all other calls
- * return -EOPNOTSUPP. The length of a get must be given, and its file is enlarged for it at once; if the get fails, the
- * bytes that it added are cut off again, unless the file's size has changed meanwhile. -EACCES: RelayAllow= does not name this host (or, of lr_put()
- * and lr_get(), not for that region); -ENODEV: no RDMA here, or none there; -ECONNREFUSED: no edge listens there;
+ * edge reads and writes this program's memory itself. Such a handle can put, get, export (lr_export(),
+ * lr_export_memory()), unexport, cancel and wait; all other calls return -EOPNOTSUPP. The length of a get must be given, and its file is enlarged for it at once; if the get fails, the
+ * bytes that it added are cut off again, unless the file's size has changed meanwhile. -EACCES: RelayAllow= does not name this host (or, of lr_put(),
+ * lr_get() and lr_export(), not for that region); -ENODEV: no RDMA here, or none there; -ECONNREFUSED: no edge listens there;
  * -EPROTONOSUPPORT: another version; -EMFILE: too many clients. */
 int lr_open(const char *link, const char *path, struct lr **h);
 /* After -EPIPE from lr_wait(): connects the handle to its relay again, which has started again. The handle has no
  * exports, services and operations then; it exports and serves again what is to go on. Memory that is exported under
  * the name that it had before must be the same: puts of the other site that began before go on in it. Puts into a memfd
  * or GPU memory that a program exports by another handle end with LR_PEER_RESTARTED if they began before the relay's
- * start. Errors as of lr_open(): call it again. -EOPNOTSUPP: by RDMA. */
+ * start. Errors as of lr_open(): call it again. By RDMA puts that began before never go on in memory. */
 int lr_reopen(struct lr *h);
 /* Closes the handle: its exports are removed, operations whose bytes are not all in the buffer are given up. */
 void lr_close(struct lr *h);
@@ -159,11 +160,20 @@ int lr_fd(const struct lr *h);
  *
  * Puts that have written into a memfd or GPU memory never end well after its region was withdrawn (lr_unexport(), the
  * end of the handle): LR_NO_REGION, even if the name is exported again. A file keeps its bytes: puts go on in the next
- * region of the name. */
+ * region of the name.
+ *
+ * By RDMA the edge reads and writes the descriptor's pages, or a dma-buf's memory, itself, until lr_unexport(): no
+ * processor copies at this site. fd must be open for reading and writing (-EACCES), the file long enough (-ERANGE), and
+ * the region counts as memory. A dma-buf may be memory of a GPU: cuMemGetHandleForAddressRange() gives its descriptor.
+ * -EACCES also: RelayAllow= has no export: of that name for this host; -EOPNOTSUPP: the edge's version, or rdma-core's,
+ * does not know it; errors of ibv_reg_mr(3). */
 int lr_export(struct lr *h, const char *name, int fd, uint64_t offset, uint64_t size, unsigned access);
+/* The same of this program's memory: by RDMA only (-EOPNOTSUPP), as the daemon cannot reach the memory of another process.
+ * The memory must stay until lr_unexport() or lr_close(). */
+int lr_export_memory(struct lr *h, const char *name, void *memory, uint64_t size, unsigned access);
 /* When lr_unexport() returns, the daemon has released GPU memory: the program may free it. Operations of this handle
  * that still read or write that memory, or wait for another one, end with LR_NO_REGION; a put whose bytes are all in
- * the buffer goes on. */
+ * the buffer goes on. By RDMA, too, nothing touches the memory any more when lr_unexport() returns, well or not. */
 int lr_unexport(struct lr *h, const char *name);
 
 /* GPU memory of this program, as CUDA's driver shares it with another process. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lr_rdma.c - the relay of a link over RDMA: a queue pair to the edge, and memory that the edge reads and writes itself.
  *
- * A transfer's memory is registered from the request to LR_EV_DONE; by then the edge has ended all work that it had
- * posted. A descriptor is mapped for the transfer. When the connection breaks, the library asks the edge for the reason
+ * A transfer's memory is registered from the request to LR_EV_DONE, a region's until lr_unexport() returns; by then the
+ * edge has ended all work that it had posted. A descriptor is mapped meanwhile; a dma-buf, which may be GPU memory, is
+ * registered as it is. When the connection breaks, the library asks the edge for the reason
  * by another REQ with the same number, which the edge rejects with the reason.
  *
  * A queue pair that only has receives posted never notices that its peer has gone: an edge whose machine loses power,
@@ -15,6 +16,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -25,6 +27,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -54,6 +57,13 @@ struct transfer {
 	off_t offset, size_before, size;
 };
 
+/* Memory that is exported. */
+struct exported {
+	struct exported *next;
+	char name[LR_NAME_MAX];
+	struct transfer memory;
+};
+
 struct waiting {
 	struct waiting *next;
 	struct lr_rdma_event event;
@@ -77,7 +87,10 @@ struct lr_rdma {
 	int64_t heard_ms;      /* of the last completion, or of a post to the empty send queue */
 	int64_t check_ms;      /* when check_silence() looks again */
 	struct transfer *transfers;
+	struct exported *exported;
+	uint64_t knows;        /* LR_RDMA_KNOWS_* of the edge */
 	struct waiting *first, **last;
+	struct waiting *out;   /* the event that the program has */
 	struct lr_rdma_event answer;
 };
 
@@ -268,17 +281,17 @@ static int equip(struct lr_rdma *c)
 	return r;
 }
 
-int lr_rdma_open(const char *address, const struct lr_verbs *verbs, struct lr_rdma **out)
+/* verbs: NULL: the machine's. */
+static int open_to(const struct sockaddr_storage *to, const struct lr_verbs *verbs, struct lr_rdma **out)
 {
 	struct lr_rdma *c = calloc(1, sizeof(*c));
 	struct lr_rdma_hello hello;
 	char why[256];
-	int r = c ? read_address(address, &c->to) : -ENOMEM;
+	int r = 0;
 
-	if (r < 0) {
-		free(c);
-		return r;
-	}
+	if (!c)
+		return -ENOMEM;
+	c->to = *to;
 	c->epoll_fd = c->timer_fd = -1;
 	c->last = &c->first;
 	if (verbs)
@@ -310,8 +323,22 @@ int lr_rdma_open(const char *address, const struct lr_verbs *verbs, struct lr_rd
 		lr_rdma_close(c);
 		return r;
 	}
+	c->knows = hello.op;
 	*out = c;
 	return 0;
+}
+
+int lr_rdma_open(const char *address, const struct lr_verbs *verbs, struct lr_rdma **out)
+{
+	struct sockaddr_storage to;
+	int r = read_address(address, &to);
+
+	return r < 0 ? r : open_to(&to, verbs, out);
+}
+
+int lr_rdma_reopen(const struct lr_rdma *old, struct lr_rdma **out)
+{
+	return open_to(&old->to, &old->v, out);
 }
 
 int lr_rdma_fd(const struct lr_rdma *c)
@@ -346,7 +373,7 @@ static void shrink(const struct transfer *t)
 		(void)!ftruncate(t->file, to);
 }
 
-static void transfer_free(struct lr_rdma *c, struct transfer *t)
+static void memory_release(struct lr_rdma *c, struct transfer *t)
 {
 	if (t->mr)
 		c->v.dereg_mr(t->mr);
@@ -357,6 +384,11 @@ static void transfer_free(struct lr_rdma *c, struct transfer *t)
 			shrink(t);
 		close(t->file);
 	}
+}
+
+static void transfer_free(struct lr_rdma *c, struct transfer *t)
+{
+	memory_release(c, t);
 	free(t);
 }
 
@@ -374,8 +406,9 @@ static void transfer_over(struct lr_rdma *c, uint64_t op, enum lr_status status)
 	}
 }
 
-/* Finds the transfer's memory: the program's, or the mapped descriptor's. */
-static int find_memory(struct transfer *t, const struct lr_transfer *what, bool put, uint8_t **at)
+/* Finds the memory: the program's, or the mapped descriptor's. fixed: the file is long enough, or this fails; if it may
+ * only be read, its pages are copied. Else it may be enlarged. */
+static int find_memory(struct transfer *t, const struct lr_transfer *what, bool fixed, uint8_t **at)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), skip = what->offset % page;
 	bool writable = (fcntl(what->fd, F_GETFL) & O_ACCMODE) == O_RDWR;
@@ -392,13 +425,13 @@ static int find_memory(struct transfer *t, const struct lr_transfer *what, bool 
 	if (what->length > INT64_MAX - what->offset)
 		return -EINVAL;
 	if ((uint64_t)st.st_size < what->offset + what->length)
-		r = put ? -ERANGE : enlarge(t, what, st.st_size);
+		r = fixed ? -ERANGE : enlarge(t, what, st.st_size);
 	if (r < 0)
 		return r;
 	t->map_len = (size_t)(what->length + skip);
 	/* kernels up to 6.1 cannot register a read-only mapping; a private writable mapping is copied on
 	 * registration */
-	t->map = mmap(NULL, t->map_len, PROT_READ | PROT_WRITE, put && !writable ? MAP_PRIVATE : MAP_SHARED, what->fd,
+	t->map = mmap(NULL, t->map_len, PROT_READ | PROT_WRITE, fixed && !writable ? MAP_PRIVATE : MAP_SHARED, what->fd,
 	              (off_t)(what->offset - skip));
 	if (t->map == MAP_FAILED) {
 		t->map = NULL;
@@ -408,19 +441,34 @@ static int find_memory(struct transfer *t, const struct lr_transfer *what, bool 
 	return 0;
 }
 
-static int register_memory(struct lr_rdma *c, struct transfer *t, const struct lr_transfer *what, bool put,
+static bool is_dmabuf(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && fs.f_type == DMA_BUF_MAGIC;
+}
+
+/* access: IBV_ACCESS_REMOTE_*. fixed: find_memory(). */
+static int register_memory(struct lr_rdma *c, struct transfer *t, const struct lr_transfer *what, int access, bool fixed,
                            struct lr_rdma_request *q)
 {
-	uint8_t *at;
-	int r = find_memory(t, what, put, &at);
+	bool dmabuf = !what->memory && is_dmabuf(what->fd);
+	uint8_t *at = NULL;
+	int r = dmabuf ? 0 : find_memory(t, what, fixed, &at);
 
 	if (r < 0)
 		return r;
-	t->mr = c->v.reg_mr(c->pd, at, (size_t)what->length,
-	                    put ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	if (dmabuf && !c->v.reg_dmabuf_mr)
+		return -EOPNOTSUPP;
+	if (access & IBV_ACCESS_REMOTE_WRITE)
+		access |= IBV_ACCESS_LOCAL_WRITE;
+	errno = 0;
+	/* a dma-buf has no address here: the edge addresses it by the offset */
+	t->mr = dmabuf ? c->v.reg_dmabuf_mr(c->pd, what->offset, (size_t)what->length, what->offset, what->fd, access)
+	               : c->v.reg_mr(c->pd, at, (size_t)what->length, access);
 	if (!t->mr)
 		return errno ? -errno : -ENOMEM;
-	q->address = (uintptr_t)at;
+	q->address = dmabuf ? what->offset : (uintptr_t)at;
 	q->rkey = t->mr->rkey;
 	return 0;
 }
@@ -603,7 +651,7 @@ int lr_rdma_transfer(struct lr_rdma *c, uint32_t type, const struct lr_transfer 
 		return -ENOMEM;
 	t->file = -1;
 	if (what->length > 0)
-		r = register_memory(c, t, what, put, &q);
+		r = register_memory(c, t, what, put ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE, put, &q);
 	if (r == 0)
 		r = ask(c, &q, &id);
 	if (r < 0) {
@@ -621,6 +669,78 @@ int lr_rdma_transfer(struct lr_rdma *c, uint32_t type, const struct lr_transfer 
 		}
 	*op = id;
 	return 0;
+}
+
+/* --- regions --- */
+
+static int set_name(struct lr_rdma_request *q, const char *name)
+{
+	size_t len = name ? strlen(name) : 0;
+
+	if (len == 0 || len >= LR_NAME_MAX)
+		return -EINVAL;
+	memcpy(q->name, name, len);
+	return 0;
+}
+
+/* A read-only descriptor would be mapped privately: the edge would read a copy. */
+static bool is_shared(int fd)
+{
+	return is_dmabuf(fd) || (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR;
+}
+
+int lr_rdma_export(struct lr_rdma *c, const char *name, int fd, void *memory, uint64_t offset, uint64_t size, unsigned access)
+{
+	struct lr_transfer what = {.fd = fd, .memory = memory, .offset = offset, .length = size};
+	struct lr_rdma_request q = {.type = LRM_EXPORT, .promise = (uint8_t)access, .bytes = size};
+	int rights = (access & LR_PEER_READ ? IBV_ACCESS_REMOTE_READ : 0) | (access & LR_PEER_WRITE ? IBV_ACCESS_REMOTE_WRITE : 0);
+	struct exported *x;
+	int r = set_name(&q, name);
+
+	if (r < 0 || size == 0 || size > INT64_MAX || access == 0 || access > (LR_PEER_READ | LR_PEER_WRITE))
+		return -EINVAL;
+	if (!(c->knows & LR_RDMA_KNOWS_EXPORT))
+		return -EOPNOTSUPP;
+	if (!memory && !is_shared(fd))
+		return -EACCES;
+	x = calloc(1, sizeof(*x));
+	if (!x)
+		return -ENOMEM;
+	memcpy(x->name, q.name, LR_NAME_MAX);
+	x->memory.file = -1;
+	r = register_memory(c, &x->memory, &what, rights, true, &q);
+	if (r == 0)
+		r = ask(c, &q, NULL);
+	if (r < 0) {
+		memory_release(c, &x->memory);
+		free(x);
+		return r;
+	}
+	x->next = c->exported;
+	c->exported = x;
+	return 0;
+}
+
+/* Once the memory is not registered any more no device reaches it, whatever the edge has answered. */
+int lr_rdma_unexport(struct lr_rdma *c, const char *name)
+{
+	struct lr_rdma_request q = {.type = LRM_UNEXPORT};
+	int r = set_name(&q, name);
+
+	if (r < 0)
+		return r;
+	for (struct exported **at = &c->exported; *at; at = &(*at)->next) {
+		struct exported *x = *at;
+
+		if (strcmp(x->name, name) != 0)
+			continue;
+		r = ask(c, &q, NULL);
+		*at = x->next;
+		memory_release(c, &x->memory);
+		free(x);
+		return r;
+	}
+	return -ENOENT;
 }
 
 int lr_rdma_cancel(struct lr_rdma *c, uint64_t op)
@@ -692,17 +812,22 @@ static bool take_event(struct lr_rdma *c, struct lr_event *ev)
 {
 	struct waiting *w = c->first;
 
+	free(c->out);
+	c->out = w;
 	if (!w)
 		return false;
 	*ev = (struct lr_event){.type = (enum lr_event_type)w->event.kind,
 	                        .id = w->event.id,
 	                        .status = (enum lr_status)w->event.status,
 	                        .promise = (enum lr_promise)w->event.promise,
-	                        .bytes = w->event.bytes};
+	                        .bytes = w->event.bytes,
+	                        .offset = w->event.offset,
+	                        .data = w->event.notice,
+	                        .len = w->event.notice_len};
+	memcpy(ev->name, w->event.name, LR_NAME_MAX);
 	c->first = w->next;
 	if (!c->first)
 		c->last = &c->first;
-	free(w);
 	return true;
 }
 
@@ -737,6 +862,7 @@ void lr_rdma_close(struct lr_rdma *c)
 {
 	struct lr_event ev;
 	struct transfer *t;
+	struct exported *x;
 
 	if (!c)
 		return;
@@ -747,6 +873,11 @@ void lr_rdma_close(struct lr_rdma *c)
 	while ((t = c->transfers)) {
 		c->transfers = t->next;
 		transfer_free(c, t);
+	}
+	while ((x = c->exported)) {
+		c->exported = x->next;
+		memory_release(c, &x->memory);
+		free(x);
 	}
 	while (take_event(c, &ev))
 		;

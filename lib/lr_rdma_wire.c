@@ -73,6 +73,29 @@ static bool range_is_sound(const struct lr_rdma_request *q)
 	return q->bytes <= INT64_MAX && q->region_offset <= INT64_MAX - q->bytes && q->address <= UINT64_MAX - q->bytes;
 }
 
+static bool name_is_sound(const char name[LR_NAME_MAX])
+{
+	return name[0] && name[LR_NAME_MAX - 1] == '\0';
+}
+
+static bool request_is_sound(const struct lr_rdma_request *q)
+{
+	if (q->type == LRM_CANCEL)
+		return true;
+	if (!name_is_sound(q->name) || !range_is_sound(q) || (q->type != LRM_PUT && q->notice_len > 0))
+		return false;
+	switch (q->type) {
+	case LRM_PUT:
+		return q->promise <= LR_DONE;
+	case LRM_GET:
+		return q->promise <= LR_DONE && q->bytes > 0;
+	case LRM_EXPORT:
+		return q->promise > 0 && q->promise <= (LR_PEER_READ | LR_PEER_WRITE) && q->bytes > 0 && q->region_offset == 0;
+	default:
+		return q->type == LRM_UNEXPORT;
+	}
+}
+
 bool lr_rdma_request_get(const uint8_t *data, size_t len, struct lr_rdma_request *q)
 {
 	if (len < LR_RDMA_REQUEST_LEN || len > LR_RDMA_REQUEST_MAX || get(data + 2, 2) != len || get(data + 52, 4) != 0)
@@ -89,30 +112,46 @@ bool lr_rdma_request_get(const uint8_t *data, size_t len, struct lr_rdma_request
 	                              .notice = data + LR_RDMA_REQUEST_LEN,
 	                              .notice_len = len - LR_RDMA_REQUEST_LEN};
 	memcpy(q->name, data + 56, LR_NAME_MAX);
-	if (q->type == LRM_CANCEL)
-		return true;
-	return (q->type == LRM_PUT || q->type == LRM_GET) && q->promise <= LR_DONE && q->name[0] &&
-	       q->name[LR_NAME_MAX - 1] == '\0' && range_is_sound(q) &&
-	       (q->type == LRM_PUT || (q->bytes > 0 && q->notice_len == 0));
+	return request_is_sound(q);
 }
 
-void lr_rdma_event_put(uint8_t out[LR_RDMA_EVENT_LEN], const struct lr_rdma_event *e)
+size_t lr_rdma_event_put(uint8_t out[LR_RDMA_EVENT_MAX], const struct lr_rdma_event *e)
 {
-	memset(out, 0, LR_RDMA_EVENT_LEN);
+	bool notice = e->type == LRM_EVENT && e->kind == LR_EV_NOTICE;
+	size_t len = notice ? LR_RDMA_NOTICE_LEN + e->notice_len : LR_RDMA_EVENT_LEN;
+
+	memset(out, 0, notice ? LR_RDMA_NOTICE_LEN : LR_RDMA_EVENT_LEN);
 	out[0] = e->type;
 	out[1] = e->kind;
-	put(out + 2, 2, LR_RDMA_EVENT_LEN);
+	put(out + 2, 2, len);
 	put(out + 4, 4, e->serial);
 	put(out + 8, 4, (uint32_t)e->result);
 	out[12] = e->status;
 	out[13] = e->promise;
 	put(out + 16, 8, e->id);
 	put(out + 24, 8, e->bytes);
+	if (!notice)
+		return len;
+	put(out + 32, 8, e->offset);
+	memcpy(out + 40, e->name, strnlen(e->name, LR_NAME_MAX - 1));
+	memcpy(out + LR_RDMA_NOTICE_LEN, e->notice, e->notice_len);
+	return len;
+}
+
+static bool get_notice(const uint8_t *data, size_t len, struct lr_rdma_event *e)
+{
+	if (len < LR_RDMA_NOTICE_LEN || len > LR_RDMA_EVENT_MAX)
+		return false;
+	e->offset = get(data + 32, 8);
+	memcpy(e->name, data + 40, LR_NAME_MAX);
+	e->notice_len = len - LR_RDMA_NOTICE_LEN;
+	memcpy(e->notice, data + LR_RDMA_NOTICE_LEN, e->notice_len);
+	return name_is_sound(e->name);
 }
 
 bool lr_rdma_event_get(const uint8_t *data, size_t len, struct lr_rdma_event *e)
 {
-	if (len != LR_RDMA_EVENT_LEN || get(data + 2, 2) != LR_RDMA_EVENT_LEN)
+	if (len < LR_RDMA_EVENT_LEN || get(data + 2, 2) != len)
 		return false;
 	*e = (struct lr_rdma_event){.type = data[0],
 	                            .kind = data[1],
@@ -122,6 +161,10 @@ bool lr_rdma_event_get(const uint8_t *data, size_t len, struct lr_rdma_event *e)
 	                            .promise = data[13],
 	                            .id = get(data + 16, 8),
 	                            .bytes = get(data + 24, 8)};
-	return (e->type == LRM_ANSWER || (e->type == LRM_EVENT && (e->kind == LR_EV_DONE || e->kind == LR_EV_LATE))) &&
-	       e->status < LR_STATUSES && e->promise <= LR_DONE;
+	if (e->status >= LR_STATUSES || e->promise > LR_DONE)
+		return false;
+	if (e->type == LRM_EVENT && e->kind == LR_EV_NOTICE)
+		return get_notice(data, len, e);
+	return len == LR_RDMA_EVENT_LEN &&
+	       (e->type == LRM_ANSWER || (e->type == LRM_EVENT && (e->kind == LR_EV_DONE || e->kind == LR_EV_LATE)));
 }

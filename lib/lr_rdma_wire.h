@@ -23,12 +23,19 @@
 /* type(1) promise(1) length(2) serial(4) id(8) after(8) address(8) bytes(8) region offset(8) rkey(4) 0(4) name(32), notice */
 #define LR_RDMA_REQUEST_LEN 88
 #define LR_RDMA_REQUEST_MAX (LR_RDMA_REQUEST_LEN + LR_NOTICE_MAX)
-/* type(1) kind(1) length(2) serial(4) result(4) status(1) promise(1) 0(2) id(8) bytes(8) */
+/* type(1) kind(1) length(2) serial(4) result(4) status(1) promise(1) 0(2) id(8) bytes(8); a notice goes on with
+ * offset(8) name(32), notice */
 #define LR_RDMA_EVENT_LEN   32
+#define LR_RDMA_NOTICE_LEN  (LR_RDMA_EVENT_LEN + 8 + LR_NAME_MAX)
+#define LR_RDMA_EVENT_MAX   (LR_RDMA_NOTICE_LEN + LR_NOTICE_MAX)
+
+/* What an edge knows beyond the first edges of LR_RDMA_VERSION, which say 0 and end the connection of a client that
+ * sends anything else. */
+#define LR_RDMA_KNOWS_EXPORT 1u
 
 /* Private data. REQ: value is a number that the client has drawn, and status is 0. REP: value is how many requests may be
- * unanswered. REJ: value is an errno. If the client's last connection of that number failed, status says why, and op which
- * operation it was. */
+ * unanswered, op is LR_RDMA_KNOWS_*. REJ: value is an errno. If the client's last connection of that number failed, status
+ * says why, and op which operation it was. */
 struct lr_rdma_hello {
 	uint32_t value;
 	uint8_t status;
@@ -36,36 +43,42 @@ struct lr_rdma_hello {
 };
 
 struct lr_rdma_request {
-	uint8_t type;    /* LRM_PUT, LRM_GET, LRM_CANCEL */
-	uint8_t promise; /* enum lr_promise */
+	uint8_t type;    /* LRM_PUT, LRM_GET, LRM_CANCEL, LRM_EXPORT, LRM_UNEXPORT */
+	uint8_t promise; /* PUT: enum lr_promise; EXPORT: enum lr_access */
 	uint32_t serial;
 	uint64_t id;     /* CANCEL */
 	uint64_t after;
 	uint64_t address; /* of the client's memory */
 	uint64_t bytes, region_offset;
 	uint32_t rkey;
-	char name[LR_NAME_MAX];
+	char name[LR_NAME_MAX]; /* of the region: the other site's, or this client's */
 	const uint8_t *notice;
 	size_t notice_len;
 };
 
 struct lr_rdma_event {
 	uint8_t type;    /* LRM_ANSWER: serial, result, id; LRM_EVENT: kind, status, promise, id, bytes */
-	uint8_t kind;    /* enum lr_event_type: LR_EV_DONE, LR_EV_LATE */
+	uint8_t kind;    /* enum lr_event_type: LR_EV_DONE, LR_EV_LATE, LR_EV_NOTICE */
 	uint8_t status, promise;
 	uint32_t serial;
 	int32_t result;
 	uint64_t id, bytes;
+	/* NOTICE: the region of this client, and where */
+	uint64_t offset;
+	char name[LR_NAME_MAX];
+	uint8_t notice[LR_NOTICE_MAX];
+	size_t notice_len;
 };
 
 /* The get functions return false for messages that no correct end sends. If they return true, neither range of a
- * request wraps. */
+ * request wraps, and a name ends with a NUL. */
 void lr_rdma_hello_put(uint8_t out[LR_RDMA_HELLO_LEN], const struct lr_rdma_hello *h);
 bool lr_rdma_hello_get(const void *data, size_t len, struct lr_rdma_hello *h);
 /* Returns the length; notice_len is at most LR_NOTICE_MAX. */
 size_t lr_rdma_request_put(uint8_t out[LR_RDMA_REQUEST_MAX], const struct lr_rdma_request *q);
 bool lr_rdma_request_get(const uint8_t *data, size_t len, struct lr_rdma_request *q);
-void lr_rdma_event_put(uint8_t out[LR_RDMA_EVENT_LEN], const struct lr_rdma_event *e);
+/* Returns the length; notice_len is at most LR_NOTICE_MAX. */
+size_t lr_rdma_event_put(uint8_t out[LR_RDMA_EVENT_MAX], const struct lr_rdma_event *e);
 bool lr_rdma_event_get(const uint8_t *data, size_t len, struct lr_rdma_event *e);
 
 #endif

@@ -69,6 +69,7 @@ int lr_verbs_load(struct lr_verbs *v, char *why, size_t whylen)
 
 	if (!cm || !verbs)
 		return -ENOENT;
+	*(void **)(void *)&v->reg_dmabuf_mr = dlsym(verbs, "ibv_reg_dmabuf_mr");
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
 		if (!resolve(table[i].library, table[i].name, table[i].function, why, whylen))
 			return -ENOENT;

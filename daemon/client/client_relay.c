@@ -398,7 +398,9 @@ static int open_region(const struct request *r, uint64_t *size)
 		*size = r->shm;
 		return fd >= 0 && ftruncate(fd, (off_t)r->shm) == 0 ? fd : -1;
 	}
-	fd = open(r->file, how | O_CLOEXEC);
+	fd = open(r->file, O_RDWR | O_CLOEXEC); /* by RDMA it is mapped */
+	if (fd < 0)
+		fd = open(r->file, how | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -1;
 	*size = (uint64_t)st.st_size;
@@ -433,7 +435,10 @@ static bool open_exported(const struct request *r, struct exported *x)
 static const char *export_error(const struct request *r, int rc)
 {
 	if (r->has_gpu && rc == -EOPNOTSUPP)
-		return "the link has no [Relay] GPU=yes";
+		return "the link has no [Relay] GPU=yes, or its relay is reached by RDMA";
+	if (rc == -EACCES)
+		return "not allowed: by RDMA, RelayAllow= of the edge must have export: with this name, and the file must be "
+		       "readable and writable; at the socket, the file must be open for the access";
 	return r->has_gpu && rc == -ENODEV ? "the daemon finds no such GPU: longreachd's log says why" : strerror(-rc);
 }
 

@@ -72,10 +72,12 @@ struct export_config {
 #define RELAY_ALLOW_MAX      32
 #define RELAY_ALLOW_NAME_MAX 32
 
-/* Access of RDMA clients to regions of the other site. */
+#define RELAY_ALLOW_EXPORT   4
+
+/* Access of RDMA clients to regions of the other site, and which regions they may export. */
 struct relay_allow {
 	struct ip_prefix prefix;
-	uint32_t access;                 /* enum lr_access: 1 get, 2 put */
+	uint32_t access;                 /* enum lr_access: 1 get, 2 put; or RELAY_ALLOW_EXPORT */
 	char name[RELAY_ALLOW_NAME_MAX]; /* a trailing * matches any ending */
 };
 

@@ -146,8 +146,9 @@ const struct config_key config_keys[] = {
     {"Relay", "RelayPort", &type_count, ONE(relay_port), .fallback = "4792", .min = 1, .max = 65535,
      .help = "Port of RelayListen=, for rdma_cm.\n"},
     {"Relay", "RelayAllow", &type_relay_allow, MANY(relay_allow, nrelay_allow, RELAY_ALLOW_MAX), .flags = KEY_LIST,
-     .help = "Regions of the other site that these hosts may use: PREFIX=ACCESS:REGION. ACCESS: get, put or all;\n"
-             "REGION may end in *. Hosts that no RelayAllow= names may not connect.\n"},
+     .help = "Regions of the other site that these hosts may use: PREFIX=ACCESS:REGION. ACCESS: get, put or all (get\n"
+             "and put); or export: their own memory, as a region of that name. REGION may end in *. Hosts that no\n"
+             "RelayAllow= names may not connect.\n"},
     {"Relay", "Weight", &type_count, ONE(relay_weight), .fallback = "1", .min = 1, .max = 15, .flags = KEY_RELOADABLE,
      .help = "Number of RDMA flows that a busy channel of the relay (there are 16) equals on a full line.\n"},
     {"Relay", "Buffer", &type_count, ONE(relay_buffer), .fallback = "25", .min = 1, .max = 75, .flags = KEY_RELOADABLE,

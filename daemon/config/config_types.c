@@ -691,7 +691,7 @@ const struct config_type type_host_group = {.expected = "ADDRESS+ADDRESS such as
                                             .read = read_host_group,
                                             .write = write_host_group};
 
-static const char *const allow_words[] = {[1] = "get", [2] = "put", [3] = "all"};
+static const char *const allow_words[] = {[1] = "get", [2] = "put", [3] = "all", [RELAY_ALLOW_EXPORT] = "export"};
 
 /* PREFIX=ACCESS:REGION */
 static int read_relay_allow(const struct config_key *k, void *field, const char *text, char why[CONFIG_WHY_MAX])

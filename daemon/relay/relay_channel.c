@@ -354,12 +354,13 @@ static enum lr_status start_read(struct relay_thread *r, struct relay_channel_ou
 	const struct relay_stream *s = t->stream;
 	struct relay_head h = s->head;
 
-	h.offset += t->offset;
+	h.offset += relay_pieces_target(s->pieces, t->offset);
 	h.length = (uint64_t)t->len - RELAY_HEAD_LEN;
 	relay_head_put(c->data, &h);
 	t->op = s->op;
 	relay_op_taken(r, t->op, c, false);
-	return relay_rdma_read(r, &s->remote, t->offset, (uint32_t)h.length, ch, t, c) ? LR_OK : LR_CLIENT_GONE;
+	return relay_rdma_read(r, &s->remote, s->fd_offset + relay_pieces_source(s->pieces, t->offset), (uint32_t)h.length, ch,
+	                       t, c);
 }
 
 void relay_channel_filled(struct relay_thread *r, struct relay_channel_out *ch, struct relay_take *t,

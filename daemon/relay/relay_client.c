@@ -177,7 +177,7 @@ void relay_client_event(struct relay_thread *r, struct relay_client *cl, const s
 	if (!cl->used)
 		return; /* its socket is closed: the descriptor may be reused */
 	if (cl->rdma) {
-		relay_rdma_event(r, cl->rdma, m);
+		relay_rdma_event(r, cl->rdma, m, data, len);
 		return;
 	}
 	if (cl->unsent || !send_now(cl, m, data, len))
@@ -279,7 +279,7 @@ static bool may_serve(const struct relay_client *cl, const char *name)
 	return cl->is_privileged || is_pull(name) || (!begins(name, "copy:") && !begins(name, "push:"));
 }
 
-static bool may_export(const struct relay_client *cl, const char *name)
+bool relay_client_may_export(const struct relay_client *cl, const char *name)
 {
 	return cl->is_privileged || (cl->is_filled && begins(name, "copy.pull.")) || !begins(name, "copy.");
 }
@@ -309,7 +309,7 @@ static bool serve_request(struct relay_thread *r, struct relay_client *cl, const
 		answer(r, cl, m, cl->greeted ? 0 : -EPROTONOSUPPORT, r->instance, NULL, 0);
 		return false;
 	case LRM_EXPORT:
-		rc = may_export(cl, m->name) ? relay_region_add(r, cl, m, fd) : -EPERM;
+		rc = relay_client_may_export(cl, m->name) ? relay_region_add(r, cl, m, fd) : -EPERM;
 		break;
 	case LRM_UNEXPORT:
 		rc = relay_region_remove(r, cl, m->name, m->serial);
@@ -317,7 +317,7 @@ static bool serve_request(struct relay_thread *r, struct relay_client *cl, const
 			return false; /* answered when the GPU memory is closed */
 		break;
 	case LRM_EXPORT_GPU:
-		rc = may_export(cl, m->name) ? relay_gpu_export(r, cl, m, data, len, fd) : -EPERM;
+		rc = relay_client_may_export(cl, m->name) ? relay_gpu_export(r, cl, m, data, len, fd) : -EPERM;
 		if (rc == 0)
 			return false;
 		break;

@@ -129,30 +129,47 @@ static void unbind_put(struct relay_thread *r, uint64_t op)
 		*b = (struct relay_bound){0};
 }
 
+/* Writes a chunk's bytes into the region. *later: relay_execute_written() hears of the end, if this returns LR_OK. */
+static enum lr_status write_chunk(struct relay_thread *r, const struct relay_region *g, const struct relay_chunk *c,
+                                  const struct relay_head *h, const uint8_t *data, size_t len, bool *later)
+{
+	struct relay_write w = {.chunk = *c, .op = h->op, .offset = h->offset, .data = data, .len = (uint32_t)len};
+
+	*later = true;
+	if (g->memory) {
+		w.memory = g->memory;
+		return relay_gpu_write(r, &w);
+	}
+	if (g->rdma) {
+		const struct relay_remote m = relay_rdma_exported(g->rdma);
+
+		return relay_rdma_write(r, &m, h->offset, c, data, (uint32_t)len, h->op);
+	}
+	w.offset += g->offset;
+	if (g->file->mount) {
+		w.file = g->file;
+		return relay_file_write(r, &w);
+	}
+	*later = false;
+	return pwrite_all(g->file->fd, data, len, w.offset) < 0 ? LR_IO_REMOTE : LR_OK;
+}
+
 /* True: the chunk is finished when its answer is committed. So is put_end(). */
 static bool put(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_chunk *c,
                 const struct relay_head *h, const uint8_t *data, size_t len)
 {
 	struct relay_region *g = relay_region_find(r, h->name);
 	enum lr_status status = relay_region_check(g, LR_PEER_WRITE, h->offset, len);
+	bool later = false;
 
 	if (status == LR_OK)
 		status = bound_check(r, h, g);
 	if (status == LR_OK)
 		bind_put(r, h->op, g);
-	if (status == LR_OK && g->memory) {
-		status = relay_gpu_write(r, &(struct relay_write){.memory = g->memory, .chunk = *c, .op = h->op,
-		                                                  .offset = h->offset, .data = data, .len = (uint32_t)len});
-		if (status == LR_OK)
-			return true; /* relay_execute_written() finishes it */
-	}
-	if (status == LR_OK && g->file->mount) {
-		status = relay_file_write(r, &(struct relay_write){.file = g->file, .chunk = *c, .op = h->op,
-		                                                   .offset = g->offset + h->offset, .data = data, .len = (uint32_t)len});
-		if (status == LR_OK)
-			return true;
-	} else if (status == LR_OK && pwrite_all(g->file->fd, data, len, g->offset + h->offset) < 0)
-		status = LR_IO_REMOTE;
+	if (status == LR_OK)
+		status = write_chunk(r, g, c, h, data, len, &later);
+	if (status == LR_OK && later)
+		return true; /* relay_execute_written() finishes it */
 	if (status == LR_OK) {
 		relay_count(&r->count.relay_copied_bytes, len);
 		g->bytes_in += len;
@@ -170,7 +187,10 @@ bool relay_execute_has_room(struct relay_thread *r, const struct relay_write *w)
 void relay_execute_written(struct relay_thread *r, const struct relay_write *w)
 {
 	const struct relay_chunk *c = &w->chunk;
-	struct relay_region *g = w->file ? w->file->region : w->memory ? w->memory->region : NULL;
+	struct relay_region *g = w->file     ? w->file->region
+	                         : w->memory ? w->memory->region
+	                         : w->rdma   ? relay_rdma_region(w->rdma)
+	                                     : NULL;
 
 	if (w->is_get)
 		relay_op_written(r, w);
@@ -225,11 +245,16 @@ static struct relay_get *get_new(struct relay_thread *r)
 	return NULL;
 }
 
-/* Opens the stream's source. The region may be removed while the stream reads: the file stays open. */
+/* Opens the stream's source. The region may be removed while the stream reads: a file stays open, memory of an RDMA
+ * client ends the stream (relay_execute_memory_gone()). */
 static bool open_source(struct relay_thread *r, struct relay_stream *s, const struct relay_region *g)
 {
 	if (g->memory)
 		return (s->reader = relay_reader_new(r, g->memory, s)) != NULL;
+	if (g->rdma) {
+		s->remote = relay_rdma_exported(g->rdma);
+		return true;
+	}
 	if (g->file->mount && !(s->ahead = relay_file_reader_new(r, s)))
 		return false;
 	s->file = relay_file_ref(g->file);
@@ -333,6 +358,13 @@ void relay_execute_stream_over(struct relay_thread *r, struct relay_stream *s)
 	for (uint32_t i = 0; i < RELAY_GETS; i++)
 		if (r->get[i].used && r->get[i].stream == s)
 			r->get[i].used = false;
+}
+
+void relay_execute_memory_gone(struct relay_thread *r, const struct rdma_memory *mem)
+{
+	for (uint32_t i = 0; i < RELAY_GETS; i++)
+		if (r->get[i].used && r->get[i].stream->remote.exported == mem)
+			relay_stream_fail(r, r->get[i].stream, LR_NO_REGION);
 }
 
 /* --- calls --- */

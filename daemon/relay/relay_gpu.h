@@ -38,11 +38,13 @@ struct relay_memory {
 	uint32_t serial;             /* of the client's request */
 };
 
-/* A chunk for GPU memory, or for a file that is not in memory. Its slot is held until its bytes are there. */
+/* A chunk for GPU memory, for a file that is not in memory, or for an RDMA client's memory. Its slot is held until its
+ * bytes are there. */
 struct relay_write {
 	struct dnode node;
 	struct relay_memory *memory; /* or */
-	struct relay_file *file;
+	struct relay_file *file;     /* or */
+	struct rdma_memory *rdma;    /* a region's; NULL with the others: an operation's */
 	struct relay_chunk chunk;
 	uint64_t op;
 	uint64_t offset; /* in the memory or the file */

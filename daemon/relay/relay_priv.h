@@ -143,9 +143,10 @@ struct relay_region {
 	char name[LR_NAME_MAX];
 	struct relay_client *client;
 	struct relay_file *file;     /* or */
-	struct relay_memory *memory; /* of a GPU */
+	struct relay_memory *memory; /* of a GPU, or */
+	struct rdma_memory *rdma;    /* of an RDMA client */
 	bool opening;                /* the memory is being opened; the name is reserved */
-	bool is_memory;              /* its bytes go with it: a memfd, or GPU memory */
+	bool is_memory;              /* its bytes go with it: a memfd, GPU memory, an RDMA client's memory */
 	uint64_t serial;             /* of this export: a name that is exported again has another one. From 1 */
 	uint32_t lived[LR_STARTS];   /* earlier starts of this relay with the same memory; 0: none */
 	uint64_t offset, size;
@@ -345,6 +346,8 @@ int relay_execute_reply(struct relay_thread *r, struct relay_client *cl, uint64_
                         const uint8_t *data, size_t len);
 int relay_execute_serve(struct relay_thread *r, struct relay_client *cl, const char *name);
 void relay_execute_client_gone(struct relay_thread *r, struct relay_client *cl);
+/* The memory is no region any more: gets of the other site that read it fail. */
+void relay_execute_memory_gone(struct relay_thread *r, const struct rdma_memory *mem);
 void relay_execute_stream_over(struct relay_thread *r, struct relay_stream *s);
 
 /* relay_region.c: regions exported at this site. */
@@ -353,7 +356,10 @@ int relay_region_add(struct relay_thread *r, struct relay_client *cl, const stru
 /* The same of GPU memory, of so many bytes, that is being opened. */
 int relay_region_add_memory(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m,
                             struct relay_memory *mem, uint64_t size, struct relay_region **g);
-/* 1: it is answered when its GPU memory is closed. */
+/* The same of an RDMA client's memory. */
+int relay_region_add_rdma(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, struct rdma_memory *mem,
+                          struct relay_region **g);
+/* 1: it is answered when its memory, a GPU's or an RDMA client's, is not used any more. */
 int relay_region_remove(struct relay_thread *r, struct relay_client *cl, const char *name, uint32_t serial);
 void relay_region_drop(struct relay_thread *r, struct relay_region *g);
 struct relay_region *relay_region_find(struct relay_thread *r, const char *name);
@@ -366,6 +372,8 @@ int relay_client_listen(struct relay_thread *r, char err[CONFIG_ERR_MAX]);
 void relay_client_accept(struct relay_thread *r);
 void relay_client_ready(struct relay_thread *r, struct relay_client *cl, uint32_t events);
 void relay_client_drop(struct relay_thread *r, struct relay_client *cl);
+/* Whether the client may export a region of that name. */
+bool relay_client_may_export(const struct relay_client *cl, const char *name);
 /* Sends an event, or keeps it until the program reads. */
 void relay_client_event(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const void *data,
                         size_t len);

@@ -8,15 +8,15 @@
  *     put   a slot is taken, an RDMA READ fills it, its completion commits it
  *     get   a chunk that came is RDMA WRITTEN out of its slot, and its completion finishes it
  *
+ * Memory that a client exports is a region: gets of the other site READ it, puts of the other site WRITE it.
+ *
  * A connection ends at its first error, after which RC's queue pair cannot be used. The code that finds an error marks
  * the connection (broken), and the next turn drops it: destroys the queue pair, after which the device touches no slot,
  * and then ends all posted work. The reason is kept for the client's next REQ, whose REJ tells it.
  *
  * A client counts as silent if its memory does not answer (the device's own retries, WORK_NS), it does not take
  * messages (RDMA_UNSENT, WORK_NS), it never finishes connecting (CONNECT_NS), or its host is gone (PROBE_NS: a WRITE of
- * no bytes).
- *
- * Completed works go to r->rdma->done and are finished as far as the workers' rings have room. */
+ * no bytes). */
 #define _GNU_SOURCE
 #include "relay_rdma.h"
 
@@ -27,11 +27,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "daemon/util/addr.h"
 #include "daemon/util/clock.h"
-#include "daemon/util/log.h"
-#include "lib/lr_rdma_wire.h"
-#include "relay_priv.h"
+#include "relay_rdma_priv.h"
 
 #define CONNECT_NS  5000000000ull
 #define WORK_NS     10000000000ull /* a connection is dropped that takes longer for something posted */
@@ -43,96 +40,11 @@
 #define COMPLETIONS_OF_TURN 64 /* of one client */
 #define ACCEPT_NS   100000000ull /* an accept() that takes longer has asked for a host that does not answer */
 #define ACCEPT_PAUSE 20          /* times as long as that one took, no REQ is accepted */
-#define POSTED_MAX  (RDMA_WORKS + RDMA_SENDS + 1)
 #define ACK_TIMEOUT 16 /* 4.096 us << 16: 268 ms, seven times; rdma_cm's own 19 is 15 s in all */
-
-#define BUFFER_BYTES 512 /* of one message */
-_Static_assert(LR_RDMA_REQUEST_MAX <= BUFFER_BYTES && LR_RDMA_EVENT_LEN <= BUFFER_BYTES, "a message fits its buffer");
-
-/* Kind of a work request, in the upper half of wr_id; its index is in the lower half. */
-enum wr_kind { WR_RECV = 1, WR_SEND, WR_WORK, WR_PROBE };
-
-/* A READ or WRITE of a client's memory. */
-struct rdma_work {
-	struct dnode node;
-	struct rdma_conn *conn; /* NULL: it has gone, or this is over */
-	bool is_read;
-	enum lr_status status;
-	struct relay_remote memory;
-	uint64_t offset;
-	uint8_t *at;
-	uint32_t len, lkey;
-	struct relay_channel_out *ch; /* READ */
-	struct relay_take *take;
-	struct relay_chunk chunk;
-	uint64_t op;                  /* WRITE */
-};
-
-struct rdma_unsent {
-	struct dnode node;
-	struct lr_rdma_event event;
-};
-
-struct rdma_conn {
-	struct relay_client client;
-	struct relay_thread *r;
-	struct rdma_cm_id *id;
-	struct ibv_cq *cq;
-	struct ibv_mr *mr;
-	uint8_t *buffers; /* RDMA_REQUESTS to receive into, RDMA_SENDS to send from */
-	bool established, broken, has_qp;
-	bool more; /* completions are left for the next turn */
-	enum lr_status why;  /* of the end */
-	uint64_t why_op;
-	uint32_t number;     /* that the client has drawn */
-	struct ip_addr from;
-	char from_text[ADDR_TEXT_MAX];
-	uint32_t posted;     /* sends and works in the send queue */
-	uint32_t oldest;     /* of them, in posted_ns */
-	uint64_t posted_ns[POSTED_MAX]; /* a ring: the send queue completes in order */
-	uint32_t nworks;
-	struct rdma_work *work[RDMA_WORKS];
-	struct dnode waiting; /* struct rdma_work */
-	bool sending[RDMA_SENDS];
-	uint32_t nunsent;
-	struct dnode unsent;
-	uint32_t nahead;
-	uint64_t since_ns, progress_ns; /* of the REQ; of the last completion */
-};
-
-struct relay_rdma {
-	struct lr_verbs v;
-	struct rdma_event_channel *events;
-	struct rdma_cm_id *listener;
-	struct ibv_context *device;
-	struct ibv_pd *pd;
-	struct ibv_comp_channel *completions;
-	struct ibv_mr *arena[WORKERS_MAX];
-	struct rdma_conn *conn[RDMA_CLIENTS];
-	struct dnode done; /* struct rdma_work */
-	bool gone;         /* the device is gone: everything is released in the next turn */
-	bool said;         /* the log has said why there is no listener */
-	uint64_t tried_ns, looked_ns;
-	uint64_t accept_ns; /* before this time no REQ is accepted */
-	struct log_limit refusals, ends; /* any host of the LAN may connect and disconnect */
-	struct {
-		uint32_t number;
-		struct ip_addr from;
-		enum lr_status status;
-		uint64_t op;
-	} end[RDMA_ENDS];
-	uint32_t nends;
-};
-
-static uint64_t wr_id(enum wr_kind kind, uint32_t index)
-{
-	return (uint64_t)kind << 32 | index;
-}
 
 /* --- the end of a connection --- */
 
-/* Marks the connection as broken; only the first reason is kept. */
-static void break_off(struct rdma_conn *c, enum lr_status why, uint64_t op, const char *what)
+void relay_rdma_break_off(struct rdma_conn *c, enum lr_status why, uint64_t op, const char *what)
 {
 	uint32_t missed = 0;
 	char more[LOG_MORE_MAX];
@@ -149,13 +61,6 @@ static void break_off(struct rdma_conn *c, enum lr_status why, uint64_t op, cons
 	log_limit_more(missed, more);
 	log_warn("link %s: the relay ends the connection of RDMA client %s: %s%s", c->r->config.name, c->from_text, what,
 	         more);
-}
-
-static void work_over(struct relay_rdma *d, struct rdma_work *w, enum lr_status status)
-{
-	w->conn = NULL;
-	w->status = status;
-	dlist_append(&d->done, &w->node);
 }
 
 static void remember_end(struct relay_rdma *d, const struct rdma_conn *c)
@@ -180,10 +85,10 @@ static void conn_free(struct relay_rdma *d, struct rdma_conn *c)
 	}
 	for (uint32_t i = 0; i < RDMA_WORKS; i++)
 		if (c->work[i])
-			work_over(d, c->work[i], LR_CLIENT_GONE);
+			relay_rdma_work_over(d, c->work[i], LR_CLIENT_GONE);
 	while ((n = dlist_first(&c->waiting))) {
 		dlist_remove(n);
-		work_over(d, dlist_entry(n, struct rdma_work, node), LR_CLIENT_GONE);
+		relay_rdma_work_over(d, dlist_entry(n, struct rdma_work, node), LR_CLIENT_GONE);
 	}
 	while ((n = dlist_first(&c->unsent))) {
 		dlist_remove(n);
@@ -210,229 +115,12 @@ static void conn_drop(struct relay_thread *r, uint32_t i)
 	remember_end(d, c);
 	conn_free(d, c);
 	relay_op_client_gone(r, &c->client);
+	relay_region_client_gone(r, &c->client);
+	relay_rdma_exported_gone(c);
 	d->conn[i] = NULL;
 	if (c->nahead == 0)
 		free(c);
 	/* else slots granted to its streams must come back first: relay_rdma_took() frees the connection */
-}
-
-/* --- what is posted --- */
-
-static void note_posted(struct rdma_conn *c)
-{
-	c->posted_ns[(c->oldest + c->posted++) % POSTED_MAX] = clock_now_ns();
-}
-
-static void note_completed(struct rdma_conn *c)
-{
-	c->progress_ns = clock_now_ns();
-	if (c->posted == 0)
-		return;
-	c->posted--;
-	c->oldest = (c->oldest + 1) % POSTED_MAX;
-}
-
-static uint32_t lkey_of(const struct relay_rdma *d, const uint8_t *at, uint32_t len)
-{
-	for (uint32_t i = 0; i < WORKERS_MAX; i++) {
-		const struct ibv_mr *mr = d->arena[i];
-
-		if (mr && at >= (uint8_t *)mr->addr && at + len <= (uint8_t *)mr->addr + mr->length)
-			return mr->lkey;
-	}
-	return 0;
-}
-
-static bool post_work(struct rdma_conn *c, struct rdma_work *w, uint32_t i)
-{
-	struct ibv_sge sge = {.addr = (uintptr_t)w->at, .length = w->len, .lkey = w->lkey};
-	struct ibv_send_wr *bad, wr = {.wr_id = wr_id(WR_WORK, i),
-	                               .sg_list = &sge,
-	                               .num_sge = 1,
-	                               .opcode = w->is_read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
-	                               .send_flags = IBV_SEND_SIGNALED,
-	                               .wr.rdma = {.remote_addr = w->memory.address + w->offset, .rkey = w->memory.rkey}};
-
-	if (c->r->rdma->v.post_send(c->id->qp, &wr, &bad) != 0)
-		return false;
-	c->work[i] = w;
-	c->nworks++;
-	note_posted(c);
-	return true;
-}
-
-static void post_waiting(struct rdma_conn *c)
-{
-	struct dnode *n;
-
-	for (uint32_t i = 0; i < RDMA_WORKS && !c->broken && (n = dlist_first(&c->waiting)); i++) {
-		if (c->work[i])
-			continue;
-		dlist_remove(n);
-		if (!relay_op_find(c->r, dlist_entry(n, struct rdma_work, node)->op)) {
-			work_over(c->r->rdma, dlist_entry(n, struct rdma_work, node), LR_CANCELLED); /* the client was
-			                                                                              * told of the
-			                                                                              * connection's
-			                                                                              * end */
-			i--;
-			continue;
-		}
-		if (!post_work(c, dlist_entry(n, struct rdma_work, node), i)) {
-			dlist_append(&c->waiting, n);
-			break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no work requests");
-		}
-	}
-}
-
-static bool start_work(struct relay_thread *r, const struct rdma_work *like)
-{
-	struct rdma_conn *c = like->memory.conn;
-	struct rdma_work *w;
-
-	if (!c->client.used || c->broken || !(w = malloc(sizeof(*w))))
-		return false;
-	*w = *like;
-	w->conn = c;
-	w->lkey = lkey_of(r->rdma, w->at, w->len);
-	dlist_append(&c->waiting, &w->node);
-	post_waiting(c);
-	return true;
-}
-
-bool relay_rdma_read(struct relay_thread *r, const struct relay_remote *m, uint64_t offset, uint32_t len,
-                     struct relay_channel_out *ch, struct relay_take *t, const struct relay_chunk *c)
-{
-	return start_work(r, &(struct rdma_work){.is_read = true,
-	                                         .memory = *m,
-	                                         .offset = offset,
-	                                         .at = c->data + RELAY_HEAD_LEN,
-	                                         .len = len,
-	                                         .ch = ch,
-	                                         .take = t,
-	                                         .op = t->op,
-	                                         .chunk = *c});
-}
-
-enum lr_status relay_rdma_write(struct relay_thread *r, const struct relay_remote *m, uint64_t offset,
-                                const struct relay_chunk *c, const uint8_t *data, uint32_t len, uint64_t op)
-{
-	return start_work(r, &(struct rdma_work){.memory = *m,
-	                                         .offset = offset,
-	                                         .at = (uint8_t *)(uintptr_t)data,
-	                                         .len = len,
-	                                         .chunk = *c,
-	                                         .op = op})
-	           ? LR_OK
-	           : LR_NO_ROOM;
-}
-
-bool relay_rdma_may_take(const struct relay_remote *m, const struct relay_channel_out *ch)
-{
-	return m->conn->nahead < RDMA_AHEAD && ch->nremote < RDMA_AHEAD_CHANNEL;
-}
-
-void relay_rdma_took(const struct relay_remote *m, struct relay_channel_out *ch, int n)
-{
-	struct rdma_conn *c = m->conn;
-
-	c->nahead += (uint32_t)n;
-	ch->nremote += (uint32_t)n;
-	if (c->nahead == 0 && !c->client.used)
-		free(c);
-}
-
-/* Finishes completed works, as far as the workers' rings have room. False: some are left. */
-static bool finish_done(struct relay_thread *r)
-{
-	struct dnode *n;
-
-	while ((n = dlist_first(&r->rdma->done))) {
-		struct rdma_work *w = dlist_entry(n, struct rdma_work, node);
-
-		if (!relay_port_has_room(r->port[r->channel[w->chunk.channel].worker]))
-			return false;
-		dlist_remove(n);
-		if (w->is_read)
-			relay_channel_filled(r, w->ch, w->take, &w->chunk, w->status);
-		else
-			relay_execute_written(r, &(struct relay_write){.is_get = true,
-			                                               .chunk = w->chunk,
-			                                               .op = w->op,
-			                                               .len = w->len,
-			                                               .status = w->status});
-		free(w);
-	}
-	return true;
-}
-
-/* --- messages to the client --- */
-
-static bool post_message(struct rdma_conn *c, const struct lr_rdma_event *e)
-{
-	uint32_t i = 0;
-	uint8_t *at;
-	struct ibv_sge sge;
-	/* fenced: when the client hears of an operation's end, no READ of its memory is under way any more */
-	struct ibv_send_wr *bad, wr = {.sg_list = &sge,
-	                               .num_sge = 1,
-	                               .opcode = IBV_WR_SEND,
-	                               .send_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE};
-
-	while (i < RDMA_SENDS && c->sending[i])
-		i++;
-	if (i == RDMA_SENDS)
-		return false;
-	at = c->buffers + (size_t)(RDMA_REQUESTS + i) * BUFFER_BYTES;
-	lr_rdma_event_put(at, e);
-	sge = (struct ibv_sge){.addr = (uintptr_t)at, .length = LR_RDMA_EVENT_LEN, .lkey = c->mr->lkey};
-	wr.wr_id = wr_id(WR_SEND, i);
-	if (c->r->rdma->v.post_send(c->id->qp, &wr, &bad) != 0) {
-		break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no messages");
-		return true;
-	}
-	c->sending[i] = true;
-	note_posted(c);
-	return true;
-}
-
-static void say(struct rdma_conn *c, const struct lr_rdma_event *e)
-{
-	struct rdma_unsent *u;
-
-	if (!c->client.used || c->broken || (dlist_empty(&c->unsent) && post_message(c, e)))
-		return;
-	u = c->nunsent < RDMA_UNSENT ? malloc(sizeof(*u)) : NULL;
-	if (!u) {
-		break_off(c, LR_RDMA_FAILED, 0, "it does not receive the relay's events");
-		return;
-	}
-	u->event = *e;
-	c->nunsent++;
-	dlist_append(&c->unsent, &u->node);
-}
-
-static void say_unsent(struct rdma_conn *c)
-{
-	struct dnode *n;
-
-	while (!c->broken && (n = dlist_first(&c->unsent)) && post_message(c, &dlist_entry(n, struct rdma_unsent, node)->event)) {
-		dlist_remove(n);
-		c->nunsent--;
-		free(dlist_entry(n, struct rdma_unsent, node));
-	}
-}
-
-void relay_rdma_event(struct relay_thread *r, struct rdma_conn *c, const struct lr_msg *m)
-{
-	(void)r;
-	say(c, &(struct lr_rdma_event){.type = (uint8_t)m->type,
-	                               .kind = (uint8_t)m->flags,
-	                               .status = (uint8_t)m->status,
-	                               .promise = (uint8_t)m->promise,
-	                               .serial = m->serial,
-	                               .result = m->result,
-	                               .id = m->id,
-	                               .bytes = m->length});
 }
 
 /* --- requests --- */
@@ -445,8 +133,8 @@ static bool name_matches(const char *pattern, const char *name)
 	return n > 0 && pattern[n - 1] == '*' ? strncmp(pattern, name, n - 1) == 0 : strcmp(pattern, name) == 0;
 }
 
-/* Whether RelayAllow= permits this host the access `need` to that region of the other site. need 0: any access to any
- * region. */
+/* Whether RelayAllow= permits this host the access `need` to that region of the other site, or to export one of that
+ * name. need 0: any access to any region. */
 static bool may_use(const struct link_config *c, const struct ip_addr *from, unsigned need, const char *name)
 {
 	for (uint32_t i = 0; i < c->nrelay_allow; i++) {
@@ -475,6 +163,13 @@ static int begin(struct rdma_conn *c, const struct lr_rdma_request *q, uint64_t 
 	return relay_op_begin_remote(c->r, &c->client, &m, q->notice, q->notice_len, &memory, id);
 }
 
+static int export(struct rdma_conn *c, const struct lr_rdma_request *q)
+{
+	if (!may_use(&c->r->config, &c->from, RELAY_ALLOW_EXPORT, q->name) || !relay_client_may_export(&c->client, q->name))
+		return -EACCES;
+	return relay_rdma_export(c, q);
+}
+
 static int cancel(struct rdma_conn *c, uint64_t id)
 {
 	struct relay_op *op = relay_op_find(c->r, id);
@@ -500,17 +195,30 @@ static void request(struct rdma_conn *c, const uint8_t *data, size_t len)
 
 	if (!lr_rdma_request_get(data, len, &q)) {
 		c->r->malformed++;
-		break_off(c, LR_RDMA_FAILED, 0, "it sent a message that is no request");
+		relay_rdma_break_off(c, LR_RDMA_FAILED, 0, "it sent a message that is no request");
 		return;
 	}
 	relay_count(&c->r->count.relay_rdma_requests, 1);
 	answer.serial = q.serial;
-	answer.result = q.type == LRM_CANCEL ? cancel(c, q.id) : begin(c, &q, &answer.id);
+	switch (q.type) {
+	case LRM_CANCEL:
+		answer.result = cancel(c, q.id);
+		break;
+	case LRM_EXPORT:
+		answer.result = export(c, &q);
+		break;
+	case LRM_UNEXPORT:
+		answer.result = relay_region_remove(c->r, &c->client, q.name, q.serial);
+		if (answer.result > 0)
+			return; /* answered when the memory is not used any more */
+		break;
+	default:
+		answer.result = begin(c, &q, &answer.id);
+	}
 	if (answer.result < 0)
 		count_refused_request(&c->r->count, answer.result);
-	say(c, &answer);
-	if (q.type != LRM_CANCEL)
-		relay_op_begun(c->r, answer.id);
+	relay_rdma_say(c, &answer);
+	relay_op_begun(c->r, answer.id);
 }
 
 static bool post_receive(struct rdma_conn *c, uint32_t i)
@@ -556,7 +264,7 @@ static void break_off_for(struct rdma_conn *c, const struct ibv_wc *wc, const ch
 	else
 		snprintf(text, sizeof(text), "%s ended with the work completion status %d of the RDMA device, vendor %#x",
 		         of, (int)wc->status, wc->vendor_err);
-	break_off(c, status, op, wc->status == IBV_WC_WR_FLUSH_ERR ? NULL : text);
+	relay_rdma_break_off(c, status, op, wc->status == IBV_WC_WR_FLUSH_ERR ? NULL : text);
 }
 
 static void on_work(struct rdma_conn *c, uint32_t i, const struct ibv_wc *wc)
@@ -569,10 +277,10 @@ static void on_work(struct rdma_conn *c, uint32_t i, const struct ibv_wc *wc)
 	c->work[i] = NULL;
 	c->nworks--;
 	if (status != LR_OK)
-		break_off_for(c, wc, w->is_read ? "a READ" : "a WRITE", w->op);
+		break_off_for(c, wc, w->is_read ? "a READ" : "a WRITE", w->memory.exported ? 0 : w->op);
 	else
 		relay_count(w->is_read ? &c->r->count.relay_rdma_read_bytes : &c->r->count.relay_rdma_written_bytes, w->len);
-	work_over(c->r->rdma, w, status);
+	relay_rdma_work_over(c->r->rdma, w, status);
 }
 
 /* Once: by the event, or by what only a connection brings, as the client's RTU may be lost. */
@@ -595,7 +303,7 @@ static void on_receive(struct rdma_conn *c, uint32_t i, const struct ibv_wc *wc)
 	note_established(c);
 	request(c, c->buffers + (size_t)i * BUFFER_BYTES, wc->byte_len <= BUFFER_BYTES ? wc->byte_len : 0);
 	if (!c->broken && !post_receive(c, i))
-		break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no receives");
+		relay_rdma_break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no receives");
 }
 
 static void on_completion(struct rdma_conn *c, const struct ibv_wc *wc)
@@ -607,7 +315,7 @@ static void on_completion(struct rdma_conn *c, const struct ibv_wc *wc)
 		on_receive(c, i, wc);
 		return;
 	}
-	note_completed(c);
+	relay_rdma_note_completed(c);
 	if (kind == WR_WORK) {
 		on_work(c, i, wc);
 		return;
@@ -630,7 +338,7 @@ static void poll_conn(struct rdma_conn *c)
 		if (n == 0)
 			break;
 		if (n < 0) {
-			break_off(c, LR_RDMA_FAILED, 0, "its completions cannot be read");
+			relay_rdma_break_off(c, LR_RDMA_FAILED, 0, "its completions cannot be read");
 			return;
 		}
 		for (int i = 0; i < n; i++)
@@ -639,8 +347,8 @@ static void poll_conn(struct rdma_conn *c)
 	}
 	if (c->broken)
 		return;
-	post_waiting(c);
-	say_unsent(c);
+	relay_rdma_post_waiting(c);
+	relay_rdma_say_unsent(c);
 }
 
 static void take_completions(struct relay_rdma *d)
@@ -734,7 +442,7 @@ static bool accept_it(struct relay_rdma *d, struct rdma_conn *c, uint8_t peer_re
 		return false;
 	/* the client's responder resources; librdmacm has swapped the REQ's two fields */
 	p.initiator_depth = peer_reads < attr.max_qp_init_rd_atom ? peer_reads : (uint8_t)attr.max_qp_init_rd_atom;
-	lr_rdma_hello_put(hello, &(struct lr_rdma_hello){.value = RDMA_REQUESTS});
+	lr_rdma_hello_put(hello, &(struct lr_rdma_hello){.value = RDMA_REQUESTS, .op = LR_RDMA_KNOWS_EXPORT});
 	/* else the client's REQ would set it; an id does not take its listener's */
 	d->v.set_option(c->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof(timeout));
 	return accept_now(d, c->id, &p);
@@ -814,6 +522,7 @@ static void on_request(struct relay_thread *r, struct rdma_cm_id *id, const stru
 	dlist_init(&c->client.ops);
 	dlist_init(&c->waiting);
 	dlist_init(&c->unsent);
+	dlist_init(&c->exported);
 	id->context = c;
 	d->conn[place] = c;
 	if (equip(d, c) && accept_it(d, c, p->initiator_depth))
@@ -844,11 +553,11 @@ static void on_cm_event(struct relay_thread *r, const struct rdma_cm_event *ev)
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
 		if (c)
-			break_off(c, LR_OK, 0, NULL);
+			relay_rdma_break_off(c, LR_OK, 0, NULL);
 		return;
 	default: /* CONNECT_ERROR, UNREACHABLE, REJECTED: the connection was never made */
 		if (c)
-			break_off(c, LR_OK, 0, NULL);
+			relay_rdma_break_off(c, LR_OK, 0, NULL);
 		return;
 	}
 }
@@ -894,7 +603,7 @@ static void let_go(struct relay_thread *r)
 
 	for (uint32_t i = 0; i < RDMA_CLIENTS; i++)
 		if (d->conn[i]) {
-			break_off(d->conn[i], LR_RDMA_FAILED, 0, NULL);
+			relay_rdma_break_off(d->conn[i], LR_RDMA_FAILED, 0, NULL);
 			conn_drop(r, i);
 		}
 	if (d->listener)
@@ -1022,10 +731,10 @@ static void probe(struct rdma_conn *c)
 	    wr = {.wr_id = wr_id(WR_PROBE, 0), .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
 
 	if (c->r->rdma->v.post_send(c->id->qp, &wr, &bad) != 0) {
-		break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no work requests");
+		relay_rdma_break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no work requests");
 		return;
 	}
-	note_posted(c);
+	relay_rdma_note_posted(c);
 }
 
 /* What a client has not done in time. NULL: nothing. */
@@ -1051,7 +760,7 @@ static void look_at(struct rdma_conn *c)
 		what = overdue(c);
 	}
 	if (what)
-		break_off(c, LR_CLIENT_GONE, 0, what);
+		relay_rdma_break_off(c, LR_CLIENT_GONE, 0, what);
 	else if (!c->broken && c->established && c->posted == 0 && clock_now_ns() - c->progress_ns > PROBE_NS)
 		probe(c);
 }
@@ -1085,20 +794,15 @@ bool relay_rdma_turn(struct relay_thread *r)
 		d->tried_ns = now_ns;
 		try_listening(r);
 	}
-	return !finish_done(r) || more;
+	return !relay_rdma_finish_done(r) || more;
 }
 
 void relay_rdma_close(struct relay_thread *r)
 {
-	struct dnode *n;
-
 	if (!r->rdma)
 		return;
 	let_go(r);
-	while ((n = dlist_first(&r->rdma->done))) {
-		dlist_remove(n);
-		free(dlist_entry(n, struct rdma_work, node));
-	}
+	relay_rdma_drop_done(r->rdma);
 	free(r->rdma);
 	r->rdma = NULL;
 }

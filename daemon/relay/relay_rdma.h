@@ -14,6 +14,7 @@ enum relay_rdma_limits {
 	RDMA_CLIENTS = 32,       /* connections, of these */
 	RDMA_CLIENTS_OF_HOST = 8,
 	RDMA_OPS_OF_CLIENT = 64, /* under way */
+	RDMA_REGIONS_OF_CLIENT = 64,
 	RDMA_REQUESTS = 32,      /* of a client, unanswered: receives that are posted */
 	RDMA_SENDS = 32,         /* messages to a client that it has not taken yet */
 	RDMA_UNSENT = 256,       /* messages that wait behind those before the client is disconnected */
@@ -23,17 +24,21 @@ enum relay_rdma_limits {
 	RDMA_ENDS = 64,          /* clients whose connection failed, for which the reason is kept */
 };
 
+struct relay_client;
+struct relay_region;
 struct relay_thread;
 struct relay_rdma;
 struct relay_take;
 struct relay_channel_out;
 struct rdma_conn;
+struct rdma_memory;
 
 /* Memory of a client. conn NULL: it is none. */
 struct relay_remote {
 	struct rdma_conn *conn;
 	uint64_t address;
 	uint32_t rkey;
+	struct rdma_memory *exported; /* it is a region of the client; NULL: of one of its operations */
 };
 
 /* The relay's start: the listener and its memory, if the config has a RelayListen=. Logs a failure and tries again
@@ -46,10 +51,9 @@ bool relay_rdma_turn(struct relay_thread *r);
 /* The relay's end. */
 void relay_rdma_close(struct relay_thread *r);
 
-/* READs len bytes of the memory, from offset on, into a slot. False: no memory for that. relay_channel_filled() hears of the
- * end. */
-bool relay_rdma_read(struct relay_thread *r, const struct relay_remote *m, uint64_t offset, uint32_t len,
-                     struct relay_channel_out *ch, struct relay_take *t, const struct relay_chunk *c);
+/* READs len bytes of the memory, from offset on, into a slot. LR_OK: relay_channel_filled() hears of the end. */
+enum lr_status relay_rdma_read(struct relay_thread *r, const struct relay_remote *m, uint64_t offset, uint32_t len,
+                               struct relay_channel_out *ch, struct relay_take *t, const struct relay_chunk *c);
 /* WRITEs a chunk's data into the memory. LR_OK: relay_execute_written() hears of the end, and finishes the chunk. */
 enum lr_status relay_rdma_write(struct relay_thread *r, const struct relay_remote *m, uint64_t offset,
                                 const struct relay_chunk *c, const uint8_t *data, uint32_t len, uint64_t op);
@@ -57,7 +61,16 @@ enum lr_status relay_rdma_write(struct relay_thread *r, const struct relay_remot
  * one, or given it back. */
 bool relay_rdma_may_take(const struct relay_remote *m, const struct relay_channel_out *ch);
 void relay_rdma_took(const struct relay_remote *m, struct relay_channel_out *ch, int n);
-/* A message to the client, from relay_client_event(). */
-void relay_rdma_event(struct relay_thread *r, struct rdma_conn *conn, const struct lr_msg *m);
+/* A message to the client, from relay_client_event(). data: a notice. */
+void relay_rdma_event(struct relay_thread *r, struct rdma_conn *conn, const struct lr_msg *m, const void *data, size_t len);
+
+/* Memory that a client exports. It outlives its region until no READ or WRITE of it is under way.
+ *
+ * relay_rdma_exported(): as the source or target of what the other site asks for. relay_rdma_region(): NULL: it is
+ * withdrawn. relay_rdma_forget(): the region is withdrawn: what waits for the memory ends with LR_NO_REGION, and nothing
+ * new begins. client: the request `serial` is answered when nothing is under way; NULL: none is. */
+struct relay_remote relay_rdma_exported(struct rdma_memory *mem);
+struct relay_region *relay_rdma_region(const struct rdma_memory *mem);
+void relay_rdma_forget(struct relay_thread *r, struct rdma_memory *mem, const struct relay_client *client, uint32_t serial);
 
 #endif

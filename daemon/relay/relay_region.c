@@ -103,12 +103,26 @@ int relay_region_add_memory(struct relay_thread *r, struct relay_client *cl, con
 	return 0;
 }
 
-/* client: is answered when its GPU memory is closed. */
+int relay_region_add_rdma(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, struct rdma_memory *mem,
+                          struct relay_region **out)
+{
+	int rc = relay_region_add_memory(r, cl, m, NULL, m->length, out);
+
+	if (rc < 0)
+		return rc;
+	(*out)->rdma = mem;
+	(*out)->opening = false;
+	return 0;
+}
+
+/* client: is answered when its memory is not used any more. */
 static void remove_region(struct relay_thread *r, struct relay_region *g, struct relay_client *client, uint32_t serial)
 {
 	g->used = false;
 	if (g->memory)
 		relay_gpu_forget(r, g->memory, client, serial);
+	if (g->rdma)
+		relay_rdma_forget(r, g->rdma, client, serial);
 	if (g->file) {
 		g->file->region = NULL;
 		g->file->withdrawn = true;
@@ -132,7 +146,7 @@ int relay_region_remove(struct relay_thread *r, struct relay_client *cl, const c
 		return -ENOENT;
 	if (g->client != cl)
 		return -EPERM;
-	later = g->memory != NULL;
+	later = g->memory != NULL || g->rdma != NULL;
 	remove_region(r, g, cl, serial);
 	return later;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A client by RDMA that may say anything: private data of its REQ, and messages. Input: length(1) of the private data, that,
- * then records of what(1) length(2) and bytes. what: a message, bytes for the operations under way from the other site, keys
- * that are void from now on, READs and WRITEs that stay under way. When it has gone, no slot, no operation and no object of
+ * then records of what(1) length(2) and bytes. what: a message, a chunk of the other site (an answer to an operation, or a
+ * request for a region of the client), keys that are void from now on, READs and WRITEs that stay under way. When it has gone, no slot, no operation and no object of
  * the device is left. */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -119,7 +119,7 @@ static void start(void)
 	r->config.lanes = 4;
 	addr_read("10.1.1.1", &r->config.relay_listen);
 	addr_read_prefix("10.1.1.0/24", &r->config.relay_allow[0].prefix);
-	r->config.relay_allow[0].access = 3;
+	r->config.relay_allow[0].access = LR_PEER_READ | LR_PEER_WRITE | RELAY_ALLOW_EXPORT;
 	strcpy(r->config.relay_allow[0].name, "*");
 	r->config.nrelay_allow = 1;
 	r->nworkers = 1;
@@ -143,7 +143,7 @@ static void start(void)
 	relay_rdma_open(r, &fake_verbs);
 }
 
-static void answer(const uint8_t *data, size_t len)
+static void come(uint32_t channel, const uint8_t *data, size_t len)
 {
 	int s = len >= RELAY_HEAD_LEN ? slot_new() : -1;
 	uint8_t *at;
@@ -153,8 +153,9 @@ static void answer(const uint8_t *data, size_t len)
 	len = len < RELAY_CHUNK_MAX ? len : RELAY_CHUNK_MAX;
 	at = arena[s];
 	memcpy(at, data, len);
-	put_be32(at + 8, r->instance); /* so that it is of an operation now and then */
-	relay_execute(r, &(struct relay_chunk){1, (uint32_t)s, 0, at, (uint16_t)len});
+	if (channel == 1)
+		put_be32(at + 8, r->instance); /* so that it is of an operation now and then */
+	relay_execute(r, &(struct relay_chunk){channel, (uint32_t)s, 0, at, (uint16_t)len});
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -212,7 +213,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			if (((struct fake_cq *)cq)->n < FAKE_WCS - 64)
 				fake_post_send(id->qp, &wr, &bad);
 		} else if (what % 8 == 5) {
-			answer(data, len);
+			come(what & 128 ? 0 : 1, data, len);
 		} else if (what % 8 == 6) {
 			fake.hold = !fake.hold;
 			if (!fake.hold)

@@ -76,6 +76,10 @@ static struct {
 	struct ibv_context device;
 	struct ibv_mr mr[FAKE_MRS];
 	int access[FAKE_MRS];
+	uint64_t iova[FAKE_MRS];        /* added to the address in a request */
+	uint8_t dmabuf[1 << 14];
+	uint64_t dmabuf_offset;
+	bool old_edge;                  /* its REP says what the first edges said */
 	struct fake_id *listener;
 	const char *fail;
 	unsigned fail_after;
@@ -85,7 +89,7 @@ static struct {
 	struct fake_work held[FAKE_HELD];
 	uint32_t nheld;
 	int live;
-	unsigned nreads, nwrites, nprobes; /* nprobes: WRITEs of no bytes */
+	unsigned nreads, nwrites, nsends, nprobes; /* that arrived; nprobes: WRITEs of no bytes */
 	bool rtu_is_lost;               /* the accepting end hears of no ESTABLISHED */
 	uint64_t accept_ns;             /* that an accept() takes */
 	void (*passes)(uint64_t ns);    /* time passes */
@@ -268,6 +272,8 @@ static int fake_accept(struct rdma_cm_id *id, struct rdma_conn_param *p)
 	if (!s->peer)
 		return 0;
 	s->connected = s->peer->connected = true;
+	if (fake.old_edge)
+		memset((uint8_t *)(uintptr_t)p->private_data + 16, 0, 8);
 	fake_event(s->peer, RDMA_CM_EVENT_ESTABLISHED, p);
 	if (!fake.rtu_is_lost)
 		fake_event(s, RDMA_CM_EVENT_ESTABLISHED, NULL);
@@ -430,9 +436,22 @@ static struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *addr, size_t len, int
 	return NULL;
 }
 
+static struct ibv_mr *fake_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len, uint64_t iova, int fd, int access)
+{
+	struct ibv_mr *mr = offset + len <= sizeof(fake.dmabuf) ? fake_reg_mr(pd, fake.dmabuf + offset, len, access) : NULL;
+
+	(void)fd;
+	if (!mr)
+		return NULL;
+	fake.dmabuf_offset = offset;
+	fake.iova[mr - fake.mr] = (uintptr_t)fake.dmabuf + offset - iova;
+	return mr;
+}
+
 static int fake_dereg_mr(struct ibv_mr *mr)
 {
 	mr->pd = NULL;
+	fake.iova[mr - fake.mr] = 0;
 	fake.live--;
 	return 0;
 }
@@ -547,6 +566,15 @@ static bool fake_has_key(uint32_t key, bool local, uint64_t addr, uint64_t len, 
 	return false;
 }
 
+/* Where the address lies that a request names. */
+static uint64_t fake_address(uint32_t rkey, uint64_t addr)
+{
+	for (uint32_t i = 0; i < FAKE_MRS; i++)
+		if (fake.mr[i].pd && fake.mr[i].rkey == rkey)
+			return addr + fake.iova[i];
+	return addr;
+}
+
 static int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct fake_qp *q = (struct fake_qp *)qp;
@@ -566,7 +594,7 @@ static void fake_run(struct fake_work *w)
 {
 	struct fake_id *i = w->from, *p = i->peer;
 	bool is_read = w->wr.opcode == IBV_WR_RDMA_READ;
-	uint64_t remote = w->wr.wr.rdma.remote_addr;
+	uint64_t remote = fake_address(w->wr.wr.rdma.rkey, w->wr.wr.rdma.remote_addr);
 
 	if (!p || !p->id.qp || ((struct fake_qp *)p->id.qp)->error) {
 		fake_complete(i, w->wr.wr_id, IBV_WC_RETRY_EXC_ERR, 0);
@@ -638,6 +666,7 @@ static void fake_send(struct fake_id *i, const struct ibv_send_wr *wr)
 	memcpy((void *)(uintptr_t)to->sge[at].addr, (void *)(uintptr_t)wr->sg_list->addr, wr->sg_list->length);
 	to->first = (to->first + 1) % FAKE_RECVS;
 	to->n--;
+	fake.nsends++;
 	fake_complete(p, to->recv[at].wr_id, IBV_WC_SUCCESS, wr->sg_list->length);
 	fake_complete(i, wr->wr_id, IBV_WC_SUCCESS, 0);
 	fake_pump();
@@ -686,6 +715,7 @@ static const struct lr_verbs fake_verbs = {
     .alloc_pd = fake_alloc_pd,
     .dealloc_pd = fake_dealloc_pd,
     .reg_mr = fake_reg_mr,
+    .reg_dmabuf_mr = fake_reg_dmabuf_mr,
     .dereg_mr = fake_dereg_mr,
     .create_comp_channel = fake_create_comp_channel,
     .destroy_comp_channel = fake_destroy_comp_channel,

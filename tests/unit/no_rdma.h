@@ -5,11 +5,11 @@
 
 #include "daemon/relay/relay_rdma.h"
 
-bool relay_rdma_read(struct relay_thread *r, const struct relay_remote *m, uint64_t offset, uint32_t len,
+enum lr_status relay_rdma_read(struct relay_thread *r, const struct relay_remote *m, uint64_t offset, uint32_t len,
                      struct relay_channel_out *ch, struct relay_take *t, const struct relay_chunk *c)
 {
 	(void)r, (void)m, (void)offset, (void)len, (void)ch, (void)t, (void)c;
-	return false;
+	return LR_NO_ROOM;
 }
 
 enum lr_status relay_rdma_write(struct relay_thread *r, const struct relay_remote *m, uint64_t offset,
@@ -30,9 +30,26 @@ void relay_rdma_took(const struct relay_remote *m, struct relay_channel_out *ch,
 	(void)m, (void)ch, (void)n;
 }
 
-void relay_rdma_event(struct relay_thread *r, struct rdma_conn *conn, const struct lr_msg *m)
+void relay_rdma_event(struct relay_thread *r, struct rdma_conn *conn, const struct lr_msg *m, const void *data, size_t len)
 {
-	(void)r, (void)conn, (void)m;
+	(void)r, (void)conn, (void)m, (void)data, (void)len;
+}
+
+struct relay_remote relay_rdma_exported(struct rdma_memory *mem)
+{
+	(void)mem;
+	return (struct relay_remote){0};
+}
+
+struct relay_region *relay_rdma_region(const struct rdma_memory *mem)
+{
+	(void)mem;
+	return NULL;
+}
+
+void relay_rdma_forget(struct relay_thread *r, struct rdma_memory *mem, const struct relay_client *client, uint32_t serial)
+{
+	(void)r, (void)mem, (void)client, (void)serial;
 }
 
 #endif

@@ -110,7 +110,7 @@ relay_config() { # OWN OTHER
 	[Relay]
 	Enable=yes
 	EOC
-	[ "$1" = 2 ] || printf '%s\n' RelayListen=10.1.0.1 "RelayAllow=10.1.0.2/32=all:t*"
+	[ "$1" = 2 ] || printf '%s\n' RelayListen=10.1.0.1 "RelayAllow=10.1.0.2/32=all:t* 10.1.0.2/32=export:m*"
 }
 
 relay_edge_start() { # ea|eb
@@ -264,6 +264,31 @@ relay_counted() {
 relay_gib() {
 	relay_put_and_get
 	relay_none_left after-a-gib
+}
+
+# Memory of the client as a region: programs beside edge eb put into it and get from it.
+relay_regions() {
+	local mine="longreach export --socket rdma:10.1.0.1"
+	relay_check export-not-allowed 'not allowed' c "$mine link:tmine --shm 1M"
+	on c "truncate -s $relay_bytes /tmp/mine
+		setsid $mine link:mine --file /tmp/mine --access rw </dev/null >/run/notices 2>/run/export.log & echo \$! >/run/export.pid
+		for i in \$(seq 100); do grep -q exporting /run/export.log && break; usleep 100000; done"
+	on eb -t 300 "head -c $relay_bytes /dev/urandom >/run/src"
+	relay_md5=$(on eb -t 300 'md5sum </run/src')
+	relay_check put-into-a-client 'Gbit/s' eb "longreach put /run/src link:mine --promise done --notice whole"
+	relay_check put-into-a-client-arrived "$relay_md5" c 'md5sum </tmp/mine'
+	relay_check put-into-a-client-notice "mine+0 $relay_bytes whole" c 'sleep 1; cat /run/notices'
+	relay_check get-from-a-client 'Gbit/s' eb "rm -f /run/back; longreach get link:mine /run/back"
+	relay_check get-from-a-client-arrived "$relay_md5" eb 'md5sum </run/back; rm -f /run/back'
+	relay_check no-byte-is-copied-for-a-region '^copied 0, read [1-9][0-9]*, written [1-9][0-9]*$' ea "$(relay_counted)"
+	(sleep 0.5 && on c 'kill -9 $(cat /run/export.pid)') &
+	relay_check region-gone-with-its-client 'no such region' eb "for i in \$(seq 30); do longreach put /run/src link:mine --promise done || break; done 2>&1"
+	wait $!
+	relay_check put-into-nothing 'no such region' eb "longreach put /run/src link:mine --promise done"
+	on eb 'rm -f /run/src'
+	on c 'rm -f /tmp/mine'
+	relay_none_left after-regions
+	relay_md5=$(on c -t 300 'md5sum </tmp/src')
 }
 
 relay_errors() {

@@ -53,7 +53,7 @@ usage() {
 
 what=quick modes="" km="" loss="" reorder="" dup="" rate=2G workers=1,1
 build=$top/build/gcc pcap="" logs="" only=. stop="" tuning="" engine=packet
-relay_sets="basic errors kill silence device"
+relay_sets="basic regions errors kill silence device"
 one="" server="" repeat=1 until_said='^$.'
 while [ $# -gt 0 ]; do
 	case $1 in

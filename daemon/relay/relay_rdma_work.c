@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relay_rdma_work.c - what the edge posts on the queue pairs of RDMA clients: READs and WRITEs of their memory, and messages.
+ *
+ * READs and WRITEs wait in rdma_conn.waiting until the send queue has room. Completed ones go to relay_rdma.done and are
+ * finished as far as the workers' rings have room.
+ *
+ * A region of a client (struct rdma_memory) is read and written like the memory of an operation. When it is withdrawn,
+ * what waits for it ends at once, and the client is answered when what was posted has completed: then the device touches
+ * the memory no more. The other site hears LR_NO_REGION, as of a program at the socket that has gone; LR_IO_REMOTE if the
+ * client's device refused the access. */
+#include "relay_rdma_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/util/clock.h"
+
+/* --- what is posted --- */
+
+void relay_rdma_work_over(struct relay_rdma *d, struct rdma_work *w, enum lr_status status)
+{
+	w->conn = NULL;
+	w->status = status;
+	dlist_append(&d->done, &w->node);
+}
+
+void relay_rdma_note_posted(struct rdma_conn *c)
+{
+	c->posted_ns[(c->oldest + c->posted++) % POSTED_MAX] = clock_now_ns();
+}
+
+void relay_rdma_note_completed(struct rdma_conn *c)
+{
+	c->progress_ns = clock_now_ns();
+	if (c->posted == 0)
+		return;
+	c->posted--;
+	c->oldest = (c->oldest + 1) % POSTED_MAX;
+}
+
+static uint32_t lkey_of(const struct relay_rdma *d, const uint8_t *at, uint32_t len)
+{
+	for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+		const struct ibv_mr *mr = d->arena[i];
+
+		if (mr && at >= (uint8_t *)mr->addr && at + len <= (uint8_t *)mr->addr + mr->length)
+			return mr->lkey;
+	}
+	return 0;
+}
+
+static bool post_work(struct rdma_conn *c, struct rdma_work *w, uint32_t i)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)w->at, .length = w->len, .lkey = w->lkey};
+	struct ibv_send_wr *bad, wr = {.wr_id = wr_id(WR_WORK, i),
+	                               .sg_list = &sge,
+	                               .num_sge = 1,
+	                               .opcode = w->is_read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+	                               .send_flags = IBV_SEND_SIGNALED,
+	                               .wr.rdma = {.remote_addr = w->memory.address + w->offset, .rkey = w->memory.rkey}};
+
+	if (c->r->rdma->v.post_send(c->id->qp, &wr, &bad) != 0)
+		return false;
+	c->work[i] = w;
+	c->nworks++;
+	relay_rdma_note_posted(c);
+	return true;
+}
+
+/* --- regions --- */
+
+/* Frees the memory when its region is withdrawn and nothing of it is under way, and tells the client. */
+static void memory_look(struct rdma_memory *mem)
+{
+	struct rdma_conn *c = mem->conn;
+
+	if (mem->region || mem->nworks > 0)
+		return;
+	if (c && mem->answers)
+		relay_rdma_say(c, &(struct lr_rdma_event){.type = LRM_ANSWER, .serial = mem->serial});
+	if (c) {
+		dlist_remove(&mem->node);
+		c->nexported--;
+	}
+	free(mem);
+}
+
+int relay_rdma_export(struct rdma_conn *c, const struct lr_rdma_request *q)
+{
+	struct lr_msg m = {.type = LRM_EXPORT, .flags = q->promise, .length = q->bytes};
+	struct rdma_memory *mem;
+	int rc;
+
+	if (c->nexported >= RDMA_REGIONS_OF_CLIENT)
+		return -ENOSPC;
+	mem = calloc(1, sizeof(*mem));
+	if (!mem)
+		return -ENOMEM;
+	*mem = (struct rdma_memory){.conn = c, .address = q->address, .rkey = q->rkey};
+	memcpy(m.name, q->name, LR_NAME_MAX);
+	rc = relay_region_add_rdma(c->r, &c->client, &m, mem, &mem->region);
+	if (rc < 0) {
+		free(mem);
+		return rc;
+	}
+	dlist_append(&c->exported, &mem->node);
+	c->nexported++;
+	return 0;
+}
+
+struct relay_remote relay_rdma_exported(struct rdma_memory *mem)
+{
+	return (struct relay_remote){.conn = mem->conn, .address = mem->address, .rkey = mem->rkey, .exported = mem};
+}
+
+struct relay_region *relay_rdma_region(const struct rdma_memory *mem)
+{
+	return mem->region;
+}
+
+void relay_rdma_forget(struct relay_thread *r, struct rdma_memory *mem, const struct relay_client *client, uint32_t serial)
+{
+	struct dnode *n, *next;
+
+	mem->region = NULL;
+	mem->answers = client != NULL;
+	mem->serial = serial;
+	relay_execute_memory_gone(r, mem);
+	for (n = mem->conn->waiting.next; n != &mem->conn->waiting; n = next) {
+		struct rdma_work *w = dlist_entry(n, struct rdma_work, node);
+
+		next = n->next;
+		if (w->memory.exported != mem)
+			continue;
+		dlist_remove(n);
+		relay_rdma_work_over(r->rdma, w, LR_CANCELLED);
+	}
+	memory_look(mem);
+}
+
+void relay_rdma_exported_gone(struct rdma_conn *c)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&c->exported))) {
+		struct rdma_memory *mem = dlist_entry(n, struct rdma_memory, node);
+
+		dlist_remove(n); /* works of it that have ended free it */
+		mem->conn = NULL;
+	}
+}
+
+/* --- READs and WRITEs --- */
+
+/* False: the client was told that the operation has ended, or has withdrawn the region. */
+static bool is_wanted(struct relay_thread *r, const struct rdma_work *w)
+{
+	return w->memory.exported ? w->memory.exported->region != NULL : relay_op_find(r, w->op) != NULL;
+}
+
+void relay_rdma_post_waiting(struct rdma_conn *c)
+{
+	struct dnode *n;
+
+	for (uint32_t i = 0; i < RDMA_WORKS && !c->broken && (n = dlist_first(&c->waiting)); i++) {
+		struct rdma_work *w = dlist_entry(n, struct rdma_work, node);
+
+		if (c->work[i])
+			continue;
+		dlist_remove(n);
+		if (!is_wanted(c->r, w)) {
+			relay_rdma_work_over(c->r->rdma, w, LR_CANCELLED);
+			i--;
+			continue;
+		}
+		if (!post_work(c, w, i)) {
+			dlist_append(&c->waiting, n);
+			relay_rdma_break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no work requests");
+		}
+	}
+}
+
+/* Of a region's memory: the status for the other site. */
+static enum lr_status told(const struct relay_remote *m, enum lr_status status)
+{
+	if (!m->exported || status == LR_OK || status == LR_NO_ROOM)
+		return status;
+	return status == LR_CLIENT_MEMORY || status == LR_RDMA_FAILED ? LR_IO_REMOTE : LR_NO_REGION;
+}
+
+static enum lr_status start_work(struct relay_thread *r, const struct rdma_work *like)
+{
+	struct rdma_conn *c = like->memory.conn;
+	struct rdma_work *w;
+
+	if (!c->client.used || c->broken)
+		return told(&like->memory, LR_CLIENT_GONE);
+	w = malloc(sizeof(*w));
+	if (!w)
+		return LR_NO_ROOM;
+	*w = *like;
+	w->conn = c;
+	w->lkey = lkey_of(r->rdma, w->at, w->len);
+	if (w->memory.exported)
+		w->memory.exported->nworks++;
+	dlist_append(&c->waiting, &w->node);
+	relay_rdma_post_waiting(c);
+	return LR_OK;
+}
+
+enum lr_status relay_rdma_read(struct relay_thread *r, const struct relay_remote *m, uint64_t offset, uint32_t len,
+                               struct relay_channel_out *ch, struct relay_take *t, const struct relay_chunk *c)
+{
+	return start_work(r, &(struct rdma_work){.is_read = true,
+	                                         .memory = *m,
+	                                         .offset = offset,
+	                                         .at = c->data + RELAY_HEAD_LEN,
+	                                         .len = len,
+	                                         .ch = ch,
+	                                         .take = t,
+	                                         .op = t->op,
+	                                         .chunk = *c});
+}
+
+enum lr_status relay_rdma_write(struct relay_thread *r, const struct relay_remote *m, uint64_t offset,
+                                const struct relay_chunk *c, const uint8_t *data, uint32_t len, uint64_t op)
+{
+	return start_work(r, &(struct rdma_work){.memory = *m,
+	                                         .offset = offset,
+	                                         .at = (uint8_t *)(uintptr_t)data,
+	                                         .len = len,
+	                                         .chunk = *c,
+	                                         .op = op});
+}
+
+bool relay_rdma_may_take(const struct relay_remote *m, const struct relay_channel_out *ch)
+{
+	return m->conn->nahead < RDMA_AHEAD && ch->nremote < RDMA_AHEAD_CHANNEL;
+}
+
+void relay_rdma_took(const struct relay_remote *m, struct relay_channel_out *ch, int n)
+{
+	struct rdma_conn *c = m->conn;
+
+	c->nahead += (uint32_t)n;
+	ch->nremote += (uint32_t)n;
+	if (c->nahead == 0 && !c->client.used)
+		free(c);
+}
+
+/* Frees a work that was finished, and the memory if it waited for that. */
+static void work_free(struct rdma_work *w)
+{
+	struct rdma_memory *mem = w->memory.exported;
+
+	free(w);
+	if (!mem)
+		return;
+	mem->nworks--;
+	memory_look(mem);
+}
+
+/* Tells who began it. False: there is no room for that yet. */
+static bool finish(struct relay_thread *r, struct rdma_work *w)
+{
+	const struct relay_write written = {.is_get = !w->memory.exported,
+	                                    .rdma = w->memory.exported,
+	                                    .chunk = w->chunk,
+	                                    .op = w->op,
+	                                    .len = w->len,
+	                                    .status = told(&w->memory, w->status)};
+
+	if (w->is_read ? !relay_port_has_room(r->port[w->ch->worker]) : !relay_execute_has_room(r, &written))
+		return false;
+	dlist_remove(&w->node);
+	if (w->is_read)
+		relay_channel_filled(r, w->ch, w->take, &w->chunk, written.status);
+	else
+		relay_execute_written(r, &written);
+	work_free(w);
+	return true;
+}
+
+bool relay_rdma_finish_done(struct relay_thread *r)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&r->rdma->done)))
+		if (!finish(r, dlist_entry(n, struct rdma_work, node)))
+			return false;
+	return true;
+}
+
+void relay_rdma_drop_done(struct relay_rdma *d)
+{
+	struct dnode *n;
+
+	while ((n = dlist_first(&d->done))) {
+		dlist_remove(n);
+		work_free(dlist_entry(n, struct rdma_work, node));
+	}
+}
+
+/* --- messages to the client --- */
+
+static bool post_message(struct rdma_conn *c, const struct lr_rdma_event *e)
+{
+	uint32_t i = 0;
+	uint8_t *at;
+	struct ibv_sge sge;
+	/* fenced: when the client hears of an operation's end, no READ of its memory is under way any more */
+	struct ibv_send_wr *bad, wr = {.sg_list = &sge,
+	                               .num_sge = 1,
+	                               .opcode = IBV_WR_SEND,
+	                               .send_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE};
+
+	while (i < RDMA_SENDS && c->sending[i])
+		i++;
+	if (i == RDMA_SENDS)
+		return false;
+	at = c->buffers + (size_t)(RDMA_REQUESTS + i) * BUFFER_BYTES;
+	sge = (struct ibv_sge){.addr = (uintptr_t)at, .length = (uint32_t)lr_rdma_event_put(at, e), .lkey = c->mr->lkey};
+	wr.wr_id = wr_id(WR_SEND, i);
+	if (c->r->rdma->v.post_send(c->id->qp, &wr, &bad) != 0) {
+		relay_rdma_break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no messages");
+		return true;
+	}
+	c->sending[i] = true;
+	relay_rdma_note_posted(c);
+	return true;
+}
+
+void relay_rdma_say(struct rdma_conn *c, const struct lr_rdma_event *e)
+{
+	struct rdma_unsent *u;
+
+	if (!c->client.used || c->broken || (dlist_empty(&c->unsent) && post_message(c, e)))
+		return;
+	u = c->nunsent < RDMA_UNSENT ? malloc(sizeof(*u)) : NULL;
+	if (!u) {
+		relay_rdma_break_off(c, LR_RDMA_FAILED, 0, "it does not receive the relay's events");
+		return;
+	}
+	u->event = *e;
+	c->nunsent++;
+	dlist_append(&c->unsent, &u->node);
+}
+
+void relay_rdma_say_unsent(struct rdma_conn *c)
+{
+	struct dnode *n;
+
+	while (!c->broken && (n = dlist_first(&c->unsent)) && post_message(c, &dlist_entry(n, struct rdma_unsent, node)->event)) {
+		dlist_remove(n);
+		c->nunsent--;
+		free(dlist_entry(n, struct rdma_unsent, node));
+	}
+}
+
+void relay_rdma_event(struct relay_thread *r, struct rdma_conn *c, const struct lr_msg *m, const void *data, size_t len)
+{
+	struct lr_rdma_event e = {.type = (uint8_t)m->type,
+	                          .kind = (uint8_t)m->flags,
+	                          .status = (uint8_t)m->status,
+	                          .promise = (uint8_t)m->promise,
+	                          .serial = m->serial,
+	                          .result = m->result,
+	                          .id = m->id,
+	                          .bytes = m->length};
+
+	(void)r;
+	if (m->type == LRM_EVENT && m->flags == LR_EV_NOTICE) {
+		e.offset = m->offset;
+		memcpy(e.name, m->name, LR_NAME_MAX);
+		memcpy(e.notice, data, len);
+		e.notice_len = len;
+	}
+	relay_rdma_say(c, &e);
+}

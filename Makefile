@@ -242,7 +242,7 @@ $(O)/unit/test_link_session: $(call objs,daemon/link/link_sum.c)
 RELAY_RDMA := $(addprefix daemon/relay/relay_,channel.c client.c execute.c file.c gpu.c op.c pieces.c rdma.c rdma_work.c region.c \
 	wire.c) \
 	daemon/util/addr.c daemon/util/units.c $(addprefix lib/lr_,rdma.c rdma_wire.c strerror.c verbs.c)
-$(O)/unit/test_relay_rdma $(O)/unit/test_relay_rdma_region: $(O)/unit/%: $(O)/tests/unit/%.o $(call objs,$(RELAY_RDMA)) $(O)/libproxy.a
+$(addprefix $(O)/unit/,test_relay_rdma $(addprefix test_relay_rdma_,notice region stress work)): $(O)/unit/%: $(O)/tests/unit/%.o $(call objs,$(RELAY_RDMA)) $(O)/libproxy.a
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(LIBS_CORE) -lcmocka -lm
 

@@ -117,8 +117,7 @@ static void *relay_main(void *arg)
 		stalled |= relay_files_turn(r);
 		stalled |= relay_rdma_turn(r);
 		relay_execute_deferred(r);
-		for (uint32_t i = 0; i < r->nchannels; i++)
-			relay_channel_pump(r, &r->channel[i]);
+		relay_channels_pump(r);
 		wake_workers(r);
 		n = epoll_wait(r->epoll_fd, ev, (int)(sizeof(ev) / sizeof(ev[0])), busy ? 0 : how_long(r, stalled));
 		for (int i = 0; i < n; i++)

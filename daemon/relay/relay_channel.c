@@ -224,7 +224,7 @@ static bool plan_stream(struct relay_channel_out *ch, struct relay_take *t)
 	return true;
 }
 
-void relay_channel_pump(struct relay_thread *r, struct relay_channel_out *ch)
+static void channel_pump(struct relay_thread *r, struct relay_channel_out *ch)
 {
 	while (ch->ntakes < RELAY_TAKES) {
 		struct relay_command c = {.type = RELAY_TAKE, .channel = ch->idx};
@@ -240,6 +240,15 @@ void relay_channel_pump(struct relay_thread *r, struct relay_channel_out *ch)
 		ch->ntakes++;
 		relay_tell_worker(r, ch->worker, &c);
 	}
+}
+
+/* An RDMA client has one number of places for READs on all channels (RDMA_AHEAD): each turn begins with another channel, so
+ * that no channel takes all of them again and again. */
+void relay_channels_pump(struct relay_thread *r)
+{
+	for (uint32_t i = 0; i < r->nchannels; i++)
+		channel_pump(r, &r->channel[(r->first_channel + i) % r->nchannels]);
+	r->first_channel = (r->first_channel + 1) % r->nchannels;
 }
 
 /* --- a slot is there --- */

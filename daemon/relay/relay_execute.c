@@ -178,10 +178,12 @@ static bool put(struct relay_thread *r, struct relay_channel_out *ch, const stru
 	return !has_failed(r, h->op) && answer_put(ch, c, h->op, status, 0);
 }
 
+/* A write that succeeded is not answered, so it needs no room for that: nothing that has ended waits behind requests of the
+ * other site whose answers have to wait. */
 bool relay_execute_has_room(struct relay_thread *r, const struct relay_write *w)
 {
 	return relay_port_has_room(r->port[r->channel[w->chunk.channel].worker]) &&
-	       (w->is_get || answers_to(r, w->chunk.channel)->nmessages < RELAY_MESSAGES);
+	       (w->is_get || w->status == LR_OK || answers_to(r, w->chunk.channel)->nmessages < RELAY_MESSAGES);
 }
 
 void relay_execute_written(struct relay_thread *r, const struct relay_write *w)

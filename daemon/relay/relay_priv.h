@@ -220,7 +220,7 @@ struct relay_thread {
 	struct link_config config;
 	struct relay_counting count;
 	char path[LINK_FILE_MAX];
-	uint32_t nchannels;
+	uint32_t nchannels, first_channel; /* first: that the next turn begins with */
 	struct worker *const *worker;
 	uint32_t nworkers;
 	struct relay_port *port[WORKERS_MAX];
@@ -285,8 +285,8 @@ void relay_stream_start(struct relay_channel_out *ch, struct relay_stream *s);
 void relay_stream_kill(struct relay_thread *r, struct relay_stream *s);
 /* The stream's source cannot be read: its operation, or the other site's get, ends with that status. */
 void relay_stream_fail(struct relay_thread *r, struct relay_stream *s, enum lr_status status);
-/* Asks for slots for queued messages and streams. */
-void relay_channel_pump(struct relay_thread *r, struct relay_channel_out *ch);
+/* Asks for slots for queued messages and streams of all channels, at least one. */
+void relay_channels_pump(struct relay_thread *r);
 void relay_channel_note(struct relay_thread *r, const struct relay_note *n);
 /* An RDMA READ that fills a slot has ended. */
 void relay_channel_filled(struct relay_thread *r, struct relay_channel_out *ch, struct relay_take *t,

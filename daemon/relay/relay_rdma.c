@@ -31,7 +31,7 @@
 #include "relay_rdma_priv.h"
 
 #define CONNECT_NS  5000000000ull
-#define WORK_NS     10000000000ull /* a connection is dropped that takes longer for something posted */
+#define WORK_NS     10000000000ull /* a connection is dropped that takes longer for something posted, or for a READ */
 #define PROBE_NS    10000000000ull
 #define LISTEN_NS   2000000000ull  /* interval of attempts to make a listener */
 #define LOOK_NS     100000000ull
@@ -77,6 +77,7 @@ static void remember_end(struct relay_rdma *d, const struct rdma_conn *c)
 /* Destroys the queue pair first: afterwards the device touches neither slots nor buffers. */
 static void conn_free(struct relay_rdma *d, struct rdma_conn *c)
 {
+	struct relay_thread *r = c->r;
 	struct dnode *n;
 
 	if (c->has_qp) {
@@ -85,11 +86,12 @@ static void conn_free(struct relay_rdma *d, struct rdma_conn *c)
 	}
 	for (uint32_t i = 0; i < RDMA_WORKS; i++)
 		if (c->work[i])
-			relay_rdma_work_over(d, c->work[i], LR_CLIENT_GONE);
-	while ((n = dlist_first(&c->waiting))) {
-		dlist_remove(n);
-		relay_rdma_work_over(d, dlist_entry(n, struct rdma_work, node), LR_CLIENT_GONE);
-	}
+			relay_rdma_work_over(r, c->work[i], LR_CLIENT_GONE);
+	for (unsigned k = 0; k < WORK_KINDS; k++)
+		while ((n = dlist_first(&c->waiting[k]))) {
+			dlist_remove(n);
+			relay_rdma_work_over(r, dlist_entry(n, struct rdma_work, node), LR_CLIENT_GONE);
+		}
 	while ((n = dlist_first(&c->unsent))) {
 		dlist_remove(n);
 		free(dlist_entry(n, struct rdma_unsent, node));
@@ -277,10 +279,11 @@ static void on_work(struct rdma_conn *c, uint32_t i, const struct ibv_wc *wc)
 	c->work[i] = NULL;
 	c->nworks--;
 	if (status != LR_OK)
-		break_off_for(c, wc, w->is_read ? "a READ" : "a WRITE", w->memory.exported ? 0 : w->op);
+		break_off_for(c, wc, w->kind == WORK_READ ? "a READ" : "a WRITE", w->memory.exported ? 0 : w->op);
 	else
-		relay_count(w->is_read ? &c->r->count.relay_rdma_read_bytes : &c->r->count.relay_rdma_written_bytes, w->len);
-	relay_rdma_work_over(c->r->rdma, w, status);
+		relay_count(w->kind == WORK_READ ? &c->r->count.relay_rdma_read_bytes : &c->r->count.relay_rdma_written_bytes,
+		            w->len);
+	relay_rdma_work_over(c->r, w, status);
 }
 
 /* Once: by the event, or by what only a connection brings, as the client's RTU may be lost. */
@@ -520,7 +523,9 @@ static void on_request(struct relay_thread *r, struct rdma_cm_id *id, const stru
 	                        .progress_ns = clock_now_ns()};
 	memcpy(c->from_text, text, sizeof(text));
 	dlist_init(&c->client.ops);
-	dlist_init(&c->waiting);
+	c->last_write = WORK_WRITE_OF_PUT;
+	for (unsigned k = 0; k < WORK_KINDS; k++)
+		dlist_init(&c->waiting[k]);
 	dlist_init(&c->unsent);
 	dlist_init(&c->exported);
 	id->context = c;
@@ -719,7 +724,10 @@ void relay_rdma_open(struct relay_thread *r, const struct lr_verbs *verbs)
 		return;
 	d->v = verbs ? *verbs : v;
 	d->refusals = d->ends = (struct log_limit){.window_ns = 10000000000ull, .burst = 10};
-	dlist_init(&d->done);
+	for (uint32_t i = 0; i < WORKERS_MAX; i++)
+		dlist_init(&d->done[i]);
+	for (uint32_t i = 0; i < RELAY_CHANNELS_MAX; i++)
+		dlist_init(&d->refused[i]);
 	r->rdma = d;
 	d->tried_ns = clock_now_ns();
 	try_listening(r);
@@ -734,17 +742,17 @@ static void probe(struct rdma_conn *c)
 		relay_rdma_break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no work requests");
 		return;
 	}
-	relay_rdma_note_posted(c);
+	relay_rdma_note_posted(c, clock_now_ns());
 }
 
 /* What a client has not done in time. NULL: nothing. */
 static const char *overdue(const struct rdma_conn *c)
 {
-	uint64_t now_ns = clock_now_ns();
+	uint64_t now_ns = clock_now_ns(), oldest_ns = relay_rdma_oldest(c);
 
 	if (!c->established && now_ns - c->since_ns > CONNECT_NS)
 		return "it did not finish connecting";
-	if (c->posted > 0 && now_ns - c->posted_ns[c->oldest] > WORK_NS)
+	if (oldest_ns < now_ns && now_ns - oldest_ns > WORK_NS)
 		return "it does not answer";
 	return NULL;
 }

@@ -16,11 +16,20 @@ _Static_assert(LR_RDMA_REQUEST_MAX <= BUFFER_BYTES && LR_RDMA_EVENT_MAX <= BUFFE
 /* Kind of a work request, in the upper half of wr_id; its index is in the lower half. */
 enum wr_kind { WR_RECV = 1, WR_SEND, WR_WORK, WR_PROBE };
 
+/* What a connection has to do. Works of a kind are posted in the order in which they came. */
+enum rdma_kind {
+	WORK_READ,         /* of memory, into a slot of this site's chunk */
+	WORK_WRITE_OF_GET, /* of what the other site has answered, into memory of an operation */
+	WORK_WRITE_OF_PUT, /* of what the other site puts, into a region */
+	WORK_KINDS
+};
+
 /* A READ or WRITE of a client's memory. */
 struct rdma_work {
 	struct dnode node;
 	struct rdma_conn *conn; /* NULL: it has gone, or this is over */
-	bool is_read;
+	enum rdma_kind kind;
+	uint64_t queued_ns;
 	enum lr_status status;
 	struct relay_remote memory;
 	uint64_t offset;
@@ -65,10 +74,11 @@ struct rdma_conn {
 	char from_text[ADDR_TEXT_MAX];
 	uint32_t posted;     /* sends and works in the send queue */
 	uint32_t oldest;     /* of them, in posted_ns */
-	uint64_t posted_ns[POSTED_MAX]; /* a ring: the send queue completes in order */
+	uint64_t posted_ns[POSTED_MAX]; /* a ring: the send queue completes in order. Of a READ: queued_ns */
 	uint32_t nworks;
 	struct rdma_work *work[RDMA_WORKS];
-	struct dnode waiting; /* struct rdma_work */
+	struct dnode waiting[WORK_KINDS]; /* struct rdma_work */
+	enum rdma_kind last_write; /* of the WRITE that was posted last */
 	struct dnode exported; /* struct rdma_memory */
 	uint32_t nexported;
 	bool sending[RDMA_SENDS];
@@ -87,7 +97,8 @@ struct relay_rdma {
 	struct ibv_comp_channel *completions;
 	struct ibv_mr *arena[WORKERS_MAX];
 	struct rdma_conn *conn[RDMA_CLIENTS];
-	struct dnode done; /* struct rdma_work */
+	struct dnode done[WORKERS_MAX];            /* struct rdma_work that needs room in that worker's ring only */
+	struct dnode refused[RELAY_CHANNELS_MAX]; /* that also needs room for an answer to that channel's request */
 	bool gone;         /* the device is gone: everything is released in the next turn */
 	bool said;         /* the log has said why there is no listener */
 	uint64_t tried_ns, looked_ns;
@@ -111,13 +122,16 @@ static inline uint64_t wr_id(enum wr_kind kind, uint32_t index)
  * nothing is logged. */
 void relay_rdma_break_off(struct rdma_conn *c, enum lr_status why, uint64_t op, const char *what);
 
-/* relay_rdma_work.c. A work request was posted to the send queue, or has completed. */
-void relay_rdma_note_posted(struct rdma_conn *c);
+/* relay_rdma_work.c. A work request was posted to the send queue, or has completed. since_ns: the time that the client has
+ * for it counts from there. */
+void relay_rdma_note_posted(struct rdma_conn *c, uint64_t since_ns);
 void relay_rdma_note_completed(struct rdma_conn *c);
 /* A READ or WRITE has ended: relay_rdma_finish_done() tells who began it. */
-void relay_rdma_work_over(struct relay_rdma *d, struct rdma_work *w, enum lr_status status);
+void relay_rdma_work_over(struct relay_thread *r, struct rdma_work *w, enum lr_status status);
 void relay_rdma_post_waiting(struct rdma_conn *c);
-/* Finishes what has ended, as far as the workers' rings have room. False: some is left. */
+/* The longest that a READ, or anything that is posted, has taken: since when. UINT64_MAX: there is none. */
+uint64_t relay_rdma_oldest(const struct rdma_conn *c);
+/* Finishes what has ended, as far as the workers' rings and the answering channels have room. False: some is left. */
 bool relay_rdma_finish_done(struct relay_thread *r);
 /* The relay's end: nobody is told. */
 void relay_rdma_drop_done(struct relay_rdma *d);

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* relay_rdma_work.c - what the edge posts on the queue pairs of RDMA clients: READs and WRITEs of their memory, and messages.
  *
- * READs and WRITEs wait in rdma_conn.waiting until the send queue has room. Completed ones go to relay_rdma.done and are
- * finished as far as the workers' rings have room.
+ * READs and WRITEs wait in rdma_conn.waiting until the send queue has room. READs are posted first: the slot of a READ has
+ * its position, so all that is behind it in its channel waits for it. WRITEs of answers and of requests of the other site
+ * (rdma_kind) are posted in turn: an answer never waits behind a request.
+ *
+ * What has ended is finished as far as the workers' rings have room. Only a WRITE of a put that has failed is answered, and
+ * waits for room in the answering channel, in a list of its own: that room may come only from READs, whose completions
+ * commit the slots in front of the answers.
  *
  * A region of a client (struct rdma_memory) is read and written like the memory of an operation. When it is withdrawn,
  * what waits for it ends at once, and the client is answered when what was posted has completed: then the device touches
@@ -18,16 +23,20 @@
 
 /* --- what is posted --- */
 
-void relay_rdma_work_over(struct relay_rdma *d, struct rdma_work *w, enum lr_status status)
+void relay_rdma_work_over(struct relay_thread *r, struct rdma_work *w, enum lr_status status)
 {
+	struct relay_rdma *d = r->rdma;
+	uint32_t channel = w->kind == WORK_READ ? w->ch->idx : w->chunk.channel;
+
 	w->conn = NULL;
 	w->status = status;
-	dlist_append(&d->done, &w->node);
+	dlist_append(w->kind == WORK_WRITE_OF_PUT && status != LR_OK ? &d->refused[channel] : &d->done[r->channel[channel].worker],
+	             &w->node);
 }
 
-void relay_rdma_note_posted(struct rdma_conn *c)
+void relay_rdma_note_posted(struct rdma_conn *c, uint64_t since_ns)
 {
-	c->posted_ns[(c->oldest + c->posted++) % POSTED_MAX] = clock_now_ns();
+	c->posted_ns[(c->oldest + c->posted++) % POSTED_MAX] = since_ns;
 }
 
 void relay_rdma_note_completed(struct rdma_conn *c)
@@ -56,7 +65,7 @@ static bool post_work(struct rdma_conn *c, struct rdma_work *w, uint32_t i)
 	struct ibv_send_wr *bad, wr = {.wr_id = wr_id(WR_WORK, i),
 	                               .sg_list = &sge,
 	                               .num_sge = 1,
-	                               .opcode = w->is_read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+	                               .opcode = w->kind == WORK_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
 	                               .send_flags = IBV_SEND_SIGNALED,
 	                               .wr.rdma = {.remote_addr = w->memory.address + w->offset, .rkey = w->memory.rkey}};
 
@@ -64,7 +73,9 @@ static bool post_work(struct rdma_conn *c, struct rdma_work *w, uint32_t i)
 		return false;
 	c->work[i] = w;
 	c->nworks++;
-	relay_rdma_note_posted(c);
+	relay_rdma_note_posted(c, w->kind == WORK_READ ? w->queued_ns : clock_now_ns());
+	if (w->kind != WORK_READ)
+		c->last_write = w->kind;
 	return true;
 }
 
@@ -119,23 +130,29 @@ struct relay_region *relay_rdma_region(const struct rdma_memory *mem)
 	return mem->region;
 }
 
-void relay_rdma_forget(struct relay_thread *r, struct rdma_memory *mem, const struct relay_client *client, uint32_t serial)
+static void cancel_waiting(struct relay_thread *r, struct dnode *waiting, const struct rdma_memory *mem)
 {
 	struct dnode *n, *next;
 
-	mem->region = NULL;
-	mem->answers = client != NULL;
-	mem->serial = serial;
-	relay_execute_memory_gone(r, mem);
-	for (n = mem->conn->waiting.next; n != &mem->conn->waiting; n = next) {
+	for (n = waiting->next; n != waiting; n = next) {
 		struct rdma_work *w = dlist_entry(n, struct rdma_work, node);
 
 		next = n->next;
 		if (w->memory.exported != mem)
 			continue;
 		dlist_remove(n);
-		relay_rdma_work_over(r->rdma, w, LR_CANCELLED);
+		relay_rdma_work_over(r, w, LR_CANCELLED);
 	}
+}
+
+void relay_rdma_forget(struct relay_thread *r, struct rdma_memory *mem, const struct relay_client *client, uint32_t serial)
+{
+	mem->region = NULL;
+	mem->answers = client != NULL;
+	mem->serial = serial;
+	relay_execute_memory_gone(r, mem);
+	for (unsigned k = 0; k < WORK_KINDS; k++)
+		cancel_waiting(r, &mem->conn->waiting[k], mem);
 	memory_look(mem);
 }
 
@@ -159,26 +176,50 @@ static bool is_wanted(struct relay_thread *r, const struct rdma_work *w)
 	return w->memory.exported ? w->memory.exported->region != NULL : relay_op_find(r, w->op) != NULL;
 }
 
+/* The work to post next; NULL: none waits. */
+static struct dnode *next_waiting(struct rdma_conn *c)
+{
+	enum rdma_kind turn = c->last_write == WORK_WRITE_OF_GET ? WORK_WRITE_OF_PUT : WORK_WRITE_OF_GET;
+	struct dnode *n = dlist_first(&c->waiting[WORK_READ]);
+
+	if (!n)
+		n = dlist_first(&c->waiting[turn]);
+	return n ? n : dlist_first(&c->waiting[c->last_write]);
+}
+
 void relay_rdma_post_waiting(struct rdma_conn *c)
 {
 	struct dnode *n;
 
-	for (uint32_t i = 0; i < RDMA_WORKS && !c->broken && (n = dlist_first(&c->waiting)); i++) {
+	for (uint32_t i = 0; i < RDMA_WORKS && !c->broken && (n = next_waiting(c)); i++) {
 		struct rdma_work *w = dlist_entry(n, struct rdma_work, node);
 
 		if (c->work[i])
 			continue;
 		dlist_remove(n);
 		if (!is_wanted(c->r, w)) {
-			relay_rdma_work_over(c->r->rdma, w, LR_CANCELLED);
+			relay_rdma_work_over(c->r, w, LR_CANCELLED);
 			i--;
 			continue;
 		}
 		if (!post_work(c, w, i)) {
-			dlist_append(&c->waiting, n);
+			dlist_append(&c->waiting[w->kind], n);
 			relay_rdma_break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no work requests");
 		}
 	}
+}
+
+uint64_t relay_rdma_oldest(const struct rdma_conn *c)
+{
+	const struct dnode *n = c->waiting[WORK_READ].next;
+	uint64_t oldest_ns = n != &c->waiting[WORK_READ] ? dlist_entry(n, struct rdma_work, node)->queued_ns : UINT64_MAX;
+
+	for (uint32_t i = 0; i < c->posted; i++) {
+		uint64_t since_ns = c->posted_ns[(c->oldest + i) % POSTED_MAX];
+
+		oldest_ns = since_ns < oldest_ns ? since_ns : oldest_ns;
+	}
+	return oldest_ns;
 }
 
 /* Of a region's memory: the status for the other site. */
@@ -201,10 +242,11 @@ static enum lr_status start_work(struct relay_thread *r, const struct rdma_work 
 		return LR_NO_ROOM;
 	*w = *like;
 	w->conn = c;
+	w->queued_ns = clock_now_ns();
 	w->lkey = lkey_of(r->rdma, w->at, w->len);
 	if (w->memory.exported)
 		w->memory.exported->nworks++;
-	dlist_append(&c->waiting, &w->node);
+	dlist_append(&c->waiting[w->kind], &w->node);
 	relay_rdma_post_waiting(c);
 	return LR_OK;
 }
@@ -212,7 +254,7 @@ static enum lr_status start_work(struct relay_thread *r, const struct rdma_work 
 enum lr_status relay_rdma_read(struct relay_thread *r, const struct relay_remote *m, uint64_t offset, uint32_t len,
                                struct relay_channel_out *ch, struct relay_take *t, const struct relay_chunk *c)
 {
-	return start_work(r, &(struct rdma_work){.is_read = true,
+	return start_work(r, &(struct rdma_work){.kind = WORK_READ,
 	                                         .memory = *m,
 	                                         .offset = offset,
 	                                         .at = c->data + RELAY_HEAD_LEN,
@@ -226,7 +268,8 @@ enum lr_status relay_rdma_read(struct relay_thread *r, const struct relay_remote
 enum lr_status relay_rdma_write(struct relay_thread *r, const struct relay_remote *m, uint64_t offset,
                                 const struct relay_chunk *c, const uint8_t *data, uint32_t len, uint64_t op)
 {
-	return start_work(r, &(struct rdma_work){.memory = *m,
+	return start_work(r, &(struct rdma_work){.kind = m->exported ? WORK_WRITE_OF_PUT : WORK_WRITE_OF_GET,
+	                                         .memory = *m,
 	                                         .offset = offset,
 	                                         .at = (uint8_t *)(uintptr_t)data,
 	                                         .len = len,
@@ -271,10 +314,10 @@ static bool finish(struct relay_thread *r, struct rdma_work *w)
 	                                    .len = w->len,
 	                                    .status = told(&w->memory, w->status)};
 
-	if (w->is_read ? !relay_port_has_room(r->port[w->ch->worker]) : !relay_execute_has_room(r, &written))
+	if (w->kind == WORK_READ ? !relay_port_has_room(r->port[w->ch->worker]) : !relay_execute_has_room(r, &written))
 		return false;
 	dlist_remove(&w->node);
-	if (w->is_read)
+	if (w->kind == WORK_READ)
 		relay_channel_filled(r, w->ch, w->take, &w->chunk, written.status);
 	else
 		relay_execute_written(r, &written);
@@ -282,24 +325,43 @@ static bool finish(struct relay_thread *r, struct rdma_work *w)
 	return true;
 }
 
-bool relay_rdma_finish_done(struct relay_thread *r)
+static bool finish_list(struct relay_thread *r, struct dnode *list)
 {
 	struct dnode *n;
 
-	while ((n = dlist_first(&r->rdma->done)))
+	while ((n = dlist_first(list)))
 		if (!finish(r, dlist_entry(n, struct rdma_work, node)))
 			return false;
 	return true;
 }
 
-void relay_rdma_drop_done(struct relay_rdma *d)
+bool relay_rdma_finish_done(struct relay_thread *r)
+{
+	bool all = true;
+
+	for (uint32_t i = 0; i < r->nworkers; i++)
+		all &= finish_list(r, &r->rdma->done[i]);
+	for (uint32_t i = 0; i < r->nchannels; i++)
+		all &= finish_list(r, &r->rdma->refused[i]);
+	return all;
+}
+
+static void drop_list(struct dnode *list)
 {
 	struct dnode *n;
 
-	while ((n = dlist_first(&d->done))) {
+	while ((n = dlist_first(list))) {
 		dlist_remove(n);
 		work_free(dlist_entry(n, struct rdma_work, node));
 	}
+}
+
+void relay_rdma_drop_done(struct relay_rdma *d)
+{
+	for (uint32_t i = 0; i < WORKERS_MAX; i++)
+		drop_list(&d->done[i]);
+	for (uint32_t i = 0; i < RELAY_CHANNELS_MAX; i++)
+		drop_list(&d->refused[i]);
 }
 
 /* --- messages to the client --- */
@@ -327,7 +389,7 @@ static bool post_message(struct rdma_conn *c, const struct lr_rdma_event *e)
 		return true;
 	}
 	c->sending[i] = true;
-	relay_rdma_note_posted(c);
+	relay_rdma_note_posted(c, clock_now_ns());
 	return true;
 }
 

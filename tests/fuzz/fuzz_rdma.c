@@ -103,8 +103,7 @@ static void work(void)
 		relay_rdma_ready(r);
 		relay_rdma_turn(r);
 		relay_execute_deferred(r);
-		for (uint32_t i = 0; i < r->nchannels; i++)
-			relay_channel_pump(r, &r->channel[i]);
+		relay_channels_pump(r);
 	}
 	working = false;
 }

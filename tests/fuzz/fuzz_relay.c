@@ -64,8 +64,7 @@ static void work_off(struct relay_thread *r)
 		relay_gpu_turn(r);
 		relay_files_turn(r);
 		relay_execute_deferred(r);
-		for (uint32_t i = 0; i < r->nchannels; i++)
-			relay_channel_pump(r, &r->channel[i]);
+		relay_channels_pump(r);
 		if (p->n == 0 && toy.nnotes == 0)
 			return;
 		for (uint32_t i = 0; i < p->n; i++) { /* what comes of it as well */

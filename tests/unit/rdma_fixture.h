@@ -33,7 +33,7 @@
 
 #define SLOTS    512
 #define BYTES    100000u
-#define SENT_MAX 1024
+#define SENT_MAX 4096
 
 /* --- the log --- */
 
@@ -166,6 +166,32 @@ static inline void note_sent(struct relay_port *p, uint32_t slot, uint16_t len)
 
 static uint16_t slot_len[SLOTS];
 
+/* Slots of a channel as the core keeps them: positions are sent in order, an uncommitted one holds up those behind it,
+ * and no more than out_window of them are taken. 0: slots are free at once. */
+static uint32_t out_window;
+static struct {
+	uint32_t next, freed, slot[1 << 14];
+	bool committed[1 << 14], is_void[1 << 14];
+} core_out[4];
+
+static inline void out_committed(struct relay_port *p, uint32_t slot, bool is_void)
+{
+	for (uint32_t c = 0; c < 4; c++)
+		for (uint32_t i = core_out[c].freed; i < core_out[c].next; i++)
+			if (core_out[c].slot[i] == slot && !core_out[c].committed[i]) {
+				core_out[c].committed[i] = true;
+				core_out[c].is_void[i] = is_void;
+			}
+	for (uint32_t c = 0; c < 4; c++)
+		while (core_out[c].freed < core_out[c].next && core_out[c].committed[core_out[c].freed]) {
+			uint32_t i = core_out[c].freed++;
+
+			if (!core_out[c].is_void[i])
+				note_sent(p, core_out[c].slot[i], slot_len[core_out[c].slot[i]]);
+			slot_used[core_out[c].slot[i]] = false;
+		}
+}
+
 static inline void run(struct relay_port *p, const struct relay_command *c)
 {
 	struct relay_note note = {.channel = c->channel, .token = c->token};
@@ -173,8 +199,14 @@ static inline void run(struct relay_port *p, const struct relay_command *c)
 	if (c->type == RELAY_TAKE) {
 		uint32_t s = 0;
 
+		if (out_window && core_out[c->channel].next - core_out[c->channel].freed >= out_window) {
+			p->c[p->n++] = *c; /* tried again in the next turn */
+			return;
+		}
 		while (slot_used[s])
 			assert_true(++s < SLOTS);
+		if (out_window)
+			core_out[c->channel].slot[core_out[c->channel].next++] = s;
 		slot_used[s] = true;
 		slot_len[s] = c->len;
 		memset(arena[s], 0xee, sizeof(arena[s]));
@@ -184,6 +216,14 @@ static inline void run(struct relay_port *p, const struct relay_command *c)
 		return;
 	}
 	assert_true(slot_used[c->slot]);
+	if (out_window && c->type != RELAY_FINISH) {
+		p->nvoid += c->type == RELAY_GIVE_UP;
+		out_committed(p, c->slot, c->type == RELAY_GIVE_UP);
+		note.type = RELAY_COMMITTED;
+		if (c->type == RELAY_COMMIT && c->tell)
+			relay_channel_note(r, &note);
+		return;
+	}
 	slot_used[c->slot] = false;
 	p->nvoid += c->type == RELAY_GIVE_UP;
 	p->nfinished += c->type == RELAY_FINISH;
@@ -195,10 +235,11 @@ static inline void run(struct relay_port *p, const struct relay_command *c)
 		relay_channel_note(r, &note);
 }
 
+static bool working;
+
 /* Turns of the thread and of the worker, until nothing happens. Not within itself, when the edge posts. */
 static inline void work(void)
 {
-	static bool working;
 	static struct relay_command now[8192];
 	struct relay_port *p = r->port[0];
 
@@ -211,8 +252,7 @@ static inline void work(void)
 		relay_rdma_ready(r);
 		relay_rdma_turn(r);
 		relay_execute_deferred(r);
-		for (uint32_t i = 0; i < r->nchannels; i++)
-			relay_channel_pump(r, &r->channel[i]);
+		relay_channels_pump(r);
 		n = p->n;
 		memcpy(now, p->c, n * sizeof(now[0]));
 		p->n = 0;
@@ -244,6 +284,7 @@ static inline const struct relay_head *sent(uint8_t type)
 static inline void come(uint32_t channel, const struct relay_head *h, const void *data, size_t len)
 {
 	uint32_t s = 0;
+	bool was = working;
 
 	while (slot_used[s])
 		s++;
@@ -251,7 +292,9 @@ static inline void come(uint32_t channel, const struct relay_head *h, const void
 	relay_head_put(arena[s], h);
 	if (len > 0)
 		memcpy(arena[s] + RELAY_HEAD_LEN, data, len);
+	working = true; /* the device completes nothing within ibv_post_send() */
 	relay_execute(r, &(struct relay_chunk){channel, s, 0, arena[s], (uint16_t)(RELAY_HEAD_LEN + len)});
+	working = was;
 }
 
 static inline void status_comes(uint64_t op, enum lr_status status)
@@ -307,6 +350,9 @@ static inline int setup(void **state)
 		memory[i] = 0;
 		expected[i] = (uint8_t)(i * 2654435761u >> 15);
 	}
+	out_window = 0;
+	working = false;
+	memset(core_out, 0, sizeof(core_out));
 	fake.pump = work;
 	fake.passes = passes;
 	passed_ns = 0;
@@ -402,6 +448,53 @@ static inline void data_comes(uint64_t op, uint32_t from, uint32_t to)
 		come(1, &(struct relay_head){.type = RW_GET_DATA, .op = op, .offset = at, .length = len}, expected + at, len);
 	}
 	work();
+}
+
+/* A client that exports `memory`. */
+static inline struct lr_rdma *exporter(const char *name, unsigned access)
+{
+	struct lr_rdma *c;
+
+	allow("10.1.1.0/24", RELAY_ALLOW_EXPORT, "t*");
+	c = client();
+	assert_int_equal(lr_rdma_export(c, name, -1, memory, 0, BYTES, access), 0);
+	return c;
+}
+
+/* The other site asks for something of a region. */
+static inline void request_comes(uint32_t channel, struct relay_head h, const char *name, const void *data, size_t len)
+{
+	snprintf(h.name, sizeof(h.name), "%s", name);
+	come(channel, &h, data, len);
+	work();
+}
+
+static inline void chunk_comes(uint64_t op, const char *name, uint32_t at, uint32_t len)
+{
+	request_comes(0, (struct relay_head){.type = RW_PUT, .op = op, .offset = at, .length = len}, name, expected + at, len);
+}
+
+static inline void end_comes(uint64_t op, const char *name, uint64_t length)
+{
+	request_comes(0, (struct relay_head){.fence = true, .type = RW_PUT_END, .op = op, .length = length}, name, "over", 4);
+}
+
+static inline void get_comes_on(uint32_t channel, uint64_t op, const char *name, uint64_t length)
+{
+	request_comes(channel, (struct relay_head){.type = RW_GET, .op = op, .length = length}, name, NULL, 0);
+}
+
+/* Answers of that status to the operation; 0: to any. */
+static inline unsigned nanswered(uint64_t op, enum lr_status status)
+{
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < r->port[0]->nsent; i++) {
+		const struct relay_head *h = &r->port[0]->sent[i].head;
+
+		n += h->type == RW_STATUS && h->status == status && (!op || h->op == op);
+	}
+	return n;
 }
 
 static inline void void_all_keys(void)

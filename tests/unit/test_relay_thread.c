@@ -102,8 +102,7 @@ static void work_off(struct relay_thread *r, unsigned turns)
 		relay_gpu_turn(r);
 		relay_files_turn(r);
 		relay_execute_deferred(r);
-		for (uint32_t i = 0; i < r->nchannels; i++)
-			relay_channel_pump(r, &r->channel[i]);
+		relay_channels_pump(r);
 		n = p->n;
 		memcpy(now, p->c, n * sizeof(now[0]));
 		p->n = 0;
@@ -419,21 +418,23 @@ static void on_refused__finishes_what_was_answered(void **state)
 	assert_true(is_finished(r, 11));
 }
 
-/* A get has nobody else to tell. */
+/* A get, and a put's chunk that was written, have nobody else to tell. */
 static void relay_execute_has_room__for_the_end_and_for_the_word_of_it(void **state)
 {
 	struct relay_thread *r = *state;
-	struct relay_write put = {.chunk = {.channel = 2}}, get = {.chunk = {.channel = 2}, .is_get = true};
+	struct relay_write put = {.chunk = {.channel = 2}, .status = LR_IO_REMOTE}, written = {.chunk = {.channel = 2}};
+	struct relay_write get = {.chunk = {.channel = 2}, .is_get = true, .status = LR_IO_LOCAL};
 
 	assert_true(relay_execute_has_room(r, &put) && relay_execute_has_room(r, &get));
 	r->channel[3].nmessages = RELAY_MESSAGES - 1;
 	assert_true(relay_execute_has_room(r, &put));
 	r->channel[3].nmessages = RELAY_MESSAGES;
 	assert_false(relay_execute_has_room(r, &put));
+	assert_true(relay_execute_has_room(r, &written));
 	assert_true(relay_execute_has_room(r, &get));
 	r->channel[3].nmessages = 0;
 	r->port[0]->n = 4096; /* the worker's ring */
-	assert_false(relay_execute_has_room(r, &put));
+	assert_false(relay_execute_has_room(r, &written));
 	assert_false(relay_execute_has_room(r, &get));
 	r->port[0]->n = 0;
 }

@@ -34,16 +34,18 @@
 #include "lr_rdma_wire.h"
 #include "lr_verbs.h"
 
-#define RECEIVES   64
+#define RECEIVES   (64 + LR_RDMA_NOTICES)
 #define BUFFER     512
 #define CONNECT_MS 5000
 #define ANSWER_MS  30000
 #define SILENCE_MS 10000 /* without a completion, until a probe is posted; for what is posted to complete */
 #define WHY_TRIES  10 /* the edge may notice the end a little later than its client */
 #define WHY_MS     100
+#define TAKEN_MANY 16   /* the edge is told when so many notices were taken, */
+#define TAKEN_MS   1000 /* or when it was told so long ago */
 
-/* wr_id; receives: the buffer's number */
-enum { WR_REQUEST = RECEIVES, WR_PROBE };
+/* wr_id; receives, and what is sent from a buffer: its number */
+enum { WR_REQUEST = RECEIVES, WR_TAKEN, BUFFERS, WR_PROBE = BUFFERS };
 
 /* A transfer under way, or an event that waits for lr_wait(). */
 struct transfer {
@@ -78,11 +80,11 @@ struct lr_rdma {
 	struct ibv_comp_channel *completions;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
-	uint8_t *buffers; /* RECEIVES, and one to send from */
+	uint8_t *buffers; /* BUFFERS */
 	int epoll_fd;
 	uint32_t number, serial;
 	bool has_qp, over;
-	bool sending, probing; /* WR_REQUEST, WR_PROBE is in the send queue */
+	bool sending, telling, probing; /* WR_REQUEST, WR_TAKEN, WR_PROBE is in the send queue */
 	int timer_fd;          /* expires at check_ms */
 	int64_t heard_ms;      /* of the last completion, or of a post to the empty send queue */
 	int64_t check_ms;      /* when check_silence() looks again */
@@ -91,6 +93,8 @@ struct lr_rdma {
 	uint64_t knows;        /* LR_RDMA_KNOWS_* of the edge */
 	struct waiting *first, **last;
 	struct waiting *out;   /* the event that the program has */
+	uint64_t nnotices, ntaken, ntold; /* notices that came; that the program has taken; that the edge was told of */
+	int64_t told_ms;
 	struct lr_rdma_event answer;
 };
 
@@ -204,7 +208,7 @@ static int connect_id(const struct lr_verbs *v, struct rdma_event_channel *ch, s
 
 	if (v->query_device(id->verbs, &attr) == 0 && attr.max_qp_rd_atom < 16)
 		p.responder_resources = (uint8_t)attr.max_qp_rd_atom;
-	lr_rdma_hello_put(data, &(struct lr_rdma_hello){.value = number});
+	lr_rdma_hello_put(data, &(struct lr_rdma_hello){.value = number, .op = LR_RDMA_KNOWS_TAKEN});
 	if (v->connect(id, &p) != 0)
 		return -errno;
 	r = next_event(v, ch, &type, hello);
@@ -254,7 +258,7 @@ static int watch_silence(struct lr_rdma *c)
 
 static int equip(struct lr_rdma *c)
 {
-	size_t bytes = (size_t)(RECEIVES + 1) * BUFFER;
+	size_t bytes = (size_t)BUFFERS * BUFFER;
 	struct ibv_qp_init_attr qp = {
 	    .qp_type = IBV_QPT_RC,
 	    .cap = {.max_send_wr = 4, .max_recv_wr = RECEIVES, .max_send_sge = 1, .max_recv_sge = 1}};
@@ -499,8 +503,46 @@ static void on_message(struct lr_rdma *c, const uint8_t *data, size_t len)
 	} else {
 		if (e.kind == LR_EV_DONE)
 			transfer_over(c, e.id, (enum lr_status)e.status);
+		c->nnotices += e.kind == LR_EV_NOTICE;
 		keep(c, &e);
 	}
+}
+
+/* The time until the completion counts from here, unless an earlier work request has to complete first. */
+static void note_posted(struct lr_rdma *c)
+{
+	if (!c->sending && !c->telling && !c->probing)
+		c->heard_ms = now_ms();
+}
+
+/* Sends the request from the buffer of that number. */
+static bool send_request(struct lr_rdma *c, uint32_t buffer, const struct lr_rdma_request *q)
+{
+	uint8_t *at = c->buffers + (size_t)buffer * BUFFER;
+	struct ibv_sge sge = {.addr = (uintptr_t)at, .length = (uint32_t)lr_rdma_request_put(at, q), .lkey = c->mr->lkey};
+	struct ibv_send_wr *bad,
+	    wr = {.wr_id = buffer, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+
+	if (c->v.post_send(c->id->qp, &wr, &bad) != 0)
+		return false;
+	note_posted(c);
+	return true;
+}
+
+/* Tells the edge how many notices the program has taken: now and then, and when none is left, as the edge may wait for that. */
+static void tell_taken(struct lr_rdma *c)
+{
+	const struct lr_rdma_request q = {.type = LR_RDMA_TAKEN, .id = c->ntaken};
+
+	if (!(c->knows & LR_RDMA_KNOWS_TAKEN) || c->over || c->telling || c->ntaken == c->ntold ||
+	    (c->ntaken < c->nnotices && c->ntaken - c->ntold < TAKEN_MANY && now_ms() - c->told_ms < TAKEN_MS))
+		return;
+	c->ntold = c->ntaken;
+	c->told_ms = now_ms();
+	if (send_request(c, WR_TAKEN, &q))
+		c->telling = true;
+	else
+		c->over = true;
 }
 
 static void take_completions(struct lr_rdma *c)
@@ -514,6 +556,9 @@ static void take_completions(struct lr_rdma *c)
 			c->over = true;
 		} else if (wc.wr_id == WR_REQUEST) {
 			c->sending = false;
+		} else if (wc.wr_id == WR_TAKEN) {
+			c->telling = false;
+			tell_taken(c);
 		} else if (wc.wr_id == WR_PROBE) {
 			c->probing = false;
 		} else {
@@ -522,13 +567,6 @@ static void take_completions(struct lr_rdma *c)
 				c->over = true;
 		}
 	}
-}
-
-/* The time until the completion counts from here, unless an earlier work request has to complete first. */
-static void note_posted(struct lr_rdma *c)
-{
-	if (!c->sending && !c->probing)
-		c->heard_ms = now_ms();
 }
 
 /* A WRITE of no bytes needs no key, and the responder's rdma_cm has enabled remote WRITEs on every queue pair. */
@@ -553,7 +591,7 @@ static void check_silence(struct lr_rdma *c)
 	if (now < c->check_ms)
 		return;
 	if (now >= c->heard_ms + SILENCE_MS) {
-		if (c->sending || c->probing)
+		if (c->sending || c->telling || c->probing)
 			c->over = true;
 		else
 			probe(c);
@@ -596,20 +634,16 @@ static int wait_ready(struct lr_rdma *c, int timeout_ms)
 
 static int ask(struct lr_rdma *c, struct lr_rdma_request *q, uint64_t *id)
 {
-	uint8_t *at = c->buffers + (size_t)RECEIVES * BUFFER;
-	struct ibv_sge sge = {.addr = (uintptr_t)at, .lkey = c->mr->lkey};
-	struct ibv_send_wr *bad,
-	    wr = {.wr_id = WR_REQUEST, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
 	int64_t end_ms = now_ms() + ANSWER_MS;
 
 	look(c);
 	if (c->over)
 		return -EPIPE;
 	q->serial = ++c->serial;
-	sge.length = (uint32_t)lr_rdma_request_put(at, q);
-	if (c->v.post_send(c->id->qp, &wr, &bad) != 0)
+	if (!send_request(c, WR_REQUEST, q)) {
+		c->over = true;
 		return -EPIPE;
-	note_posted(c);
+	}
 	c->sending = true;
 	/* waits until the request is sent, too: the next request uses the same buffer */
 	while (!c->over && (c->sending || c->answer.type != LRM_ANSWER || c->answer.serial != q->serial)) {
@@ -828,6 +862,12 @@ static bool take_event(struct lr_rdma *c, struct lr_event *ev)
 	c->first = w->next;
 	if (!c->first)
 		c->last = &c->first;
+	if (w->event.kind == LR_EV_NOTICE) {
+		c->ntaken++;
+		if (c->telling)
+			take_completions(c); /* perhaps that of the message before */
+		tell_taken(c);
+	}
 	return true;
 }
 
@@ -866,6 +906,7 @@ void lr_rdma_close(struct lr_rdma *c)
 
 	if (!c)
 		return;
+	c->over = true;
 	if (c->has_qp) {
 		c->v.disconnect(c->id);
 		c->v.destroy_qp(c->id);

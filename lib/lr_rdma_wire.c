@@ -80,7 +80,7 @@ static bool name_is_sound(const char name[LR_NAME_MAX])
 
 static bool request_is_sound(const struct lr_rdma_request *q)
 {
-	if (q->type == LRM_CANCEL)
+	if (q->type == LRM_CANCEL || q->type == LR_RDMA_TAKEN)
 		return true;
 	if (!name_is_sound(q->name) || !range_is_sound(q) || (q->type != LRM_PUT && q->notice_len > 0))
 		return false;

@@ -29,13 +29,21 @@
 #define LR_RDMA_NOTICE_LEN  (LR_RDMA_EVENT_LEN + 8 + LR_NAME_MAX)
 #define LR_RDMA_EVENT_MAX   (LR_RDMA_NOTICE_LEN + LR_NOTICE_MAX)
 
-/* What an edge knows beyond the first edges of LR_RDMA_VERSION, which say 0 and end the connection of a client that
+/* What an end knows beyond the first ones of LR_RDMA_VERSION, which say 0. Such an edge ends the connection of a client that
  * sends anything else. */
 #define LR_RDMA_KNOWS_EXPORT 1u
+#define LR_RDMA_KNOWS_TAKEN  2u /* LR_RDMA_TAKEN; it counts if both ends know it */
 
-/* Private data. REQ: value is a number that the client has drawn, and status is 0. REP: value is how many requests may be
- * unanswered, op is LR_RDMA_KNOWS_*. REJ: value is an errno. If the client's last connection of that number failed, status
- * says why, and op which operation it was. */
+/* Credit for notices, which others cause. The edge has sent at most LR_RDMA_NOTICES that the program has not taken: the client
+ * has as many receives beyond those for what its own requests cause. LR_RDMA_TAKEN is a request without an answer; its id says
+ * how many notices the program has taken since it connected. */
+#define LR_RDMA_NOTICES 32
+#define LR_RDMA_TAKEN   63
+_Static_assert(LR_RDMA_TAKEN > LRM_REQUESTS && LR_RDMA_TAKEN < LRM_ANSWER, "no other message has this type");
+
+/* Private data. REQ: value is a number that the client has drawn, status is 0, and op is LR_RDMA_KNOWS_*. REP: value is how
+ * many requests may be unanswered, op is LR_RDMA_KNOWS_*. REJ: value is an errno. If the client's last connection of that
+ * number failed, status says why, and op which operation it was. */
 struct lr_rdma_hello {
 	uint32_t value;
 	uint8_t status;
@@ -43,10 +51,10 @@ struct lr_rdma_hello {
 };
 
 struct lr_rdma_request {
-	uint8_t type;    /* LRM_PUT, LRM_GET, LRM_CANCEL, LRM_EXPORT, LRM_UNEXPORT */
+	uint8_t type;    /* LRM_PUT, LRM_GET, LRM_CANCEL, LRM_EXPORT, LRM_UNEXPORT, LR_RDMA_TAKEN */
 	uint8_t promise; /* PUT: enum lr_promise; EXPORT: enum lr_access */
 	uint32_t serial;
-	uint64_t id;     /* CANCEL */
+	uint64_t id;     /* CANCEL; TAKEN: so many */
 	uint64_t after;
 	uint64_t address; /* of the client's memory */
 	uint64_t bytes, region_offset;

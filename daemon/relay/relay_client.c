@@ -177,7 +177,7 @@ void relay_client_event(struct relay_thread *r, struct relay_client *cl, const s
 	if (!cl->used)
 		return; /* its socket is closed: the descriptor may be reused */
 	if (cl->rdma) {
-		relay_rdma_event(r, cl->rdma, m, data, len);
+		relay_rdma_event(r, cl->rdma, m);
 		return;
 	}
 	if (cl->unsent || !send_now(cl, m, data, len))

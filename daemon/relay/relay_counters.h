@@ -27,13 +27,15 @@
 	X(relay_rdma_refused_device,                                                                                   \
 	  "RDMA clients that were refused: this edge's device has gone or has no queue pair left")                     \
 	X(relay_rdma_broken, "connections of RDMA clients that ended by an error; the log names the error")            \
-	X(relay_rdma_requests, "puts, gets and cancels that RDMA clients asked for")                                   \
+	X(relay_rdma_requests, "puts, gets, cancels, exports and unexports that RDMA clients asked for")               \
 	X(relay_rdma_requests_refused_region,                                                                          \
 	  "requests of RDMA clients for a region that RelayAllow= does not give them")                                 \
 	X(relay_rdma_requests_refused_too_many,                                                                        \
 	  "requests of RDMA clients that had too many under way, or puts while too many of clients that have gone "    \
 	  "waited for the other edge")                                                                                 \
 	X(relay_rdma_requests_refused, "requests of RDMA clients that were refused for another reason")                \
+	X(relay_rdma_notices_refused,                                                                                  \
+	  "puts of the other site that ended with an error, as the RDMA client with the region takes no notices")      \
 	X(relay_rdma_read_bytes, "bytes that the RDMA device read from clients' memory into the buffer")               \
 	X(relay_rdma_written_bytes, "bytes that the RDMA device wrote out of the buffer into clients' memory")
 

@@ -182,8 +182,13 @@ static bool put(struct relay_thread *r, struct relay_channel_out *ch, const stru
  * other site whose answers have to wait. */
 bool relay_execute_has_room(struct relay_thread *r, const struct relay_write *w)
 {
-	return relay_port_has_room(r->port[r->channel[w->chunk.channel].worker]) &&
-	       (w->is_get || w->status == LR_OK || answers_to(r, w->chunk.channel)->nmessages < RELAY_MESSAGES);
+	return w->is_get || w->status == LR_OK ? relay_port_has_room(r->port[r->channel[w->chunk.channel].worker])
+	                                       : relay_execute_may_answer(r, w->chunk.channel);
+}
+
+bool relay_execute_may_answer(struct relay_thread *r, uint32_t channel)
+{
+	return relay_port_has_room(r->port[r->channel[channel].worker]) && answers_to(r, channel)->nmessages < RELAY_MESSAGES;
 }
 
 void relay_execute_written(struct relay_thread *r, const struct relay_write *w)
@@ -204,16 +209,44 @@ void relay_execute_written(struct relay_thread *r, const struct relay_write *w)
 	finish(r, c->channel, c->slot);
 }
 
-static bool put_end(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_chunk *c,
-                    const struct relay_head *h, const uint8_t *data, size_t len)
+/* Gives the notice to the region's owner. *later: relay_execute_noticed() hears of the end, if this returns LR_OK. */
+static enum lr_status give_notice(struct relay_thread *r, const struct relay_region *g, const struct relay_chunk *c,
+                                  const struct relay_head *h, const uint8_t *data, size_t len, bool *later)
 {
-	const struct relay_region *g = relay_region_find(r, h->name);
-	enum lr_status status = relay_region_check(g, LR_PEER_WRITE, h->offset, h->length);
 	struct lr_msg m = {.type = LRM_EVENT,
 	                   .flags = LR_EV_NOTICE,
 	                   .id = h->op,
 	                   .offset = h->offset,
 	                   .length = h->length};
+
+	if (g->rdma) {
+		const struct relay_remote remote = relay_rdma_exported(g->rdma);
+
+		*later = true;
+		return relay_rdma_notice(r, &remote, c);
+	}
+	memcpy(m.name, h->name, LR_NAME_MAX);
+	relay_client_event(r, g->client, &m, data, len);
+	return LR_OK;
+}
+
+void relay_execute_noticed(struct relay_thread *r, const struct relay_chunk *c, enum lr_status status)
+{
+	const uint8_t *data;
+	struct relay_head h;
+	size_t len;
+
+	relay_head_get(c->data, c->len, &h, &data, &len); /* it was parsed before */
+	if (!answer_put(answers_to(r, c->channel), c, h.op, status, h.length))
+		finish(r, c->channel, c->slot);
+}
+
+static bool put_end(struct relay_thread *r, struct relay_channel_out *ch, const struct relay_chunk *c,
+                    const struct relay_head *h, const uint8_t *data, size_t len)
+{
+	const struct relay_region *g = relay_region_find(r, h->name);
+	enum lr_status status = relay_region_check(g, LR_PEER_WRITE, h->offset, h->length);
+	bool later = false;
 
 	if (status == LR_OK && len > LR_NOTICE_MAX)
 		status = LR_OUT_OF_BOUNDS;
@@ -222,10 +255,10 @@ static bool put_end(struct relay_thread *r, struct relay_channel_out *ch, const 
 	unbind_put(r, h->op);
 	if (has_failed(r, h->op))
 		return false;
-	if (status == LR_OK && len > 0) {
-		memcpy(m.name, h->name, LR_NAME_MAX);
-		relay_client_event(r, g->client, &m, data, len);
-	}
+	if (status == LR_OK && len > 0)
+		status = give_notice(r, g, c, h, data, len, &later);
+	if (status == LR_OK && later)
+		return true; /* relay_execute_noticed() answers */
 	return answer_put(ch, c, h->op, status, h->length);
 }
 

@@ -338,8 +338,12 @@ void relay_execute_answered(struct relay_thread *r, const struct relay_request *
 /* True if the worker's ring has room to finish the chunk, and the channel for an answer about it: check before
  * relay_execute_written(). */
 bool relay_execute_has_room(struct relay_thread *r, const struct relay_write *w);
+/* The same of a request of that channel that is answered: check before relay_execute_noticed(). */
+bool relay_execute_may_answer(struct relay_thread *r, uint32_t channel);
 /* A chunk's bytes are in a GPU or a file, or cannot be. */
 void relay_execute_written(struct relay_thread *r, const struct relay_write *w);
+/* The notice of RW_PUT_END has been delivered, or cannot be. */
+void relay_execute_noticed(struct relay_thread *r, const struct relay_chunk *c, enum lr_status status);
 /* Executes requests that waited for room. */
 void relay_execute_deferred(struct relay_thread *r);
 int relay_execute_reply(struct relay_thread *r, struct relay_client *cl, uint64_t call, enum lr_status status,

@@ -87,6 +87,9 @@ static void conn_free(struct relay_rdma *d, struct rdma_conn *c)
 	for (uint32_t i = 0; i < RDMA_WORKS; i++)
 		if (c->work[i])
 			relay_rdma_work_over(r, c->work[i], LR_CLIENT_GONE);
+	for (uint32_t i = 0; i < RDMA_SENDS; i++)
+		if (c->notice[i])
+			relay_rdma_work_over(r, c->notice[i], LR_CLIENT_GONE);
 	for (unsigned k = 0; k < WORK_KINDS; k++)
 		while ((n = dlist_first(&c->waiting[k]))) {
 			dlist_remove(n);
@@ -200,6 +203,13 @@ static void request(struct rdma_conn *c, const uint8_t *data, size_t len)
 		relay_rdma_break_off(c, LR_RDMA_FAILED, 0, "it sent a message that is no request");
 		return;
 	}
+	if (q.type == LR_RDMA_TAKEN) {
+		if (!relay_rdma_taken(c, q.id)) {
+			c->r->malformed++;
+			relay_rdma_break_off(c, LR_RDMA_FAILED, 0, "it has taken notices that it did not get");
+		}
+		return;
+	}
 	relay_count(&c->r->count.relay_rdma_requests, 1);
 	answer.serial = q.serial;
 	switch (q.type) {
@@ -298,7 +308,7 @@ static void note_established(struct rdma_conn *c)
 
 static void on_receive(struct rdma_conn *c, uint32_t i, const struct ibv_wc *wc)
 {
-	if (wc->status != IBV_WC_SUCCESS || i >= RDMA_REQUESTS) {
+	if (wc->status != IBV_WC_SUCCESS || i >= RDMA_RECEIVES) {
 		c->r->malformed += wc->status != IBV_WC_WR_FLUSH_ERR;
 		break_off_for(c, wc, "a message", 0);
 		return;
@@ -324,7 +334,7 @@ static void on_completion(struct rdma_conn *c, const struct ibv_wc *wc)
 		return;
 	}
 	if (kind == WR_SEND && i < RDMA_SENDS)
-		c->sending[i] = false;
+		relay_rdma_sent(c, i, wc->status == IBV_WC_SUCCESS);
 	if (wc->status != IBV_WC_SUCCESS)
 		break_off_for(c, wc, kind == WR_SEND ? "a message to it" : "a probe", 0);
 }
@@ -397,10 +407,10 @@ static void count_refused(struct relay_counting *n, int why)
 /* Creates all device objects of a connection. False: conn_free() frees those that were made. */
 static bool equip(struct relay_rdma *d, struct rdma_conn *c)
 {
-	size_t bytes = (size_t)(RDMA_REQUESTS + RDMA_SENDS) * BUFFER_BYTES;
+	size_t bytes = (size_t)(RDMA_RECEIVES + RDMA_SENDS) * BUFFER_BYTES;
 	struct ibv_qp_init_attr qp = {.qp_type = IBV_QPT_RC,
 	                              .cap = {.max_send_wr = POSTED_MAX,
-	                                      .max_recv_wr = RDMA_REQUESTS,
+	                                      .max_recv_wr = RDMA_RECEIVES,
 	                                      .max_send_sge = 1,
 	                                      .max_recv_sge = 1}};
 
@@ -408,12 +418,12 @@ static bool equip(struct relay_rdma *d, struct rdma_conn *c)
 	if (!c->buffers)
 		return false;
 	c->mr = d->v.reg_mr(d->pd, c->buffers, bytes, IBV_ACCESS_LOCAL_WRITE);
-	c->cq = c->mr ? d->v.create_cq(d->device, POSTED_MAX + RDMA_REQUESTS, c, d->completions, 0) : NULL;
+	c->cq = c->mr ? d->v.create_cq(d->device, POSTED_MAX + RDMA_RECEIVES, c, d->completions, 0) : NULL;
 	if (!c->cq || d->v.req_notify_cq(c->cq, 0) != 0)
 		return false;
 	qp.send_cq = qp.recv_cq = c->cq;
 	c->has_qp = d->v.create_qp(c->id, d->pd, &qp) == 0;
-	for (uint32_t i = 0; c->has_qp && i < RDMA_REQUESTS; i++)
+	for (uint32_t i = 0; c->has_qp && i < RDMA_RECEIVES; i++)
 		if (!post_receive(c, i))
 			return false;
 	return c->has_qp;
@@ -445,7 +455,7 @@ static bool accept_it(struct relay_rdma *d, struct rdma_conn *c, uint8_t peer_re
 		return false;
 	/* the client's responder resources; librdmacm has swapped the REQ's two fields */
 	p.initiator_depth = peer_reads < attr.max_qp_init_rd_atom ? peer_reads : (uint8_t)attr.max_qp_init_rd_atom;
-	lr_rdma_hello_put(hello, &(struct lr_rdma_hello){.value = RDMA_REQUESTS, .op = LR_RDMA_KNOWS_EXPORT});
+	lr_rdma_hello_put(hello, &(struct lr_rdma_hello){.value = RDMA_REQUESTS, .op = LR_RDMA_KNOWS_EXPORT | LR_RDMA_KNOWS_TAKEN});
 	/* else the client's REQ would set it; an id does not take its listener's */
 	d->v.set_option(c->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof(timeout));
 	return accept_now(d, c->id, &p);
@@ -518,6 +528,7 @@ static void on_request(struct relay_thread *r, struct rdma_cm_id *id, const stru
 	                        .r = r,
 	                        .id = id,
 	                        .number = hello->value,
+	                        .knows = hello->op,
 	                        .from = from,
 	                        .since_ns = clock_now_ns(),
 	                        .progress_ns = clock_now_ns()};
@@ -727,7 +738,7 @@ void relay_rdma_open(struct relay_thread *r, const struct lr_verbs *verbs)
 	for (uint32_t i = 0; i < WORKERS_MAX; i++)
 		dlist_init(&d->done[i]);
 	for (uint32_t i = 0; i < RELAY_CHANNELS_MAX; i++)
-		dlist_init(&d->refused[i]);
+		dlist_init(&d->answering[i]);
 	r->rdma = d;
 	d->tried_ns = clock_now_ns();
 	try_listening(r);
@@ -790,8 +801,10 @@ bool relay_rdma_turn(struct relay_thread *r)
 
 		if (c && look && !c->broken)
 			look_at(c);
-		if (c && c->more && !c->broken)
-			poll_conn(c);
+		if (c && !c->broken && (c->more || relay_rdma_notices_late(c)))
+			poll_conn(c); /* late: it may be this thread that was */
+		if (c && !c->broken)
+			relay_rdma_refuse_notices(c);
 		if (c && c->broken)
 			conn_drop(r, i);
 		more |= d->conn[i] && d->conn[i]->more;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/lr_rdma_wire.h"
 #include "lib/lr_verbs.h"
 #include "lib/lr_wire.h"
 #include "proxy/proxy.h"
@@ -15,7 +16,8 @@ enum relay_rdma_limits {
 	RDMA_CLIENTS_OF_HOST = 8,
 	RDMA_OPS_OF_CLIENT = 64, /* under way */
 	RDMA_REGIONS_OF_CLIENT = 64,
-	RDMA_REQUESTS = 32,      /* of a client, unanswered: receives that are posted */
+	RDMA_REQUESTS = 32,      /* of a client, unanswered */
+	RDMA_RECEIVES = RDMA_REQUESTS + LR_RDMA_NOTICES, /* that are posted: each notice may be taken by a message of its own */
 	RDMA_SENDS = 32,         /* messages to a client that it has not taken yet */
 	RDMA_UNSENT = 256,       /* messages that wait behind those before the client is disconnected */
 	RDMA_WORKS = 64,         /* READs and WRITEs of a client's memory under way */
@@ -61,8 +63,10 @@ enum lr_status relay_rdma_write(struct relay_thread *r, const struct relay_remot
  * one, or given it back. */
 bool relay_rdma_may_take(const struct relay_remote *m, const struct relay_channel_out *ch);
 void relay_rdma_took(const struct relay_remote *m, struct relay_channel_out *ch, int n);
-/* A message to the client, from relay_client_event(). data: a notice. */
-void relay_rdma_event(struct relay_thread *r, struct rdma_conn *conn, const struct lr_msg *m, const void *data, size_t len);
+/* SENDs the notice of RW_PUT_END to the region's client. LR_OK: relay_execute_noticed() hears of the end. */
+enum lr_status relay_rdma_notice(struct relay_thread *r, const struct relay_remote *m, const struct relay_chunk *c);
+/* A message to the client, from relay_client_event(). */
+void relay_rdma_event(struct relay_thread *r, struct rdma_conn *conn, const struct lr_msg *m);
 
 /* Memory that a client exports. It outlives its region until no READ or WRITE of it is under way.
  *

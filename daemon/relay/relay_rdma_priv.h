@@ -21,10 +21,11 @@ enum rdma_kind {
 	WORK_READ,         /* of memory, into a slot of this site's chunk */
 	WORK_WRITE_OF_GET, /* of what the other site has answered, into memory of an operation */
 	WORK_WRITE_OF_PUT, /* of what the other site puts, into a region */
+	WORK_NOTICE,       /* SEND of the notice of a put into a region */
 	WORK_KINDS
 };
 
-/* A READ or WRITE of a client's memory. */
+/* A READ or WRITE of a client's memory, or a notice. */
 struct rdma_work {
 	struct dnode node;
 	struct rdma_conn *conn; /* NULL: it has gone, or this is over */
@@ -64,7 +65,7 @@ struct rdma_conn {
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
-	uint8_t *buffers; /* RDMA_REQUESTS to receive into, RDMA_SENDS to send from */
+	uint8_t *buffers; /* RDMA_RECEIVES to receive into, RDMA_SENDS to send from */
 	bool established, broken, has_qp;
 	bool more; /* completions are left for the next turn */
 	enum lr_status why;  /* of the end */
@@ -82,6 +83,11 @@ struct rdma_conn {
 	struct dnode exported; /* struct rdma_memory */
 	uint32_t nexported;
 	bool sending[RDMA_SENDS];
+	struct rdma_work *notice[RDMA_SENDS]; /* that is sent; NULL: another message */
+	uint64_t knows;            /* LR_RDMA_KNOWS_* of the client */
+	uint64_t nnotices, ntaken; /* notices that were sent; that the program has taken */
+	uint64_t out_ns;           /* since then there has been no credit for a notice, if there is none */
+	bool is_said;              /* the log has said that notices are refused */
 	uint32_t nunsent;
 	struct dnode unsent;
 	uint32_t nahead;
@@ -98,7 +104,7 @@ struct relay_rdma {
 	struct ibv_mr *arena[WORKERS_MAX];
 	struct rdma_conn *conn[RDMA_CLIENTS];
 	struct dnode done[WORKERS_MAX];            /* struct rdma_work that needs room in that worker's ring only */
-	struct dnode refused[RELAY_CHANNELS_MAX]; /* that also needs room for an answer to that channel's request */
+	struct dnode answering[RELAY_CHANNELS_MAX]; /* that also needs room for an answer to that channel's request */
 	bool gone;         /* the device is gone: everything is released in the next turn */
 	bool said;         /* the log has said why there is no listener */
 	uint64_t tried_ns, looked_ns;
@@ -138,6 +144,13 @@ void relay_rdma_drop_done(struct relay_rdma *d);
 /* Sends a message to the client, or keeps it until the client has received those before. */
 void relay_rdma_say(struct rdma_conn *c, const struct lr_rdma_event *e);
 void relay_rdma_say_unsent(struct rdma_conn *c);
+/* The SEND from that buffer has completed. */
+void relay_rdma_sent(struct rdma_conn *c, uint32_t buffer, bool well);
+/* LR_RDMA_TAKEN. False: no correct client sends that. */
+bool relay_rdma_taken(struct rdma_conn *c, uint64_t taken);
+/* True if a notice has waited for credit too long. relay_rdma_refuse_notices(): ends those with LR_NO_ROOM. */
+bool relay_rdma_notices_late(const struct rdma_conn *c);
+void relay_rdma_refuse_notices(struct rdma_conn *c);
 /* Exports memory of the client: 0, or a negative errno for it. */
 int relay_rdma_export(struct rdma_conn *c, const struct lr_rdma_request *q);
 /* The connection has gone, and with it the device's access to its memory. */

@@ -5,9 +5,14 @@
  * its position, so all that is behind it in its channel waits for it. WRITEs of answers and of requests of the other site
  * (rdma_kind) are posted in turn: an answer never waits behind a request.
  *
- * What has ended is finished as far as the workers' rings have room. Only a WRITE of a put that has failed is answered, and
- * waits for room in the answering channel, in a list of its own: that room may come only from READs, whose completions
- * commit the slots in front of the answers.
+ * What has ended is finished as far as the workers' rings have room. Only a WRITE of a put that has failed and a notice are
+ * answered, and wait for room in the answering channel, in a list of their own: that room may come only from READs, whose
+ * completions commit the slots in front of the answers.
+ *
+ * A notice is caused by others, at any rate. So it takes credit (lr_rdma_wire.h), and ordinary messages go first: however many
+ * notices come, the client has receives left for what its own requests cause. A put with a notice is answered when the SEND has
+ * completed. RW_PUT_END is a fence, so it holds up the ends of all puts behind it in its channel: a notice waits for credit for
+ * NOTICE_NS, and no longer than NOTICE_NS after the credit ran out; then its put ends with LR_NO_ROOM.
  *
  * A region of a client (struct rdma_memory) is read and written like the memory of an operation. When it is withdrawn,
  * what waits for it ends at once, and the client is answered when what was posted has completed: then the device touches
@@ -21,6 +26,8 @@
 
 #include "daemon/util/clock.h"
 
+#define NOTICE_NS 10000000000ull
+
 /* --- what is posted --- */
 
 void relay_rdma_work_over(struct relay_thread *r, struct rdma_work *w, enum lr_status status)
@@ -30,8 +37,10 @@ void relay_rdma_work_over(struct relay_thread *r, struct rdma_work *w, enum lr_s
 
 	w->conn = NULL;
 	w->status = status;
-	dlist_append(w->kind == WORK_WRITE_OF_PUT && status != LR_OK ? &d->refused[channel] : &d->done[r->channel[channel].worker],
-	             &w->node);
+	if (w->kind == WORK_NOTICE || (w->kind == WORK_WRITE_OF_PUT && status != LR_OK))
+		dlist_append(&d->answering[channel], &w->node);
+	else
+		dlist_append(&d->done[r->channel[channel].worker], &w->node);
 }
 
 void relay_rdma_note_posted(struct rdma_conn *c, uint64_t since_ns)
@@ -313,12 +322,17 @@ static bool finish(struct relay_thread *r, struct rdma_work *w)
 	                                    .op = w->op,
 	                                    .len = w->len,
 	                                    .status = told(&w->memory, w->status)};
+	bool has_room = w->kind == WORK_READ     ? relay_port_has_room(r->port[w->ch->worker])
+	                : w->kind == WORK_NOTICE ? relay_execute_may_answer(r, w->chunk.channel)
+	                                         : relay_execute_has_room(r, &written);
 
-	if (w->kind == WORK_READ ? !relay_port_has_room(r->port[w->ch->worker]) : !relay_execute_has_room(r, &written))
+	if (!has_room)
 		return false;
 	dlist_remove(&w->node);
 	if (w->kind == WORK_READ)
 		relay_channel_filled(r, w->ch, w->take, &w->chunk, written.status);
+	else if (w->kind == WORK_NOTICE)
+		relay_execute_noticed(r, &w->chunk, written.status);
 	else
 		relay_execute_written(r, &written);
 	work_free(w);
@@ -342,7 +356,7 @@ bool relay_rdma_finish_done(struct relay_thread *r)
 	for (uint32_t i = 0; i < r->nworkers; i++)
 		all &= finish_list(r, &r->rdma->done[i]);
 	for (uint32_t i = 0; i < r->nchannels; i++)
-		all &= finish_list(r, &r->rdma->refused[i]);
+		all &= finish_list(r, &r->rdma->answering[i]);
 	return all;
 }
 
@@ -361,14 +375,24 @@ void relay_rdma_drop_done(struct relay_rdma *d)
 	for (uint32_t i = 0; i < WORKERS_MAX; i++)
 		drop_list(&d->done[i]);
 	for (uint32_t i = 0; i < RELAY_CHANNELS_MAX; i++)
-		drop_list(&d->refused[i]);
+		drop_list(&d->answering[i]);
 }
 
 /* --- messages to the client --- */
 
-static bool post_message(struct rdma_conn *c, const struct lr_rdma_event *e)
+static uint32_t free_buffer(const struct rdma_conn *c)
 {
 	uint32_t i = 0;
+
+	while (i < RDMA_SENDS && c->sending[i])
+		i++;
+	return i;
+}
+
+/* False: no buffer is free. notice: it is the message; NULL: the message is another one. */
+static bool post_message(struct rdma_conn *c, const struct lr_rdma_event *e, struct rdma_work *notice)
+{
+	uint32_t i = free_buffer(c);
 	uint8_t *at;
 	struct ibv_sge sge;
 	/* fenced: when the client hears of an operation's end, no READ of its memory is under way any more */
@@ -377,18 +401,19 @@ static bool post_message(struct rdma_conn *c, const struct lr_rdma_event *e)
 	                               .opcode = IBV_WR_SEND,
 	                               .send_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE};
 
-	while (i < RDMA_SENDS && c->sending[i])
-		i++;
 	if (i == RDMA_SENDS)
 		return false;
-	at = c->buffers + (size_t)(RDMA_REQUESTS + i) * BUFFER_BYTES;
+	at = c->buffers + (size_t)(RDMA_RECEIVES + i) * BUFFER_BYTES;
 	sge = (struct ibv_sge){.addr = (uintptr_t)at, .length = (uint32_t)lr_rdma_event_put(at, e), .lkey = c->mr->lkey};
 	wr.wr_id = wr_id(WR_SEND, i);
 	if (c->r->rdma->v.post_send(c->id->qp, &wr, &bad) != 0) {
 		relay_rdma_break_off(c, LR_RDMA_FAILED, 0, "its queue pair takes no messages");
+		if (notice)
+			relay_rdma_work_over(c->r, notice, LR_CLIENT_GONE);
 		return true;
 	}
 	c->sending[i] = true;
+	c->notice[i] = notice;
 	relay_rdma_note_posted(c, clock_now_ns());
 	return true;
 }
@@ -397,7 +422,7 @@ void relay_rdma_say(struct rdma_conn *c, const struct lr_rdma_event *e)
 {
 	struct rdma_unsent *u;
 
-	if (!c->client.used || c->broken || (dlist_empty(&c->unsent) && post_message(c, e)))
+	if (!c->client.used || c->broken || (dlist_empty(&c->unsent) && post_message(c, e, NULL)))
 		return;
 	u = c->nunsent < RDMA_UNSENT ? malloc(sizeof(*u)) : NULL;
 	if (!u) {
@@ -409,18 +434,117 @@ void relay_rdma_say(struct rdma_conn *c, const struct lr_rdma_event *e)
 	dlist_append(&c->unsent, &u->node);
 }
 
+/* --- notices --- */
+
+static bool has_credit(const struct rdma_conn *c)
+{
+	return !(c->knows & LR_RDMA_KNOWS_TAKEN) || c->nnotices - c->ntaken < LR_RDMA_NOTICES;
+}
+
+static void post_notice(struct rdma_conn *c, struct rdma_work *w)
+{
+	struct lr_rdma_event e = {.type = LRM_EVENT, .kind = LR_EV_NOTICE};
+	const uint8_t *data;
+	struct relay_head h;
+
+	relay_head_get(w->chunk.data, w->chunk.len, &h, &data, &e.notice_len); /* relay_execute() has parsed it before */
+	e.id = h.op;
+	e.bytes = h.length;
+	e.offset = h.offset;
+	memcpy(e.name, h.name, LR_NAME_MAX);
+	memcpy(e.notice, data, e.notice_len);
+	c->nnotices++;
+	if (!has_credit(c))
+		c->out_ns = clock_now_ns();
+	post_message(c, &e, w);
+}
+
+static void post_notices(struct rdma_conn *c)
+{
+	struct dnode *n;
+
+	while (!c->broken && dlist_empty(&c->unsent) && has_credit(c) && free_buffer(c) < RDMA_SENDS &&
+	       (n = dlist_first(&c->waiting[WORK_NOTICE]))) {
+		dlist_remove(n);
+		post_notice(c, dlist_entry(n, struct rdma_work, node));
+	}
+}
+
+enum lr_status relay_rdma_notice(struct relay_thread *r, const struct relay_remote *m, const struct relay_chunk *c)
+{
+	enum lr_status status = start_work(r, &(struct rdma_work){.kind = WORK_NOTICE, .memory = *m, .chunk = *c});
+
+	if (status == LR_OK)
+		post_notices(m->conn);
+	return status;
+}
+
+bool relay_rdma_taken(struct rdma_conn *c, uint64_t taken)
+{
+	if (!(c->knows & LR_RDMA_KNOWS_TAKEN) || taken < c->ntaken || taken > c->nnotices)
+		return false;
+	c->is_said &= taken == c->ntaken;
+	c->ntaken = taken;
+	return true;
+}
+
+bool relay_rdma_notices_late(const struct rdma_conn *c)
+{
+	const struct dnode *n = c->waiting[WORK_NOTICE].next;
+	uint64_t now_ns;
+
+	if (n == &c->waiting[WORK_NOTICE] || has_credit(c))
+		return false;
+	now_ns = clock_now_ns();
+	return now_ns - c->out_ns > NOTICE_NS || now_ns - dlist_entry(n, struct rdma_work, node)->queued_ns > NOTICE_NS;
+}
+
+static void log_notices(struct rdma_conn *c)
+{
+	if (!c->is_said && log_limit_pass(&c->r->rdma->ends, clock_now_ns(), NULL))
+		log_warn("link %s: RDMA client %s does not take its notices: puts with a notice into its regions end with an error",
+		         c->r->config.name, c->from_text);
+	c->is_said = true;
+}
+
+void relay_rdma_refuse_notices(struct rdma_conn *c)
+{
+	while (relay_rdma_notices_late(c)) {
+		struct dnode *n = dlist_first(&c->waiting[WORK_NOTICE]);
+
+		dlist_remove(n);
+		relay_count(&c->r->count.relay_rdma_notices_refused, 1);
+		log_notices(c);
+		relay_rdma_work_over(c->r, dlist_entry(n, struct rdma_work, node), LR_NO_ROOM);
+	}
+}
+
+/* --- messages that have come, or may go --- */
+
+void relay_rdma_sent(struct rdma_conn *c, uint32_t i, bool well)
+{
+	struct rdma_work *w = c->notice[i];
+
+	c->sending[i] = false;
+	c->notice[i] = NULL;
+	if (w)
+		relay_rdma_work_over(c->r, w, well ? LR_OK : LR_CLIENT_GONE);
+}
+
 void relay_rdma_say_unsent(struct rdma_conn *c)
 {
 	struct dnode *n;
 
-	while (!c->broken && (n = dlist_first(&c->unsent)) && post_message(c, &dlist_entry(n, struct rdma_unsent, node)->event)) {
+	while (!c->broken && (n = dlist_first(&c->unsent)) &&
+	       post_message(c, &dlist_entry(n, struct rdma_unsent, node)->event, NULL)) {
 		dlist_remove(n);
 		c->nunsent--;
 		free(dlist_entry(n, struct rdma_unsent, node));
 	}
+	post_notices(c);
 }
 
-void relay_rdma_event(struct relay_thread *r, struct rdma_conn *c, const struct lr_msg *m, const void *data, size_t len)
+void relay_rdma_event(struct relay_thread *r, struct rdma_conn *c, const struct lr_msg *m)
 {
 	struct lr_rdma_event e = {.type = (uint8_t)m->type,
 	                          .kind = (uint8_t)m->flags,
@@ -432,11 +556,5 @@ void relay_rdma_event(struct relay_thread *r, struct rdma_conn *c, const struct 
 	                          .bytes = m->length};
 
 	(void)r;
-	if (m->type == LRM_EVENT && m->flags == LR_EV_NOTICE) {
-		e.offset = m->offset;
-		memcpy(e.name, m->name, LR_NAME_MAX);
-		memcpy(e.notice, data, len);
-		e.notice_len = len;
-	}
 	relay_rdma_say(c, &e);
 }

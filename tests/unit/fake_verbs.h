@@ -79,7 +79,7 @@ static struct {
 	uint64_t iova[FAKE_MRS];        /* added to the address in a request */
 	uint8_t dmabuf[1 << 14];
 	uint64_t dmabuf_offset;
-	bool old_edge;                  /* its REP says what the first edges said */
+	uint64_t unknown;               /* LR_RDMA_KNOWS_* that the hellos of REQ and REP do not say: of older ends */
 	struct fake_id *listener;
 	const char *fail;
 	unsigned fail_after;
@@ -226,6 +226,15 @@ static int fake_resolve_route(struct rdma_cm_id *id, int ms)
 static uint32_t fake_client_address = 0x0201010au; /* 10.1.1.2, as it lies in memory: what its REQ says */
 static uint32_t fake_client_gid = 0x0201010au;     /* and where its path leads */
 
+/* The hello of an older end. */
+static void fake_forget(const struct rdma_conn_param *p)
+{
+	uint8_t *knows = (uint8_t *)(uintptr_t)p->private_data + 16;
+
+	for (unsigned i = 0; fake.unknown && i < 8; i++)
+		knows[i] &= (uint8_t)~(fake.unknown >> (56 - 8 * i));
+}
+
 static int fake_connect(struct rdma_cm_id *id, struct rdma_conn_param *p)
 {
 	struct fake_id *i = (struct fake_id *)id, *s;
@@ -254,6 +263,7 @@ static int fake_connect(struct rdma_cm_id *id, struct rdma_conn_param *p)
 	memcpy(s->path.dgid.raw + 12, &fake_client_gid, 4);
 	s->id.route.path_rec = &s->path;
 	s->id.route.num_paths = 1;
+	fake_forget(p);
 	turned.initiator_depth = p->responder_resources;
 	turned.responder_resources = p->initiator_depth;
 	fake_event(s, RDMA_CM_EVENT_CONNECT_REQUEST, &turned);
@@ -272,8 +282,7 @@ static int fake_accept(struct rdma_cm_id *id, struct rdma_conn_param *p)
 	if (!s->peer)
 		return 0;
 	s->connected = s->peer->connected = true;
-	if (fake.old_edge)
-		memset((uint8_t *)(uintptr_t)p->private_data + 16, 0, 8);
+	fake_forget(p);
 	fake_event(s->peer, RDMA_CM_EVENT_ESTABLISHED, p);
 	if (!fake.rtu_is_lost)
 		fake_event(s, RDMA_CM_EVENT_ESTABLISHED, NULL);

@@ -30,9 +30,15 @@ void relay_rdma_took(const struct relay_remote *m, struct relay_channel_out *ch,
 	(void)m, (void)ch, (void)n;
 }
 
-void relay_rdma_event(struct relay_thread *r, struct rdma_conn *conn, const struct lr_msg *m, const void *data, size_t len)
+enum lr_status relay_rdma_notice(struct relay_thread *r, const struct relay_remote *m, const struct relay_chunk *c)
 {
-	(void)r, (void)conn, (void)m, (void)data, (void)len;
+	(void)r, (void)m, (void)c;
+	return LR_NO_ROOM;
+}
+
+void relay_rdma_event(struct relay_thread *r, struct rdma_conn *conn, const struct lr_msg *m)
+{
+	(void)r, (void)conn, (void)m;
 }
 
 struct relay_remote relay_rdma_exported(struct rdma_memory *mem)

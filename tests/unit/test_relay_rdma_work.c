@@ -53,13 +53,15 @@ static void read__does_not_wait_behind_a_write(void **state)
 	a_slow_read(3);
 }
 
-/* A WRITE that has failed is answered, and waits for room; the READs behind it make the room. */
-static void read__does_not_wait_behind_a_write_that_failed(void **state)
+/* A WRITE that has failed is answered, and so is a notice: both wait for room. The READs behind them make the room. */
+static void read__does_not_wait_behind_what_is_answered(void **state)
 {
 	struct lr_rdma *a = exporter("ta", 3), *b = exporter("tb", 3);
 
 	(void)state;
 	out_window = 64;
+	for (uint32_t i = 0; i < LR_RDMA_NOTICES + 1; i++)
+		end_comes(OTHER + i, "ta", 0);
 	fake.hold = true;
 	for (uint32_t i = 0; i < 100; i++)
 		chunk_comes(PUT, "ta", 0, 4000);
@@ -72,6 +74,7 @@ static void read__does_not_wait_behind_a_write_that_failed(void **state)
 	work();
 	assert_int_equal(nsent(RW_GET_DATA), 25);
 	assert_true(nanswered(PUT, LR_NO_REGION) > 0);
+	assert_int_equal(nanswered(OTHER + LR_RDMA_NOTICES, LR_NO_REGION), 1);
 	finish(b);
 }
 
@@ -206,7 +209,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    TEST(read__is_committed_while_answers_wait),
 	    TEST(read__does_not_wait_behind_a_write),
-	    TEST(read__does_not_wait_behind_a_write_that_failed),
+	    TEST(read__does_not_wait_behind_what_is_answered),
 	    TEST(write_of_get__does_not_wait_behind_a_put_that_failed),
 	    TEST(write_of_get__is_posted_in_turn_with_those_of_puts),
 	    TEST(read__is_posted_before_waiting_writes),

@@ -84,6 +84,8 @@ struct lr_rdma {
 	int epoll_fd;
 	uint32_t number, serial;
 	bool has_qp, over;
+	bool is_cut; /* this end has disconnected */
+	bool is_told; /* the program has got the events of the end */
 	bool sending, telling, probing; /* WR_REQUEST, WR_TAKEN, WR_PROBE is in the send queue */
 	int timer_fd;          /* expires at check_ms */
 	int64_t heard_ms;      /* of the last completion, or of a post to the empty send queue */
@@ -340,8 +342,19 @@ int lr_rdma_open(const char *address, const struct lr_verbs *verbs, struct lr_rd
 	return r < 0 ? r : open_to(&to, verbs, out);
 }
 
-int lr_rdma_reopen(const struct lr_rdma *old, struct lr_rdma **out)
+/* Afterwards the edge neither reads nor writes the program's memory, and notices that the client has gone. */
+static void cut(struct lr_rdma *c)
 {
+	c->over = true;
+	if (c->has_qp && !c->is_cut)
+		c->v.disconnect(c->id);
+	c->is_cut = true;
+}
+
+/* The edge gives the names of the old connection up when it has ended. */
+int lr_rdma_reopen(struct lr_rdma *old, struct lr_rdma **out)
+{
+	cut(old);
 	return open_to(&old->to, &old->v, out);
 }
 
@@ -632,18 +645,23 @@ static int wait_ready(struct lr_rdma *c, int timeout_ms)
 	return r;
 }
 
+/* The program hears -EPIPE. */
+static int gone(struct lr_rdma *c)
+{
+	cut(c);
+	return -EPIPE;
+}
+
 static int ask(struct lr_rdma *c, struct lr_rdma_request *q, uint64_t *id)
 {
 	int64_t end_ms = now_ms() + ANSWER_MS;
 
 	look(c);
 	if (c->over)
-		return -EPIPE;
+		return gone(c);
 	q->serial = ++c->serial;
-	if (!send_request(c, WR_REQUEST, q)) {
-		c->over = true;
-		return -EPIPE;
-	}
+	if (!send_request(c, WR_REQUEST, q))
+		return gone(c);
 	c->sending = true;
 	/* waits until the request is sent, too: the next request uses the same buffer */
 	while (!c->over && (c->sending || c->answer.type != LRM_ANSWER || c->answer.serial != q->serial)) {
@@ -655,7 +673,7 @@ static int ask(struct lr_rdma *c, struct lr_rdma_request *q, uint64_t *id)
 			look(c);
 	}
 	if (c->answer.serial != q->serial)
-		return -EPIPE;
+		return gone(c);
 	if (id)
 		*id = c->answer.id;
 	return c->answer.result;
@@ -814,16 +832,19 @@ static int ask_why(struct lr_rdma *c, struct lr_rdma_hello *hello)
 	return told;
 }
 
-/* Ends all transfers under way, with the edge's reason if there is one. */
-static void end_transfers(struct lr_rdma *c)
+/* Disconnects, and ends all transfers under way, with the edge's reason if there is one. Of regions the program hears the
+ * reason. */
+static void end(struct lr_rdma *c)
 {
 	struct lr_rdma_hello hello = {0};
 	int told = 0;
 
-	if (!c->transfers)
+	cut(c);
+	if (c->is_told)
 		return;
-	if (c->has_qp)
-		c->v.disconnect(c->id);
+	c->is_told = true;
+	if (!c->transfers && !c->exported)
+		return;
 	for (unsigned i = 0; i < WHY_TRIES && told == 0; i++) {
 		if (i > 0)
 			usleep(WHY_MS * 1000);
@@ -839,6 +860,13 @@ static void end_transfers(struct lr_rdma *c)
 		                                .id = t->op,
 		                                .status = its ? hello.status : LR_CLIENT_GONE});
 		transfer_free(c, t);
+	}
+	for (const struct exported *x = c->exported; told > 0 && x; x = x->next) {
+		struct lr_rdma_event e = {.type = LRM_EVENT, .kind = LR_EV_LOST, .status = hello.status};
+
+		memcpy(e.name, x->name, LR_NAME_MAX);
+		if (hello.op == 0 || (hello.op == LR_RDMA_NO_OP && strcmp(hello.name, x->name) == 0))
+			keep(c, &e);
 	}
 }
 
@@ -884,7 +912,7 @@ int lr_rdma_wait(struct lr_rdma *c, struct lr_event *ev, int timeout_ms)
 		if (!c->over)
 			look(c);
 		if (c->over)
-			end_transfers(c);
+			end(c);
 		if (take_event(c, ev))
 			return 1;
 		if (c->over)
@@ -906,11 +934,9 @@ void lr_rdma_close(struct lr_rdma *c)
 
 	if (!c)
 		return;
-	c->over = true;
-	if (c->has_qp) {
-		c->v.disconnect(c->id);
+	cut(c);
+	if (c->has_qp)
 		c->v.destroy_qp(c->id);
-	}
 	while ((t = c->transfers)) {
 		c->transfers = t->next;
 		transfer_free(c, t);

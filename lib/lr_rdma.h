@@ -19,8 +19,8 @@ int lr_rdma_cancel(struct lr_rdma *c, uint64_t op);
 /* lr_export(), or with memory lr_export_memory(). */
 int lr_rdma_export(struct lr_rdma *c, const char *name, int fd, void *memory, uint64_t offset, uint64_t size, unsigned access);
 int lr_rdma_unexport(struct lr_rdma *c, const char *name);
-/* Another connection to the same edge. The old one stays as it is. */
-int lr_rdma_reopen(const struct lr_rdma *old, struct lr_rdma **out);
+/* Ends the connection, and makes another one to the same edge. The caller closes the old one. */
+int lr_rdma_reopen(struct lr_rdma *old, struct lr_rdma **out);
 int lr_rdma_wait(struct lr_rdma *c, struct lr_event *ev, int timeout_ms);
 
 #endif

@@ -24,15 +24,26 @@ static void put(uint8_t *p, unsigned n, uint64_t v)
 	}
 }
 
-void lr_rdma_hello_put(uint8_t out[LR_RDMA_HELLO_LEN], const struct lr_rdma_hello *h)
+static void hello_put(uint8_t *out, size_t len, const struct lr_rdma_hello *h)
 {
-	memset(out, 0, LR_RDMA_HELLO_LEN);
+	memset(out, 0, len);
 	put(out, 4, MAGIC);
 	put(out + 4, 2, LR_RDMA_VERSION);
-	put(out + 6, 2, LR_RDMA_HELLO_LEN);
+	put(out + 6, 2, len);
 	put(out + 8, 4, h->value);
 	out[12] = h->status;
 	put(out + 16, 8, h->op);
+}
+
+void lr_rdma_hello_put(uint8_t out[LR_RDMA_HELLO_LEN], const struct lr_rdma_hello *h)
+{
+	hello_put(out, LR_RDMA_HELLO_LEN, h);
+}
+
+void lr_rdma_reason_put(uint8_t out[LR_RDMA_REASON_LEN], const struct lr_rdma_hello *h)
+{
+	hello_put(out, LR_RDMA_REASON_LEN, h);
+	memcpy(out + LR_RDMA_HELLO_LEN, h->name, strnlen(h->name, LR_NAME_MAX - 1));
 }
 
 /* Devices pad private data with zeros, and a later version may send more fields: len may exceed the hello. */
@@ -44,6 +55,8 @@ bool lr_rdma_hello_get(const void *data, size_t len, struct lr_rdma_hello *h)
 	    get(p + 6, 2) < LR_RDMA_HELLO_LEN || get(p + 6, 2) > len || p[12] >= LR_STATUSES)
 		return false;
 	*h = (struct lr_rdma_hello){.value = (uint32_t)get(p + 8, 4), .status = p[12], .op = get(p + 16, 8)};
+	if (get(p + 6, 2) >= LR_RDMA_REASON_LEN)
+		memcpy(h->name, p + LR_RDMA_HELLO_LEN, LR_NAME_MAX - 1);
 	return true;
 }
 

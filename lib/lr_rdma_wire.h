@@ -18,8 +18,9 @@
 #define LR_RDMA_PORT    4792
 #define LR_RDMA_VERSION 1
 
-/* magic(4) version(2) length(2) value(4) status(1) 0(3) op(8); at most 56 bytes fit a REQ */
+/* magic(4) version(2) length(2) value(4) status(1) 0(3) op(8), of a REJ name(32); at most 56 bytes fit a REQ */
 #define LR_RDMA_HELLO_LEN   24
+#define LR_RDMA_REASON_LEN  (LR_RDMA_HELLO_LEN + LR_NAME_MAX)
 /* type(1) promise(1) length(2) serial(4) id(8) after(8) address(8) bytes(8) region offset(8) rkey(4) 0(4) name(32), notice */
 #define LR_RDMA_REQUEST_LEN 88
 #define LR_RDMA_REQUEST_MAX (LR_RDMA_REQUEST_LEN + LR_NOTICE_MAX)
@@ -43,11 +44,14 @@ _Static_assert(LR_RDMA_TAKEN > LRM_REQUESTS && LR_RDMA_TAKEN < LRM_ANSWER, "no o
 
 /* Private data. REQ: value is a number that the client has drawn, status is 0, and op is LR_RDMA_KNOWS_*. REP: value is how
  * many requests may be unanswered, op is LR_RDMA_KNOWS_*. REJ: value is an errno. If the client's last connection of that
- * number failed, status says why, and op which operation it was. */
+ * number failed, status says why. op is the operation whose fault it was, 0: the fault of none, the status is that of all;
+ * LR_RDMA_NO_OP: of the memory of region `name`. The first ends do not know LR_RDMA_NO_OP, and have no such operation. */
+#define LR_RDMA_NO_OP UINT64_MAX
 struct lr_rdma_hello {
 	uint32_t value;
 	uint8_t status;
 	uint64_t op;
+	char name[LR_NAME_MAX]; /* empty in what lr_rdma_hello_put() writes */
 };
 
 struct lr_rdma_request {
@@ -81,6 +85,7 @@ struct lr_rdma_event {
 /* The get functions return false for messages that no correct end sends. If they return true, neither range of a
  * request wraps, and a name ends with a NUL. */
 void lr_rdma_hello_put(uint8_t out[LR_RDMA_HELLO_LEN], const struct lr_rdma_hello *h);
+void lr_rdma_reason_put(uint8_t out[LR_RDMA_REASON_LEN], const struct lr_rdma_hello *h);
 bool lr_rdma_hello_get(const void *data, size_t len, struct lr_rdma_hello *h);
 /* Returns the length; notice_len is at most LR_NOTICE_MAX. */
 size_t lr_rdma_request_put(uint8_t out[LR_RDMA_REQUEST_MAX], const struct lr_rdma_request *q);

@@ -71,6 +71,7 @@ static void remember_end(struct relay_rdma *d, const struct rdma_conn *c)
 	d->end[d->nends % RDMA_ENDS].from = c->from;
 	d->end[d->nends % RDMA_ENDS].status = c->why;
 	d->end[d->nends % RDMA_ENDS].op = c->why_op;
+	memcpy(d->end[d->nends % RDMA_ENDS].region, c->why_region, LR_NAME_MAX);
 	d->nends++;
 }
 
@@ -126,6 +127,16 @@ static void conn_drop(struct relay_thread *r, uint32_t i)
 	if (c->nahead == 0)
 		free(c);
 	/* else slots granted to its streams must come back first: relay_rdma_took() frees the connection */
+}
+
+void relay_rdma_drop_broken(struct relay_thread *r, const struct rdma_conn *except)
+{
+	for (uint32_t i = 0; i < RDMA_CLIENTS; i++) {
+		struct rdma_conn *c = r->rdma->conn[i];
+
+		if (c && c->broken && c != except)
+			conn_drop(r, i);
+	}
 }
 
 /* --- requests --- */
@@ -279,6 +290,18 @@ static void break_off_for(struct rdma_conn *c, const struct ibv_wc *wc, const ch
 	relay_rdma_break_off(c, status, op, wc->status == IBV_WC_WR_FLUSH_ERR ? NULL : text);
 }
 
+/* A READ or WRITE has failed: the operation, or the region, hears the device's reason. A client that does not answer is nobody's
+ * fault: all hear that. */
+static void break_off_for_work(struct rdma_conn *c, const struct rdma_work *w, const struct ibv_wc *wc)
+{
+	const struct rdma_memory *mem = w->memory.exported;
+	bool its = mem && status_of(wc->status) != LR_CLIENT_GONE;
+
+	if (its && !c->broken)
+		memcpy(c->why_region, mem->name, LR_NAME_MAX);
+	break_off_for(c, wc, w->kind == WORK_READ ? "a READ" : "a WRITE", its ? LR_RDMA_NO_OP : mem ? 0 : w->op);
+}
+
 static void on_work(struct rdma_conn *c, uint32_t i, const struct ibv_wc *wc)
 {
 	struct rdma_work *w = i < RDMA_WORKS ? c->work[i] : NULL;
@@ -289,7 +312,7 @@ static void on_work(struct rdma_conn *c, uint32_t i, const struct ibv_wc *wc)
 	c->work[i] = NULL;
 	c->nworks--;
 	if (status != LR_OK)
-		break_off_for(c, wc, w->kind == WORK_READ ? "a READ" : "a WRITE", w->memory.exported ? 0 : w->op);
+		break_off_for_work(c, w, wc);
 	else
 		relay_count(w->kind == WORK_READ ? &c->r->count.relay_rdma_read_bytes : &c->r->count.relay_rdma_written_bytes,
 		            w->len);
@@ -308,6 +331,8 @@ static void note_established(struct rdma_conn *c)
 
 static void on_receive(struct rdma_conn *c, uint32_t i, const struct ibv_wc *wc)
 {
+	if (c->broken)
+		return;
 	if (wc->status != IBV_WC_SUCCESS || i >= RDMA_RECEIVES) {
 		c->r->malformed += wc->status != IBV_WC_WR_FLUSH_ERR;
 		break_off_for(c, wc, "a message", 0);
@@ -380,18 +405,35 @@ static void take_completions(struct relay_rdma *d)
 
 /* --- connecting --- */
 
-static void say_rejected(struct relay_rdma *d, struct rdma_cm_id *id, int why, enum lr_status status, uint64_t op)
+static void say_rejected(struct relay_rdma *d, struct rdma_cm_id *id, const struct lr_rdma_hello *h)
 {
-	uint8_t hello[LR_RDMA_HELLO_LEN];
+	uint8_t reason[LR_RDMA_REASON_LEN];
 
-	lr_rdma_hello_put(hello, &(struct lr_rdma_hello){.value = (uint32_t)why, .status = (uint8_t)status, .op = op});
-	d->v.reject(id, hello, sizeof(hello));
+	lr_rdma_reason_put(reason, h);
+	d->v.reject(id, reason, sizeof(reason));
 }
 
-static void refuse(struct relay_rdma *d, struct rdma_cm_id *id, int why, enum lr_status status, uint64_t op)
+static void refuse(struct relay_rdma *d, struct rdma_cm_id *id, const struct lr_rdma_hello *h)
 {
-	say_rejected(d, id, why, status, op);
+	say_rejected(d, id, h);
 	d->v.destroy_id(id);
+}
+
+/* True if the client asks why its last connection has ended, and has been told. */
+static bool tell_end(struct relay_rdma *d, struct rdma_cm_id *id, const struct ip_addr *from, uint32_t number)
+{
+	struct lr_rdma_hello h = {.value = ECONNABORTED};
+
+	for (uint32_t i = 0; number && i < RDMA_ENDS; i++)
+		if (d->end[i].number == number && ip_addr_eq(&d->end[i].from, from)) {
+			h.status = (uint8_t)d->end[i].status;
+			h.op = d->end[i].op;
+			memcpy(h.name, d->end[i].region, LR_NAME_MAX);
+			refuse(d, id, &h);
+			d->end[i].number = 0;
+			return true;
+		}
+	return false;
 }
 
 static void count_refused(struct relay_counting *n, int why)
@@ -504,24 +546,22 @@ static void on_request(struct relay_thread *r, struct rdma_cm_id *id, const stru
 	struct rdma_conn *c;
 	char text[ADDR_TEXT_MAX];
 	uint32_t place;
-	int rc = addr_from_sockaddr(&id->route.addr.dst_addr, &from) && is_who_it_says(id, &from)
-	             ? judge(r, id, &from, hello != NULL, p->initiator_depth, &place)
-	             : -EACCES;
+	int rc;
 
+	relay_rdma_drop_broken(r, NULL);
+	rc = addr_from_sockaddr(&id->route.addr.dst_addr, &from) && is_who_it_says(id, &from)
+	         ? judge(r, id, &from, hello != NULL, p->initiator_depth, &place)
+	         : -EACCES;
 	addr_write(&from, text, sizeof(text));
-	for (uint32_t i = 0; rc == 0 && i < RDMA_ENDS; i++)
-		if (hello->value && d->end[i].number == hello->value && ip_addr_eq(&d->end[i].from, &from)) {
-			refuse(d, id, ECONNABORTED, d->end[i].status, d->end[i].op);
-			d->end[i].number = 0;
-			return;
-		}
+	if (rc == 0 && tell_end(d, id, &from, hello->value))
+		return;
 	c = rc == 0 ? calloc(1, sizeof(*c)) : NULL;
 	if (!c) {
 		rc = rc < 0 ? rc : -ENOMEM;
 		count_refused(&r->count, rc);
 		if (log_limit_pass(&d->refusals, clock_now_ns(), NULL))
 			log_warn("link %s: the relay refuses RDMA client %s: %s", r->config.name, text, strerror(-rc));
-		refuse(d, id, -rc, LR_OK, 0);
+		refuse(d, id, &(struct lr_rdma_hello){.value = (uint32_t)-rc});
 		return;
 	}
 	*c = (struct rdma_conn){.client = {.used = true, .greeted = true, .fd = -1, .rdma = c},
@@ -547,7 +587,7 @@ static void on_request(struct relay_thread *r, struct rdma_cm_id *id, const stru
 		log_warn("link %s: the relay refuses RDMA client %s: cannot make a queue pair: %s", r->config.name,
 		         text, strerror(errno));
 	count_refused(&r->count, -ENOMEM);
-	say_rejected(d, id, ENOMEM, LR_OK, 0);
+	say_rejected(d, id, &(struct lr_rdma_hello){.value = ENOMEM});
 	conn_drop(r, place);
 }
 
@@ -769,12 +809,16 @@ static const char *overdue(const struct rdma_conn *c)
 }
 
 /* It may be this thread that was late: what has come is taken before a client is given up. */
-static void look_at(struct rdma_conn *c)
+static void look_at(struct relay_thread *r, uint32_t i)
 {
+	struct rdma_conn *c = r->rdma->conn[i];
 	const char *what = overdue(c);
 
 	if (what) {
-		take_cm_events(c->r);
+		take_cm_events(r);
+		c = r->rdma->conn[i];
+		if (!c || c->broken)
+			return; /* a REQ drops what is broken */
 		poll_conn(c);
 		what = overdue(c);
 	}
@@ -800,7 +844,8 @@ bool relay_rdma_turn(struct relay_thread *r)
 		struct rdma_conn *c = d->conn[i];
 
 		if (c && look && !c->broken)
-			look_at(c);
+			look_at(r, i);
+		c = d->conn[i];
 		if (c && !c->broken && (c->more || relay_rdma_notices_late(c)))
 			poll_conn(c); /* late: it may be this thread that was */
 		if (c && !c->broken)

@@ -47,6 +47,7 @@ struct rdma_memory {
 	struct dnode node;      /* in rdma_conn.exported */
 	struct rdma_conn *conn; /* NULL: it has gone */
 	struct relay_region *region; /* NULL: withdrawn */
+	char name[LR_NAME_MAX];
 	uint64_t address;
 	uint32_t rkey;
 	uint32_t nworks;        /* struct rdma_work of it */
@@ -70,6 +71,7 @@ struct rdma_conn {
 	bool more; /* completions are left for the next turn */
 	enum lr_status why;  /* of the end */
 	uint64_t why_op;
+	char why_region[LR_NAME_MAX]; /* why_op is LR_RDMA_NO_OP */
 	uint32_t number;     /* that the client has drawn */
 	struct ip_addr from;
 	char from_text[ADDR_TEXT_MAX];
@@ -115,6 +117,7 @@ struct relay_rdma {
 		struct ip_addr from;
 		enum lr_status status;
 		uint64_t op;
+		char region[LR_NAME_MAX];
 	} end[RDMA_ENDS];
 	uint32_t nends;
 };
@@ -124,9 +127,11 @@ static inline uint64_t wr_id(enum wr_kind kind, uint32_t index)
 	return (uint64_t)kind << 32 | index;
 }
 
-/* relay_rdma.c. Marks the connection as broken; only the first reason is kept. The next turn drops it. what: for the log; NULL:
- * nothing is logged. */
+/* relay_rdma.c. Marks the connection as broken; only the first reason is kept. The next turn drops it. op: as in
+ * lr_rdma_hello. what: for the log; NULL: nothing is logged. */
 void relay_rdma_break_off(struct rdma_conn *c, enum lr_status why, uint64_t op, const char *what);
+/* Drops connections that are broken, so that they hold neither names nor places; not `except`, NULL: all. */
+void relay_rdma_drop_broken(struct relay_thread *r, const struct rdma_conn *except);
 
 /* relay_rdma_work.c. A work request was posted to the send queue, or has completed. since_ns: the time that the client has
  * for it counts from there. */

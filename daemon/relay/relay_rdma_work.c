@@ -119,6 +119,8 @@ int relay_rdma_export(struct rdma_conn *c, const struct lr_rdma_request *q)
 		return -ENOMEM;
 	*mem = (struct rdma_memory){.conn = c, .address = q->address, .rkey = q->rkey};
 	memcpy(m.name, q->name, LR_NAME_MAX);
+	memcpy(mem->name, q->name, LR_NAME_MAX);
+	relay_rdma_drop_broken(c->r, c); /* the name may be one of theirs */
 	rc = relay_region_add_rdma(c->r, &c->client, &m, mem, &mem->region);
 	if (rc < 0) {
 		free(mem);

@@ -175,12 +175,36 @@ static int fake_create_id(struct rdma_event_channel *ch, struct rdma_cm_id **id,
 	return 0;
 }
 
+/* Nobody hears of an id that is destroyed. */
+static void fake_forget_events(const struct fake_id *i)
+{
+	struct fake_channel *c = i->ch;
+	uint32_t n = c ? c->n : 0, kept = 0;
+	uint64_t told;
+
+	for (uint32_t k = 0; k < n; k++) {
+		uint32_t from = (c->first + k) % FAKE_EVENTS, to = (c->first + kept) % FAKE_EVENTS;
+
+		if (c->event[from].ev.id == &i->id)
+			continue;
+		c->event[to] = c->event[from];
+		if (c->event[to].ev.param.conn.private_data)
+			c->event[to].ev.param.conn.private_data = c->event[to].data;
+		kept++;
+	}
+	if (n > 0 && kept == 0 && read(c->ch.fd, &told, 8) < 0)
+		abort();
+	if (c)
+		c->n = kept;
+}
+
 static int fake_destroy_id(struct rdma_cm_id *id)
 {
 	struct fake_id *i = (struct fake_id *)id;
 
 	if (id->qp)
 		abort(); /* it is destroyed before */
+	fake_forget_events(i);
 	if (fake.listener == i)
 		fake.listener = NULL;
 	if (i->peer)

@@ -81,6 +81,17 @@ static void expect_status(uint64_t op, enum lr_status status)
 	}
 }
 
+/* The program hears why its region has gone. */
+static void expect_lost(struct lr_rdma *c, const char *name, enum lr_status status)
+{
+	struct lr_event ev;
+
+	assert_int_equal(lr_rdma_wait(c, &ev, 0), 1);
+	assert_int_equal(ev.type, LR_EV_LOST);
+	assert_string_equal(ev.name, name);
+	assert_int_equal(ev.status, status);
+}
+
 /* --- what works --- */
 
 static void region__a_put_is_written_and_its_notice_comes(void **state)
@@ -391,6 +402,7 @@ static void region__with_a_wrong_key(void **state)
 	put_comes(PUT, 0, BYTES);
 	assert_int_equal(sent(RW_STATUS)->status, LR_IO_REMOTE); /* the first counts there; the region is gone with its client */
 	assert_int_equal(slots_in_use(), 0);
+	expect_lost(c, "tmine", LR_CLIENT_MEMORY);
 	expect_over(c);
 	finish(c);
 }
@@ -421,6 +433,7 @@ static void reopen__exports_again(void **state)
 	(void)state;
 	void_all_keys();
 	put_comes(PUT, 0, BYTES);
+	expect_lost(c, "tmine", LR_CLIENT_MEMORY);
 	expect_over(c);
 	assert_int_equal(lr_rdma_reopen(c, &again), 0);
 	work();
@@ -429,6 +442,119 @@ static void reopen__exports_again(void **state)
 	put_comes(PUT + 1, 0, BYTES);
 	assert_memory_equal(memory, expected, BYTES);
 	finish(again);
+}
+
+/* As lr_reopen() does it: the edge has not dropped the old connection when the new one exports. */
+static void reopen__exports_its_names_again_at_once(void **state)
+{
+	struct lr_rdma *c = exporting(3), *again;
+
+	(void)state;
+	assert_int_equal(lr_rdma_reopen(c, &again), 0);
+	assert_int_equal(export(again, "tmine", 3), 0);
+	lr_rdma_close(c);
+	work();
+	put_comes(PUT, 0, BYTES);
+	assert_memory_equal(memory, expected, BYTES);
+	finish(again);
+}
+
+/* The edge hears of the end and of the request in one turn. */
+static void export__of_a_name_of_a_connection_that_has_broken(void **state)
+{
+	struct lr_rdma *c = exporting(3), *other = client();
+
+	(void)state;
+	lr_rdma_close(c);
+	assert_int_equal(export(other, "tmine", 3), 0);
+	finish(other);
+}
+
+static void open__connections_that_have_broken_do_not_count(void **state)
+{
+	struct lr_rdma *c[RDMA_CLIENTS_OF_HOST], *more;
+
+	(void)state;
+	for (unsigned i = 0; i < RDMA_CLIENTS_OF_HOST; i++)
+		c[i] = client();
+	lr_rdma_close(c[0]);
+	assert_int_equal(lr_rdma_open("10.1.1.1", &fake_verbs, &more), 0);
+	for (unsigned i = 1; i < RDMA_CLIENTS_OF_HOST; i++)
+		lr_rdma_close(c[i]);
+	finish(more);
+}
+
+/* --- who hears of a failure --- */
+
+/* The region's memory fails while a put of the same client is under way. */
+static void region__that_fails_is_not_the_fault_of_a_put(void **state)
+{
+	struct lr_rdma *c = exporting(LR_PEER_WRITE);
+	uint64_t op;
+
+	(void)state;
+	assert_int_equal(lr_rdma_export(c, "tother", -1, memory, 0, BYTES, LR_PEER_READ), 0);
+	fake.hold = true;
+	op = begin(c, LRM_PUT, LR_DONE);
+	put_comes(PUT, 0, 4000);
+	for (uint32_t i = 0; i < FAKE_MRS; i++)
+		fake.access[i] &= ~IBV_ACCESS_REMOTE_WRITE; /* the region's only */
+	fake_release();
+	work();
+	expect_end(c, op, LR_CLIENT_GONE);
+	expect_lost(c, "tmine", LR_CLIENT_MEMORY);
+	expect_over(c);
+	finish(c);
+}
+
+/* It has no transfers. */
+static void region__its_client_hears_why_the_connection_has_ended(void **state)
+{
+	struct lr_rdma *c = exporting(LR_PEER_WRITE);
+
+	(void)state;
+	assert_int_equal(lr_rdma_export(c, "tother", -1, memory, 0, BYTES, LR_PEER_READ), 0);
+	fake.silent = true;
+	put_comes(PUT, 0, 4000);
+	passes(11 * NS_PER_S);
+	work();
+	fake.silent = false;
+	fake_event(fake.deaf, RDMA_CM_EVENT_DISCONNECTED, NULL);
+	expect_lost(c, "tother", LR_CLIENT_GONE);
+	expect_lost(c, "tmine", LR_CLIENT_GONE);
+	expect_over(c);
+	finish(c);
+}
+
+static void late_and_pass(void)
+{
+	work();
+	passes(31 * NS_PER_S);
+}
+
+/* The program may use its memory again when it hears that the connection has ended. */
+static void region__is_withdrawn_when_lr_wait_says_so(void **state)
+{
+	static uint8_t other[10000];
+	struct lr_rdma *c = exporting(3);
+	struct lr_event ev;
+
+	(void)state;
+	assert_int_equal(lr_rdma_export(c, "tother", -1, other, 0, sizeof(other), 3), 0);
+	fake.hold = true;
+	chunk_comes(PUT, "tother", 0, 4000);
+	r->port[0]->full = true;
+	fake_release();
+	fake.pump = late_and_pass;
+	assert_int_equal(lr_rdma_unexport(c, "tother"), -EPIPE); /* the edge's answer is late */
+	fake.pump = work;
+	r->port[0]->full = false;
+	assert_int_equal(lr_rdma_wait(c, &ev, 0), -EPIPE);
+	work();
+	put_comes(PUT + 1, 0, 4000);
+	assert_memory_not_equal(memory, expected, 4000);
+	assert_null(relay_region_find(r, "tmine"));
+	finish(c);
 }
 
 int main(void)
@@ -453,6 +579,12 @@ int main(void)
 	    TEST(region__with_a_wrong_key),
 	    TEST(region__completions_wait_for_room),
 	    TEST(reopen__exports_again),
+	    TEST(reopen__exports_its_names_again_at_once),
+	    TEST(export__of_a_name_of_a_connection_that_has_broken),
+	    TEST(open__connections_that_have_broken_do_not_count),
+	    TEST(region__that_fails_is_not_the_fault_of_a_put),
+	    TEST(region__its_client_hears_why_the_connection_has_ended),
+	    TEST(region__is_withdrawn_when_lr_wait_says_so),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -749,7 +749,7 @@ int lr_rdma_export(struct lr_rdma *c, const char *name, int fd, void *memory, ui
 	struct exported *x;
 	int r = set_name(&q, name);
 
-	if (r < 0 || size == 0 || size > INT64_MAX || access == 0 || access > (LR_PEER_READ | LR_PEER_WRITE))
+	if (r < 0 || !lr_rdma_name_is_plain(name) || size == 0 || size > INT64_MAX || access == 0 || access > (LR_PEER_READ | LR_PEER_WRITE))
 		return -EINVAL;
 	if (!(c->knows & LR_RDMA_KNOWS_EXPORT))
 		return -EOPNOTSUPP;

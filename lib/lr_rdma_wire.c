@@ -86,6 +86,13 @@ static bool range_is_sound(const struct lr_rdma_request *q)
 	return q->bytes <= INT64_MAX && q->region_offset <= INT64_MAX - q->bytes && q->address <= UINT64_MAX - q->bytes;
 }
 
+bool lr_rdma_name_is_plain(const char *name)
+{
+	while ((unsigned char)*name >= 0x20 && *name != 0x7f)
+		name++;
+	return *name == '\0';
+}
+
 static bool name_is_sound(const char name[LR_NAME_MAX])
 {
 	return name[0] && name[LR_NAME_MAX - 1] == '\0';

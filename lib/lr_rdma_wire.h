@@ -82,6 +82,9 @@ struct lr_rdma_event {
 	size_t notice_len;
 };
 
+/* True if a region may have this name: it has no control characters, which would end a line of a log or a list. */
+bool lr_rdma_name_is_plain(const char *name);
+
 /* The get functions return false for messages that no correct end sends. If they return true, neither range of a
  * request wraps, and a name ends with a NUL. */
 void lr_rdma_hello_put(uint8_t out[LR_RDMA_HELLO_LEN], const struct lr_rdma_hello *h);

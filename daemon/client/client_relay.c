@@ -65,6 +65,35 @@ struct place {
 	uint64_t offset;
 };
 
+/* --- what others have named --- */
+
+#define TEXT_BYTE_MAX sizeof("\\x00")
+#define NAME_TEXT_MAX (LR_NAME_MAX * sizeof("\\u0000"))
+
+/* A byte that a terminal shows as it is, or its number. */
+static size_t text_byte(char out[TEXT_BYTE_MAX], unsigned char c)
+{
+	return (size_t)snprintf(out, TEXT_BYTE_MAX, c < 0x20 || c >= 0x7f || c == '\\' ? "\\x%02x" : "%c", c);
+}
+
+/* As json.h writes it. */
+static size_t json_byte(char *out, size_t cap, unsigned char c)
+{
+	return (size_t)snprintf(out, cap, c < 0x20 || c == 0x7f || c == '"' || c == '\\' ? "\\u%04x" : "%c", c);
+}
+
+/* The name of a region: any program, or RDMA host, may have chosen it. */
+static const char *name_text(char out[NAME_TEXT_MAX], const char *name, bool json)
+{
+	size_t n = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; i < LR_NAME_MAX && name[i]; i++)
+		n += json ? json_byte(out + n, NAME_TEXT_MAX - n, (unsigned char)name[i])
+		          : text_byte(out + n, (unsigned char)name[i]);
+	return out;
+}
+
 /* --- the command line --- */
 
 static int bad_usage(const char *what, const char *value)
@@ -336,12 +365,11 @@ static void on_signal(int sig)
 static void print_text(const void *data, size_t len)
 {
 	const unsigned char *p = data;
+	char out[TEXT_BYTE_MAX];
 
 	for (size_t i = 0; i < len; i++) {
-		if (p[i] < 0x20 || p[i] >= 0x7f || p[i] == '\\')
-			printf("\\x%02x", p[i]);
-		else
-			putchar(p[i]);
+		text_byte(out, p[i]);
+		fputs(out, stdout);
 	}
 }
 
@@ -374,6 +402,8 @@ static int serve_until_signal(struct lr *h)
 	while (!interrupted && (rc = lr_wait(h, &ev, 200)) >= 0) {
 		if (rc == 1 && ev.type == LR_EV_LOST) {
 			fprintf(stderr, "longreach: %s: %s\n", ev.name, lr_strerror(ev.status));
+			if (ev.status == LR_CLIENT_GONE || ev.status == LR_RDMA_FAILED)
+				continue; /* of the connection: lr_wait() says that it is over, and the next one may last */
 			return EXIT_FAILED;
 		}
 		if (rc == 0 || ev.type != LR_EV_NOTICE)
@@ -493,6 +523,7 @@ static const char *access_name(unsigned access)
 static int regions(const struct request *r)
 {
 	static struct lr_region list[512];
+	char name[NAME_TEXT_MAX];
 	struct lr *h = dial(r, r->first);
 	int n = h ? lr_regions(h, list, sizeof(list) / sizeof(list[0])) : -1;
 
@@ -503,8 +534,9 @@ static int regions(const struct request *r)
 	for (int i = 0; i < n && i < 512; i++)
 		printf(r->json ? "%s{\"name\": \"%s\", \"access\": \"%s\", \"size\": %llu, \"written\": %llu, \"read\": %llu}"
 		               : "%s%-32s %6s %15llu %15llu %15llu\n",
-		       r->json && i ? ", " : "", list[i].name, access_name(list[i].access), (unsigned long long)list[i].size,
-		       (unsigned long long)list[i].bytes_in, (unsigned long long)list[i].bytes_out);
+		       r->json && i ? ", " : "", name_text(name, list[i].name, r->json), access_name(list[i].access),
+		       (unsigned long long)list[i].size, (unsigned long long)list[i].bytes_in,
+		       (unsigned long long)list[i].bytes_out);
 	if (r->json)
 		puts("]");
 	return EXIT_DONE;

@@ -183,7 +183,7 @@ static int export(struct rdma_conn *c, const struct lr_rdma_request *q)
 {
 	if (!may_use(&c->r->config, &c->from, RELAY_ALLOW_EXPORT, q->name) || !relay_client_may_export(&c->client, q->name))
 		return -EACCES;
-	return relay_rdma_export(c, q);
+	return lr_rdma_name_is_plain(q->name) ? relay_rdma_export(c, q) : -EINVAL;
 }
 
 static int cancel(struct rdma_conn *c, uint64_t id)

@@ -621,6 +621,30 @@ static void raw_takes(struct raw *w, unsigned n)
 		assert_int_equal(fake_post_recv(w->id->qp, &wr, &bad), 0);
 }
 
+/* The library refuses such names, too. */
+static void export__a_name_that_no_line_can_hold(void **state)
+{
+	static const char *const names[] = {"t\033[2J", "t\n", "t\x7f", "t\xc3\xa9"};
+	uint8_t hello[LR_RDMA_HELLO_LEN], bytes[LR_RDMA_REQUEST_MAX];
+	struct lr_rdma_event e;
+	struct raw w = {0};
+
+	(void)state;
+	allow("10.1.1.0/24", RELAY_ALLOW_EXPORT, "t*");
+	hello_of(hello, 1);
+	raw_open(&w, hello, sizeof(hello), 16);
+	for (unsigned i = 0; i < 4; i++) {
+		struct lr_rdma_request q = {.type = LRM_EXPORT, .promise = LR_PEER_READ, .bytes = 10};
+
+		snprintf(q.name, sizeof(q.name), "%s", names[i]);
+		raw_takes(&w, 1);
+		raw_send(&w, bytes, (uint32_t)lr_rdma_request_put(bytes, &q));
+		assert_true(lr_rdma_event_get(w.buffer, LR_RDMA_EVENT_LEN, &e));
+		assert_int_equal(e.result, i < 3 ? -EINVAL : 0);
+	}
+	raw_close(&w);
+}
+
 /* A client that opens, and begins a put whose READs are under way. */
 static void raw_put(struct raw *w)
 {
@@ -994,6 +1018,7 @@ int main(void)
 	    TEST(client__does_not_pay_for_a_late_thread),
 	    TEST(client__whose_rtu_is_lost_is_connected),
 	    TEST(request__that_is_too_long_ends_the_connection),
+	    TEST(export__a_name_that_no_line_can_hold),
 	    TEST(open__the_thread_does_not_stand_still_for_ever),
 	    TEST(open__each_call_that_fails),
 	    TEST(relay_rdma_open__each_call_that_fails),

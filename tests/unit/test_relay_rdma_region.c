@@ -248,6 +248,7 @@ static void export__who_may(void **state)
 	assert_int_equal(export(c, "other", 3), -EACCES);
 	assert_int_equal(export(c, "copy.x", 3), -EACCES); /* [Export]'s */
 	assert_int_equal(export(c, "target", 0), -EINVAL);
+	assert_int_equal(export(c, "tar\nget", 3), -EINVAL); /* a list of regions has a line for each */
 	assert_int_equal(export(c, "target", 3), 0);
 	assert_int_equal(export(c, "target", 3), -EEXIST);
 	assert_int_equal(counted(&r->count.relay_rdma_requests_refused_region), 3);

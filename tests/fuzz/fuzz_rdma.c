@@ -182,6 +182,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	mr = fake_reg_mr(&pd, memory, sizeof(memory),
 	                 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE);
 	fake_create_qp(id, &pd, &attr);
+	for (unsigned i = 0; i < 48; i++) { /* what is sent to the client beyond these waits */
+		struct ibv_sge sge = {.addr = (uintptr_t)memory, .length = 512, .lkey = mr->lkey};
+		struct ibv_recv_wr *bad, wr = {.sg_list = &sge, .num_sge = 1};
+
+		REQUIRE(fake_post_recv(id->qp, &wr, &bad) == 0);
+	}
 	p = (struct rdma_conn_param){
 	    .private_data = data + 1, .private_data_len = data[0] % 57, .responder_resources = data[0] / 57};
 	data += 1 + p.private_data_len;

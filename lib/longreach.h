@@ -53,7 +53,8 @@ enum lr_status {
 	LR_IO_REMOTE = 8,      /* the region could not be read or written */
 	LR_CANCELLED = 9,
 	LR_PROVIDER_GONE = 10, /* the program that serves the call is gone, without a reply */
-	LR_NO_ROOM = 11,       /* too many calls at the other site at once */
+	LR_NO_ROOM = 11,       /* too much at the other site at once. Of a put with a notice also: the region's owner, a program
+	                        * that exports by RDMA, takes no notices. The bytes are written then */
 	LR_BEFORE_FAILED = 12, /* the operation named by `after` did not end well */
 	LR_GPU_LOST = 13,      /* the GPU of one of the ends: CUDA has broken the daemon's context, or the GPU has gone */
 	LR_GPU_CONTEXT = 14,   /* the daemon's context on the GPU was destroyed */
@@ -71,7 +72,8 @@ enum lr_promise {
 	LR_LINK = 0, /* what the link's AckMode= promises to RDMA hosts */
 	LR_NEAR = 1, /* all bytes are in this edge's buffer, which outlives the daemon */
 	LR_FAR = 2,  /* and in the other edge's */
-	LR_DONE = 3, /* and written to the region, and the notice is delivered */
+	LR_DONE = 3, /* and written to the region, and the notice is delivered: lr_wait() of the region's owner returns it,
+	              * unless the owner goes before */
 };
 
 /* Access of the other site to a region. */
@@ -110,7 +112,7 @@ enum lr_event_type {
 	LR_EV_NOTICE, /* a put into region `name` is complete: data is its notice, offset and bytes where */
 	LR_EV_CALL,   /* service `name` is called: id is for lr_reply(), data the request */
 	LR_EV_LOST,   /* region `name`, which is GPU memory, is broken: status. Its operations fail until it is
-	               * unexported */
+	               * unexported. By RDMA: the connection has ended with that status, and the region with it */
 };
 
 /* Valid until the next call with the handle. */
@@ -163,8 +165,9 @@ int lr_fd(const struct lr *h);
  * region of the name.
  *
  * By RDMA the edge reads and writes the descriptor's pages, or a dma-buf's memory, itself, until lr_unexport(): no
- * processor copies at this site. fd must be open for reading and writing (-EACCES), the file long enough (-ERANGE), and
- * the region counts as memory. A dma-buf may be memory of a GPU: cuMemGetHandleForAddressRange() gives its descriptor.
+ * processor copies at this site. fd must be open for reading and writing (-EACCES), the file long enough (-ERANGE) and
+ * not truncated meanwhile; the region counts as memory. The name must have no control characters (-EINVAL). The program
+ * must take its notices: lr_wait(). A dma-buf may be memory of a GPU: cuMemGetHandleForAddressRange() gives its descriptor.
  * -EACCES also: RelayAllow= has no export: of that name for this host; -EOPNOTSUPP: the edge's version, or rdma-core's,
  * does not know it; errors of ibv_reg_mr(3). */
 int lr_export(struct lr *h, const char *name, int fd, uint64_t offset, uint64_t size, unsigned access);
@@ -218,7 +221,8 @@ int lr_reply(struct lr *h, uint64_t call, enum lr_status status, const void *rep
 
 /* Takes the next event. 1: *ev is filled in; 0: none came in timeout_ms (-1: waits for ever); -EPIPE: the daemon is
  * gone, and with it all operations of the handle that are not in its buffer. By RDMA an edge that does not answer for
- * 20 s counts as gone: the operations end with LR_CLIENT_GONE, and then -EPIPE is returned. */
+ * 20 s counts as gone: the operations end with LR_CLIENT_GONE, and then -EPIPE is returned. When any call has returned
+ * -EPIPE, the edge reads and writes no memory of the handle any more. */
 int lr_wait(struct lr *h, struct lr_event *ev, int timeout_ms);
 
 /* The rates of the link now. */

@@ -16,7 +16,7 @@ const char *lr_strerror(enum lr_status status)
 	    [LR_IO_REMOTE] = "cannot read or write the region",
 	    [LR_CANCELLED] = "cancelled",
 	    [LR_PROVIDER_GONE] = "the program of the service has ended",
-	    [LR_NO_ROOM] = "the other site has no room for more operations at once",
+	    [LR_NO_ROOM] = "the other site has no room for more operations or notices at once",
 	    [LR_BEFORE_FAILED] = "an earlier operation that this one waits for failed",
 	    [LR_GPU_LOST] = "GPU lost",
 	    [LR_GPU_CONTEXT] = "the GPU's context was destroyed",

@@ -11,6 +11,9 @@
  * The end of a put, and a failing chunk of it, are finished when their answer is committed: after a kill the requester
  * neither waits for ever nor takes a failed put for done. Gets and calls need no such care: RW_HELLO ends them.
  *
+ * The end of a put is answered when its notice is delivered: in the socket of the region's program, or, as the SEND has
+ * completed, in the memory of an RDMA client (relay_rdma_notice()).
+ *
  * A request that wants an answer waits (deferred) while the answering channel's queue is long, so that the other site's
  * requests take bounded memory; and for a while after a start, if the region or service that it names is not there yet.
  * Answers never wait. */

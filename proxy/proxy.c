@@ -71,9 +71,9 @@ void proxy_session_start(struct proxy *p, const struct proxy_session *s, uint64_
 			wan_lane_session_start(p, &p->wan->lanes[i]);
 	requeue_slots(p);
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
-		if (p->near[i].used)
+		if (near_in_use(&p->near[i]))
 			near_session_start(p, &p->near[i]);
-		if (p->far[i].used)
+		if (p->far[i].state != FAR_FREE)
 			far_session_start(p, &p->far[i]);
 	}
 	relay_session_start(p);

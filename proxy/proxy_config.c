@@ -148,15 +148,15 @@ int proxy_reconfigure(struct proxy *p, const struct proxy_config *c, uint64_t no
 		wan_fec_reconfigured(p);
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
 		struct near_flow *f = &p->near[i];
-		enum ack_mode mode = f->used ? proxy_mode_for(&want, &f->src, &f->dst) : f->mode;
+		enum ack_mode mode = near_in_use(f) ? proxy_mode_for(&want, &f->src, &f->dst) : f->mode;
 
-		if (f->used)
+		if (near_in_use(f))
 			near_early_look(p, f);
-		if (f->mode == mode && !(f->used && early_acks))
+		if (f->mode == mode && !(near_in_use(f) && early_acks))
 			continue;
 		if (f->mode != mode)
 			near_take_mode(p, f, mode);
-		f->open_due = true; /* the far edge reports as the mode needs */
+		near_announce(f); /* the far edge reports as the mode needs */
 		near_wan_schedule(p, f);
 		near_ack_schedule(p, f, DUE_ACK);
 	}

@@ -350,7 +350,7 @@ static void name_stale_epoch(struct proxy *p, uint32_t slot)
 	struct near_flow unknown = {.idx = h->flow, .inc = h->inc};
 	struct roce_pkt pkt;
 
-	if (h->kind != SLOT_REQ_NEAR || p->near[h->flow].used || p->near[h->flow].ended ||
+	if (h->kind != SLOT_REQ_NEAR || p->near[h->flow].state != NEAR_FREE ||
 	    roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE)
 		return;
 	unknown.src = pkt.src;
@@ -369,8 +369,8 @@ static void adopt_slots(struct proxy *p)
 		const struct slot_hdr *h = arena_hdr(p->arena, slot);
 		bool near = h->kind == SLOT_REQ_NEAR || h->kind == SLOT_RESP_NEAR;
 		bool known = h->flow < p->cfg.max_flows &&
-		             (near ? p->near[h->flow].used && p->near[h->flow].inc == h->inc
-		                   : p->far[h->flow].used && p->far[h->flow].inc == h->inc);
+		             (near ? near_in_use(&p->near[h->flow]) && p->near[h->flow].inc == h->inc
+		                   : p->far[h->flow].state != FAR_FREE && p->far[h->flow].inc == h->inc);
 		bool settled = known && (near ? h->kind == SLOT_REQ_NEAR && h->pos < p->near[h->flow].pos_settled
 		                              : h->kind == SLOT_REQ_FAR && h->pos < p->far[h->flow].pos_acked);
 		uint32_t bytes = arena_class_bytes(h->len);
@@ -381,8 +381,8 @@ static void adopt_slots(struct proxy *p)
 		}
 		if (!known && arena_damaged(p->arena))
 			name_stale_epoch(p, slot);
-		if (!known || (near && h->kind == SLOT_REQ_NEAR && !settled && p->near[h->flow].failed) ||
-		    (h->kind == SLOT_REQ_FAR && p->far[h->flow].failed) ||
+		if (!known || (near && h->kind == SLOT_REQ_NEAR && !settled && p->near[h->flow].state == NEAR_FAILED) ||
+		    (h->kind == SLOT_REQ_FAR && far_has_failed(&p->far[h->flow])) ||
 		    (settled && !(near && (h->flags & SF_OWN_RESPONSE)))) {
 			arena_free(p->arena, slot);
 			continue;
@@ -435,10 +435,10 @@ static void fail_damaged(struct proxy *p)
 	count(p, CTR_ARENA_DAMAGED, n);
 	proxy_event_push(p, EV_ARENA_DAMAGED, NULL, NULL, 0, n);
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
-		if (p->near[i].used && p->near[i].pairing != PAIR_LEARNING && p->near[i].pos_held > p->near[i].pos_next)
+		if (near_in_use(&p->near[i]) && p->near[i].pairing != PAIR_LEARNING && p->near[i].pos_held > p->near[i].pos_next)
 			near_damaged(p, &p->near[i]);
 	for (uint32_t i = 0; arena_hurt(p->arena, i, &flow, &pos); i++)
-		if (p->near[flow].used && p->near[flow].pairing != PAIR_LEARNING && p->near[flow].pos_next == pos)
+		if (near_in_use(&p->near[flow]) && p->near[flow].pairing != PAIR_LEARNING && p->near[flow].pos_next == pos)
 			near_damaged(p, &p->near[flow]);
 }
 

@@ -23,13 +23,13 @@ static void count_flows(const struct proxy *p, struct proxy_link_status *s)
 		const struct near_flow *n = &p->near[i];
 		const struct far_flow *f = &p->far[i];
 
-		near_left -= n->used;
-		far_left -= f->used;
-		s->flows_learning += f->used && f->pairing == PAIR_LEARNING;
-		s->flows_rnr_back_pressure += n->used && n->rnr_back_pressure;
-		s->flows_stalled += n->used && n->stalled;
-		s->flows_stalled += f->used && f->stalled;
-		s->flows_rnr += f->used && f->rnr;
+		near_left -= near_in_use(n);
+		far_left -= f->state != FAR_FREE;
+		s->flows_learning += f->state != FAR_FREE && f->pairing == PAIR_LEARNING;
+		s->flows_rnr_back_pressure += near_in_use(n) && n->rnr_back_pressure;
+		s->flows_stalled += near_in_use(n) && near_is_stalled(n);
+		s->flows_stalled += f->state != FAR_FREE && f->stalled;
+		s->flows_rnr += f->state != FAR_FREE && f->rnr;
 	}
 }
 
@@ -98,9 +98,9 @@ bool proxy_flow_next(const struct proxy *p, uint32_t *cursor, struct proxy_flow_
 	for (; *cursor < 2 * p->cfg.max_flows; (*cursor)++) {
 		uint32_t i = *cursor % p->cfg.max_flows;
 
-		if (*cursor < p->cfg.max_flows && p->near[i].used)
+		if (*cursor < p->cfg.max_flows && near_in_use(&p->near[i]))
 			near_flow_status(p, &p->near[i], s);
-		else if (*cursor >= p->cfg.max_flows && p->far[i].used)
+		else if (*cursor >= p->cfg.max_flows && p->far[i].state != FAR_FREE)
 			far_flow_status(&p->far[i], s);
 		else
 			continue;
@@ -144,7 +144,7 @@ bool proxy_ceiling(const struct proxy *p, const struct ip_addr *src, const struc
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
 		const struct near_flow *f = &p->near[i];
 
-		if (!f->used || f->newer || f->dest_qpn != dest_qpn || !ip_addr_eq(&f->src, src) ||
+		if (!near_in_use(f) || f->newer || f->dest_qpn != dest_qpn || !ip_addr_eq(&f->src, src) ||
 		    !ip_addr_eq(&f->dst, dst))
 			continue;
 		*ceiling_pos = near_ceiling(p, f);
@@ -178,7 +178,7 @@ static int audit_near(const struct near_flow *f)
 
 static int audit_far(const struct far_flow *f)
 {
-	if (!f->open)
+	if (!far_is_open(f))
 		return 0;
 	if (f->pos_acked > f->pos_tx || f->pos_tx > f->pos_tx_max || f->pos_acked > f->pos_rx)
 		return -111;
@@ -201,7 +201,7 @@ static uint64_t list_bytes(struct proxy *p, const struct dnode *head)
 static int audit_responses(struct proxy *p)
 {
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
-		if (p->near[i].used && list_bytes(p, &p->near[i].resps) != p->near[i].resp_bytes)
+		if (near_in_use(&p->near[i]) && list_bytes(p, &p->near[i].resps) != p->near[i].resp_bytes)
 			return -106;
 	return list_bytes(p, &p->given_resps) == p->given_bytes ? 0 : -107;
 }
@@ -242,7 +242,7 @@ static int audit_lan_hosts(const struct proxy *p)
 			return -131;
 	}
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
-		if (p->far[i].used && p->far[i].counted_out > p->far[i].bytes_out)
+		if (p->far[i].state != FAR_FREE && p->far[i].counted_out > p->far[i].bytes_out)
 			return -132;
 	return 0;
 }
@@ -304,13 +304,13 @@ static int audit_unpaired(const struct proxy *p)
 	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
 		const struct near_flow *f = &p->near[i];
 
-		if (!f->used || f->pairing != PAIR_LEARNING)
+		if (!near_in_use(f) || f->pairing != PAIR_LEARNING)
 			continue;
 		n++;
 		bytes += f->held_bytes;
 		if (!f->unpaired_source || !ip_addr_eq(&f->unpaired_source->addr, &f->src))
 			return -104;
-		if (dnode_on(&f->between_node) == (f->failed && !f->nak_syndrome))
+		if (dnode_on(&f->between_node) == (f->state == NEAR_FAILED && !f->nak_syndrome))
 			return -104;
 	}
 	return n == p->unpaired.n[UNPAIRED_ALL] && bytes == p->unpaired.bytes ? audit_sources(p) : -104;
@@ -322,9 +322,9 @@ int proxy_audit(struct proxy *p)
 	int rc = arena_audit(p->arena);
 
 	for (uint32_t i = 0; i < p->cfg.max_flows && rc == 0; i++) {
-		if (p->near[i].used)
+		if (near_in_use(&p->near[i]))
 			rc = audit_near(&p->near[i]);
-		if (rc == 0 && p->far[i].used)
+		if (rc == 0 && p->far[i].state != FAR_FREE)
 			rc = audit_far(&p->far[i]);
 	}
 	if (rc == 0)

@@ -143,7 +143,7 @@ static struct barrier_pair *new_pair(struct proxy *p, const struct ip_addr *src,
 
 static bool flow_lags(const struct near_flow *f)
 {
-	return f->used && !f->failed && f->pos_acked > f->pos_reported;
+	return near_in_use(f) && f->state != NEAR_FAILED && f->pos_acked > f->pos_reported;
 }
 
 void barrier_mark(struct proxy *p, struct near_flow *f)
@@ -228,7 +228,7 @@ int barrier_audit(struct proxy *p)
 	uint32_t lagging = 0, listed = 0, waiting = 0;
 
 	for (const struct dnode *d = p->barrier.starts.next; d != &p->barrier.starts; d = d->next)
-		if (!dlist_entry(d, struct far_flow, start_node)->used)
+		if (dlist_entry(d, struct far_flow, start_node)->state == FAR_FREE)
 			return -135;
 	if (!dlist_empty(&p->barrier.starts) && !timer_armed(&p->barrier.starts_limit))
 		return -136;

@@ -43,7 +43,7 @@ void barrier_on_starts_timer(struct proxy *p);
 /* Called when the responder of the flow has taken more, or cannot (RNR, stalled, failed, leaving). */
 void barrier_progress(struct proxy *p, struct far_flow *f);
 /* Called when the flow is forgotten: no packet waits for it any more. */
-void barrier_flow_gone(struct proxy *p, struct far_flow *f);
+void barrier_flow_gone(struct proxy *p, struct far_flow *f, enum far_leaving how);
 /* Called when the flow has become stale. Until barrier_flow_gone() packets between its machines wait for it. */
 void barrier_flow_stale(struct proxy *p, struct far_flow *f);
 /* Called when pos_acked, pos_rx, failed, stalled, leaving or rnr of a flow has changed, without barrier_progress(): the

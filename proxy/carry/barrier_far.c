@@ -78,7 +78,7 @@ static enum verdict verdict_while_lacking(const struct far_flow *f, const struct
 {
 	bool patient = pc && pc->patient && (pc->ends_qpn == NONE || pc->ends_qpn == f->dest_qpn);
 
-	if (f->failed || f->stalled)
+	if (far_has_failed(f) || f->stalled)
 		return WAIVED;
 	return (f->leaving || f->rnr) && !patient && !FAULT(FAULT_RNR_WAITED_FOR) ? WAIVED : WAITS;
 }
@@ -90,12 +90,12 @@ static enum verdict entry_verdict(struct proxy *p, const uint8_t *entry, uint64_
 	uint32_t inc = get_be32(entry + 4);
 	uint64_t pos = get_be64(entry + 8);
 
-	if (!f || f->closing || (f->inc != inc && (int32_t)(f->inc - inc) < 0)) {
+	if (!f || f->going != FAR_STAYS || (f->inc != inc && (int32_t)(f->inc - inc) < 0)) {
 		if (is_gone(p, get_be32(entry), inc, pos, epoch))
 			return DONE;
 		return p->session.peer_arena_epoch && epoch != p->session.peer_arena_epoch ? WAIVED : WAITS;
 	}
-	if (f->inc != inc || (f->open && f->pos_acked >= pos))
+	if (f->inc != inc || (far_is_open(f) && f->pos_acked >= pos))
 		return DONE;
 	return verdict_while_lacking(f, pc);
 }
@@ -149,7 +149,7 @@ static enum stale_class stale_class_of(const struct far_flow *f)
 		return STALE_OVER;
 	if (verdict_while_lacking(f, NULL) == WAITS)
 		return STALE_AWAITED;
-	return f->failed || f->stalled ? STALE_STUCK : STALE_NOT_READY;
+	return far_has_failed(f) || f->stalled ? STALE_STUCK : STALE_NOT_READY;
 }
 
 /* Puts the flow on the list of its class. It goes to the end if it has just become stale, and to the front if it is of
@@ -481,7 +481,7 @@ static void wake_starts(struct proxy *p, struct far_flow *moved)
 {
 	struct barrier_far_pair *bp = moved->barrier_pair;
 
-	if (!bp && moved->key_known)
+	if (!bp && far_is_keyed(moved))
 		bp = find_far_pair(p, &moved->src, &moved->dst);
 	if (!bp)
 		return;
@@ -567,10 +567,10 @@ bool barrier_admit(struct proxy *p, const struct held_packet *what, const struct
 
 void barrier_progress(struct proxy *p, struct far_flow *f)
 {
-	struct barrier_queue *q = p->barrier.queues.used && f->key_known ? find_queue(p, &f->src, &f->dst) : NULL;
+	struct barrier_queue *q = p->barrier.queues.used && far_is_keyed(f) ? find_queue(p, &f->src, &f->dst) : NULL;
 
 	barrier_mark_stale(p, f);
-	if (f->failed)
+	if (far_has_failed(f))
 		start_leaves(p, f);
 	if (q)
 		run_queue(p, q);
@@ -578,17 +578,17 @@ void barrier_progress(struct proxy *p, struct far_flow *f)
 		wake_starts(p, f);
 }
 
-void barrier_flow_gone(struct proxy *p, struct far_flow *f)
+void barrier_flow_gone(struct proxy *p, struct far_flow *f, enum far_leaving how)
 {
 	struct barrier *b = &p->barrier;
-	struct barrier_queue *q = p->barrier.queues.used && f->key_known ? find_queue(p, &f->src, &f->dst) : NULL;
+	struct barrier_queue *q = p->barrier.queues.used && far_is_keyed(f) ? find_queue(p, &f->src, &f->dst) : NULL;
 
 	start_leaves(p, f);
 	forget_stale(p, f);
-	f->closing = true;
+	f->going = how;
 	b->gone[b->ngone % BARRIER_GONE].peer_epoch = far_epoch(p, f->peer_epoch);
 	b->gone[b->ngone % BARRIER_GONE].peer_flow = f->peer_flow;
-	b->gone[b->ngone % BARRIER_GONE].upto = f->evicted ? f->pos_acked : UINT64_MAX;
+	b->gone[b->ngone % BARRIER_GONE].upto = how == FAR_EVICTED ? f->pos_acked : UINT64_MAX;
 	b->gone[b->ngone++ % BARRIER_GONE].inc = f->inc;
 	if (q)
 		run_queue(p, q);
@@ -632,7 +632,7 @@ static bool audit_stale_lists(const struct barrier_far_pair *bp, uint32_t *n)
 /* True if the flow is on the lists that its state asks for, and they are those of its machines. */
 static bool audit_far_flow(struct proxy *p, const struct far_flow *f)
 {
-	bool stale = f->used && f->stale_epoch, waits = dnode_on(&f->start_node);
+	bool stale = f->state != FAR_FREE && f->stale_epoch, waits = dnode_on(&f->start_node);
 
 	if (stale != dnode_on(&f->stale_class_node) || stale != dnode_on(&f->stale_node) ||
 	    waits != dnode_on(&f->start_pair_node) || (stale || waits) != (f->barrier_pair != NULL))

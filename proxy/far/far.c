@@ -36,7 +36,6 @@ void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx)
 {
 	dlist_remove(&f->free_node);
 	memset(f, 0, sizeof(*f));
-	f->used = true;
 	f->idx = idx;
 	dlist_init(&f->slots);
 	f->hostpair = f->successor_of = NONE;
@@ -65,6 +64,42 @@ void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos)
 	memset(f->resp_got, 0, sizeof(f->resp_got));
 }
 
+void far_free_requests(struct proxy *p, struct far_flow *f)
+{
+	dlist_move_all(&p->dead_slots, &f->slots);
+	f->pos_freed = f->pos_acked;
+}
+
+/* how: FAR_EVICTED or FAR_GONE. */
+static void end_flow(struct proxy *p, struct far_flow *f, enum far_leaving how)
+{
+	barrier_flow_gone(p, f, how);
+	far_note_end(p, f);
+	far_free_requests(p, f);
+	far_free_ops(p, f);
+	pair_remove(p, f);
+	pair_leave(p, f);
+	dlist_remove(&f->lan_node);
+	dlist_remove(&f->report_node);
+	dlist_remove(&f->cnp_node);
+	dlist_remove(&f->stale_node);
+	timer_cancel(&p->timers, &f->rto);
+	timer_cancel(&p->timers, &f->pace);
+	timer_cancel(&p->timers, &f->ask_near);
+	timer_cancel(&p->timers, &f->read_again);
+	dlist_remove(&f->work_node);
+	far_become(p, f, FAR_FREE);
+	far_store(p, f);
+	far_place_left(p, f);
+	if (f->stale_epoch)
+		far_stale_forgotten(p, f);
+}
+
+void far_close(struct proxy *p, struct far_flow *f)
+{
+	end_flow(p, f, FAR_GONE);
+}
+
 static struct evicted_flow *evicted_at(struct proxy *p, uint32_t peer_flow)
 {
 	return &p->evicted[far_peer_hash(peer_flow) % EVICTED_PLACES];
@@ -75,8 +110,8 @@ void far_open_refused(struct proxy *p, uint32_t peer_flow, uint32_t inc)
 	*evicted_at(p, peer_flow) = (struct evicted_flow){peer_flow, inc};
 }
 
-/* The table is full: closes the flow idle for longest, at least EVICT_IDLE_NS and EVICT_RTTS round trips, of those that this call's work allows to
- * look at. If the host of that flow sends again, the flow is opened again. */
+/* The table is full: closes the flow idle for longest, at least EVICT_IDLE_NS and EVICT_RTTS round trips, of those that
+ * this call's work allows to look at. If the host of that flow sends again, the flow is opened again. */
 static void evict_idle(struct proxy *p)
 {
 	uint64_t idle_ns = clamp_u64(EVICT_RTTS * proxy_rtt_ns(p), EVICT_IDLE_NS, EVICT_MOST_NS);
@@ -86,16 +121,15 @@ static void evict_idle(struct proxy *p)
 		struct far_flow *f = &p->far[p->far_idle_at];
 
 		p->far_idle_at = (p->far_idle_at + 1) % p->cfg.max_flows;
-		if (!f->used || f->held_bytes || f->nops || f->nresps || p->now_ns < f->last_progress_ns + idle_ns)
+		if (f->state == FAR_FREE || f->held_bytes || f->nops || f->nresps || p->now_ns < f->last_progress_ns + idle_ns)
 			continue;
 		if (!victim || f->last_progress_ns < victim->last_progress_ns)
 			victim = f;
 	}
 	if (!victim)
 		return;
-	victim->evicted = !victim->failed && !FAULT(FAULT_EVICTED_IS_GONE);
 	*evicted_at(p, victim->peer_flow) = (struct evicted_flow){victim->peer_flow, victim->inc};
-	far_close(p, victim);
+	end_flow(p, victim, !far_has_failed(victim) && !FAULT(FAULT_EVICTED_IS_GONE) ? FAR_EVICTED : FAR_GONE);
 }
 
 static struct far_flow *far_new(struct proxy *p, struct lane *l, uint32_t peer_flow, uint32_t inc)
@@ -113,48 +147,11 @@ static struct far_flow *far_new(struct proxy *p, struct lane *l, uint32_t peer_f
 	f->peer_epoch = p->session.peer_arena_epoch;
 	f->inc = inc;
 	f->lane = l->id;
-	idx_hash_put(&p->far_by_peer, far_peer_hash(peer_flow), f->idx);
-	p->far_used++;
+	far_become(p, f, FAR_NAMED);
 	e = evicted_at(p, peer_flow);
 	if (e->peer_flow == peer_flow && e->inc == inc)
 		far_report(p, f, true); /* the near edge is to open it again at once */
 	return f;
-}
-
-void far_free_requests(struct proxy *p, struct far_flow *f)
-{
-	dlist_move_all(&p->dead_slots, &f->slots);
-	f->pos_freed = f->pos_acked;
-}
-
-/* --- end --- */
-
-void far_close(struct proxy *p, struct far_flow *f)
-{
-	barrier_flow_gone(p, f);
-	far_note_end(p, f);
-	far_free_requests(p, f);
-	far_free_ops(p, f);
-	pair_remove(p, f);
-	pair_leave(p, f);
-	dlist_remove(&f->lan_node);
-	dlist_remove(&f->report_node);
-	dlist_remove(&f->cnp_node);
-	dlist_remove(&f->stale_node);
-	timer_cancel(&p->timers, &f->rto);
-	timer_cancel(&p->timers, &f->pace);
-	timer_cancel(&p->timers, &f->ask_near);
-	timer_cancel(&p->timers, &f->read_again);
-	idx_hash_del(&p->far_by_peer, far_peer_hash(f->peer_flow), f->idx);
-	if (f->key_known)
-		idx_hash_del(&p->far_by_dest, far_dest_hash(p, &f->src, &f->dst, f->dest_qpn), f->idx);
-	dlist_remove(&f->work_node);
-	f->used = false;
-	far_store(p, f);
-	p->far_used--;
-	far_place_left(p, f);
-	if (f->stale_epoch)
-		far_stale_forgotten(p, f);
 }
 
 /* Closes an earlier incarnation of the flow, with an event if the responder lacks bytes of it. */
@@ -162,7 +159,7 @@ static void supersede_flow(struct proxy *p, struct far_flow *f, enum proxy_failu
 {
 	bool had_pair = f->pairing != PAIR_LEARNING || f->was_paired; /* else nothing of it was ACKed */
 
-	if (f->open && f->pos_acked < f->pos_rx && had_pair)
+	if (far_is_open(f) && f->pos_acked < f->pos_rx && had_pair)
 		proxy_failure_push(p, why, NULL, f, f->pos_acked, f->held_bytes);
 	far_close(p, f);
 }
@@ -175,7 +172,7 @@ void far_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	while ((f = far_by_dest(p, &ci->src, &ci->dst, ci->dest_qpn, &i))) {
 		if (f->replaced_by != TAG_OF_ANOTHER)
 			f->replaced_by = ci->tag;
-		if (!far_look_replaced(p, f, false) && f->open)
+		if (!far_look_replaced(p, f, false) && far_is_open(f))
 			far_store(p, f);
 	}
 }
@@ -216,14 +213,14 @@ void far_on_close(struct proxy *p, const struct wan_flow_close *c)
 
 void far_ask(struct proxy *p, struct far_flow *f)
 {
-	bool waits = !f->open || f->held_bytes;
+	bool waits = !far_is_open(f) || f->held_bytes;
 
 	far_again_expire(p, f);
 	if (far_lost_failed(p, f))
 		waits = false;
 	if (p->now_ns >= f->last_progress_ns + (waits ? ASK_WAITING_NS : ASK_IDLE_NS))
 		far_report(p, f, true);
-	if (!f->lost_pos || f->failed)
+	if (!f->lost_pos || far_has_failed(f))
 		timer_set(&p->timers, &f->ask_near, p->now_ns + (waits ? ASK_WAITING_NS : ASK_LOOK_NS));
 }
 
@@ -243,7 +240,7 @@ void far_session_start(struct proxy *p, struct far_flow *f)
 	}
 	if (!f->peer_epoch && p->session.peer_arena_epoch) {
 		f->peer_epoch = p->session.peer_arena_epoch;
-		if (f->open)
+		if (far_is_open(f))
 			far_store(p, f);
 	}
 	if (f->pairing != PAIR_LEARNING && f->template_len)

@@ -26,7 +26,7 @@
  * becomes free. */
 static inline void far_place_left(struct proxy *p, struct far_flow *f)
 {
-	if (!f->used && !f->held_bytes && !f->nresps && !dnode_on(&f->free_node))
+	if (f->state == FAR_FREE && !f->held_bytes && !f->nresps && !dnode_on(&f->free_node))
 		dlist_append(&p->far_free, &f->free_node);
 }
 

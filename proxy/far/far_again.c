@@ -137,7 +137,7 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 
 	if (!f && (f = far_flow_for(p, l, r->flow, r->inc, &full)))
 		far_report(p, f, true); /* evicted: the near edge opens it again, and the host asks again */
-	if (!f || f->inc != r->inc || !f->open || f->failed || f->hostpair == NONE)
+	if (!f || f->inc != r->inc || f->state != FAR_OPEN || f->hostpair == NONE)
 		return; /* the host asks again */
 	if (f->lane == l->id && !f->pmtu && r->psns > 1)
 		return; /* FLOW_OPEN brings it */

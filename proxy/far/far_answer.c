@@ -151,9 +151,9 @@ void far_work(struct proxy *p, struct far_flow *f)
 	free_some(p, f);
 	if (f->base_fixed)
 		far_drop_below_base(p, f);
-	if (f->failed)
+	if (far_has_failed(f))
 		return;
-	if (f->open)
+	if (far_is_open(f))
 		far_advance_rx(p, f);
 	if (settling && f->pos_ack_seen > f->pos_acked)
 		settle_some(p, f);
@@ -163,10 +163,9 @@ void far_work(struct proxy *p, struct far_flow *f)
 static void fail_flow(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome, enum proxy_failure why,
                       uint64_t bytes)
 {
-	f->failed = true;
+	far_become(p, f, why == FAILURE_BUFFER_LOST ? FAR_LOST : FAR_FAILED);
 	f->syndrome = syndrome;
 	f->nak_pos = pos;
-	timer_cancel(&p->timers, &f->rto);
 	proxy_failure_push(p, why, NULL, f, pos, bytes);
 	far_store(p, f);
 	if (!f->stale_epoch)
@@ -176,7 +175,7 @@ static void fail_flow(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t
 	far_report(p, f, true);
 	barrier_progress(p, f);
 	if (f->stale_epoch)
-		far_stale_failed(p, f, f->lost ? 0 : bytes); /* far_fail_lost() has counted the bytes */
+		far_stale_failed(p, f, f->state == FAR_LOST ? 0 : bytes); /* far_fail_lost() has counted the bytes */
 }
 
 void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrome)
@@ -186,7 +185,6 @@ void far_fail(struct proxy *p, struct far_flow *f, uint64_t pos, uint8_t syndrom
 
 void far_fail_lost(struct proxy *p, struct far_flow *f, uint64_t bytes)
 {
-	f->lost = true;
 	count(p, CTR_BYTES_FAILED, bytes);
 	fail_flow(p, f, f->lost_pos, 0, FAILURE_BUFFER_LOST, bytes);
 }
@@ -198,7 +196,7 @@ bool far_is_replaced(const struct far_flow *f)
 
 bool far_look_replaced(struct proxy *p, struct far_flow *f, bool comes)
 {
-	if (!far_is_replaced(f) || !f->open || f->failed)
+	if (!far_is_replaced(f) || f->state != FAR_OPEN)
 		return false;
 	if (!comes && f->pos_acked >= f->pos_rx_max)
 		return false;
@@ -226,7 +224,7 @@ static void learn_pair(struct far_flow *f, const struct roce_pkt *pkt, uint64_t 
 	f->template_len = (uint8_t)roce_build(f->template, TEMPLATE_MAX, &ack, NULL, 0);
 	f->pair_at_pos = at_pos;
 	f->pair_msn = pkt->aeth_msn;
-	f->pair_by_response = f->pair_msn_late = pkt->opcode != RC_ACK && !FAULT(FAULT_LATE_MSN_TRUSTED);
+	f->pair_count = pkt->opcode != RC_ACK && !FAULT(FAULT_LATE_MSN_TRUSTED) ? COUNT_LATE : COUNT_BY_ACK;
 	if (pkt->opcode != RC_ACK) /* a response's MSN counts its READ or ATOMIC */
 		f->pair_msn = (f->pair_msn - 1) & ROCE_PSN_MASK;
 	else if ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK)
@@ -351,18 +349,18 @@ static enum proxy_drop rx_ack_counting(struct proxy *p, struct far_flow *f, cons
 {
 	uint64_t was_pos = f->pair_at_pos;
 	uint32_t was_msn = f->pair_msn;
-	bool was_late = f->pair_msn_late;
+	enum pair_count was = f->pair_count;
 	enum proxy_drop d;
 
 	f->pair_at_pos = at_pos + ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_ACK);
 	f->pair_msn = pkt->aeth_msn;
-	f->pair_msn_late = false;
+	f->pair_count = COUNT_EXACT;
 	d = rx_ack(p, f, pkt);
 	if (d != DROP_NONE) {
 		f->pair_at_pos = was_pos;
 		f->pair_msn = was_msn;
-		f->pair_msn_late = was_late;
-	} else if (was_late) {
+		f->pair_count = was;
+	} else if (was == COUNT_LATE) {
 		f->pair_due = true;
 		far_store(p, f);
 		far_report(p, f, true);
@@ -419,7 +417,7 @@ enum proxy_drop far_rx(struct proxy *p, const uint8_t *l3, const struct roce_pkt
 	at_pos = answered_pos(f, pkt);
 	if (first && !FAULT(FAULT_PAIR_STORED_HALF)) /* rx_ack() may store f: after a kill no pair is told */
 		learn_pair(f, pkt, at_pos);
-	if (pkt->opcode == RC_ACK && !first && f->pair_by_response)
+	if (pkt->opcode == RC_ACK && !first && f->pair_count != COUNT_BY_ACK)
 		d = rx_ack_counting(p, f, pkt, at_pos);
 	else if (pkt->opcode == RC_ACK)
 		d = rx_ack(p, f, pkt);

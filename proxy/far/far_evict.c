@@ -76,12 +76,12 @@ bool far_evict_own(struct proxy *p, struct far_flow *f)
 {
 	if (FAULT(FAULT_NO_EVICT))
 		return false;
-	return f->open && !f->failed && evict_top(p, f, f->pos_rx + 1, EVICT_STEP);
+	return f->state == FAR_OPEN && evict_top(p, f, f->pos_rx + 1, EVICT_STEP);
 }
 
 static bool gives_way(struct proxy *p, struct far_flow *f)
 {
-	return f->used && f->open && !f->failed && !f->stale_epoch && f->held_bytes > CREDIT_MIN_BYTES &&
+	return f->state == FAR_OPEN && !f->stale_epoch && f->held_bytes > CREDIT_MIN_BYTES &&
 	       share_stuck(p, &f->share, f->held_bytes) && evict_top(p, f, keep_until(p, f), EVICT_STEP);
 }
 

@@ -71,7 +71,7 @@ static uint64_t bytes_of(const struct far_flow *f, uint64_t positions)
 
 bool far_lost_may_owe(const struct proxy *p, const struct far_flow *f)
 {
-	return !p->session.peer_kept_arena && f->open && !f->failed && !f->stale_epoch && f->pairing != PAIR_LEARNING &&
+	return !p->session.peer_kept_arena && f->state == FAR_OPEN && !f->stale_epoch && f->pairing != PAIR_LEARNING &&
 	       (f->was_near || proxy_mode_for(&p->cfg, &f->dst, &f->src) == ACK_MODE_NEAR) && !FAULT(FAULT_LOST_UNTOLD);
 }
 
@@ -159,7 +159,7 @@ bool far_lost_failed(struct proxy *p, struct far_flow *f)
 {
 	struct lost_life *l;
 
-	if (!f->lost_pos || f->failed)
+	if (!f->lost_pos || far_has_failed(f))
 		return false;
 	if (f->pos_acked > f->pos_base || (f->pos_base <= f->lost_pos && f->pos_rx > f->lost_pos)) {
 		far_lost_over(p, f); /* its host had it */

@@ -10,9 +10,18 @@
 
 #define POS_NEVER POS_END /* of a lowest position: there is none yet */
 
-/* --- table and life: far.c --- */
+/* --- life: far_state.c --- */
 
-/* Makes place idx an empty flow. */
+/* True if a flow may go from one state to the other. */
+bool far_may_become(enum far_state from, enum far_state to);
+/* The flow enters that state: enters or leaves the indexes by peer_flow (FAR_NAMED) and by key (FAR_KEYED), which are set
+ * before; a failed flow is not retried. Slots, lists and the descriptor are the caller's. A step that far_may_become()
+ * forbids is a fault of this program: the simulator ends there. */
+void far_become(struct proxy *p, struct far_flow *f, enum far_state to);
+
+/* --- table: far.c --- */
+
+/* Makes place idx an empty flow (FAR_FREE). */
 void far_flow_init(struct proxy *p, struct far_flow *f, uint32_t idx);
 /* Lets the flow begin at pos: nothing before pos is sent, acked or awaited. */
 void far_begin_at(struct proxy *p, struct far_flow *f, uint64_t pos);

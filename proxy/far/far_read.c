@@ -139,7 +139,7 @@ bool far_part_now(struct proxy *p, struct far_flow *f)
 {
 	const struct rd_op *op = far_first_op(f);
 
-	if (!op || op->opcode != RC_READ_REQUEST || !op->psns || !f->pmtu || f->failed || f->hostpair == NONE ||
+	if (!op || op->opcode != RC_READ_REQUEST || !op->psns || !f->pmtu || far_has_failed(f) || f->hostpair == NONE ||
 	    f->pairing == PAIR_LEARNING)
 		return false;
 	if (f->resp_next >= f->resp_credit) {
@@ -238,7 +238,7 @@ void far_on_resp_credit(struct proxy *p, struct lane *l, const struct wan_resp_c
 	struct far_flow *f = far_by_peer(p, c->flow);
 	bool waited;
 
-	if (!f || f->inc != c->inc || !f->open)
+	if (!f || f->inc != c->inc || !far_is_open(f))
 		return; /* the near edge sends it again if it is needed */
 	if (f->lane != l->id || c->round == 0) {
 		drop(p, DROP_WAN_BAD_FRAME);

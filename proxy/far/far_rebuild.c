@@ -21,7 +21,7 @@ struct far_desc {
 	uint64_t pair_at_pos, peer_epoch;
 	uint32_t pair_msn, cm_tag;
 	uint16_t lane, vlan_tci, pmtu;
-	uint8_t pairing, base, failed, syndrome, by_response, template_len;
+	uint8_t pairing, base, failed, syndrome, pair_count, template_len;
 	uint8_t template[TEMPLATE_MAX];
 };
 
@@ -29,7 +29,6 @@ struct far_desc {
  * neither of the last two: the configuration tells. */
 enum { BASE_FIXED = 1, BASE_REPLACED = 2, BASE_WAS_NEAR = 4, BASE_KEEPS_ALL = 8 };
 enum { FAILED = 1, FAILED_LOST = 2 };       /* far_desc.failed; 0: the flow has not failed */
-enum { COUNT_LATE = 1, COUNT_EXACT = 2 };   /* far_desc.by_response: pair_msn_late, and not; 0: pair_by_response is false */
 
 _Static_assert(sizeof(struct far_desc) <= ARENA_DESC_MAX, "far descriptor fits");
 
@@ -48,7 +47,7 @@ static uint8_t base_of(const struct far_flow *f)
 void far_store(struct proxy *p, const struct far_flow *f)
 {
 	struct far_desc d = {
-	    .state = f->used && f->open,
+	    .state = far_is_open(f),
 	    .inc = f->inc,
 	    .src = f->src,
 	    .dst = f->dst,
@@ -59,7 +58,7 @@ void far_store(struct proxy *p, const struct far_flow *f)
 	    .msgs_acked = f->msgs_acked,
 	    .pos_base = f->pos_base,
 	    .pos_acked = f->pos_acked,
-	    .resp_next = f->failed ? f->nak_pos : f->resp_next,
+	    .resp_next = far_has_failed(f) ? f->nak_pos : f->resp_next,
 	    .pair_at_pos = f->pair_at_pos,
 	    .pair_msn = f->pair_msn,
 	    .cm_tag = f->cm_tag,
@@ -68,9 +67,9 @@ void far_store(struct proxy *p, const struct far_flow *f)
 	    .pmtu = f->pmtu,
 	    .pairing = (uint8_t)f->pairing,
 	    .base = base_of(f),
-	    .failed = f->lost ? FAILED_LOST : f->failed ? FAILED : 0,
+	    .failed = f->state == FAR_LOST ? FAILED_LOST : f->state == FAR_FAILED ? FAILED : 0,
 	    .syndrome = f->syndrome,
-	    .by_response = !f->pair_by_response ? 0 : f->pair_msn_late ? COUNT_LATE : COUNT_EXACT,
+	    .pair_count = (uint8_t)f->pair_count,
 	    .template_len = f->template_len,
 	};
 
@@ -94,8 +93,6 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d
 	f->pmtu = d->pmtu;
 	f->base_fixed = d->base & BASE_FIXED;
 	f->replaced_by = d->base & BASE_REPLACED ? TAG_OF_ANOTHER : 0;
-	f->failed = d->failed != 0;
-	f->lost = d->failed == FAILED_LOST;
 	f->syndrome = d->syndrome;
 	f->mode = proxy_mode_for(&p->cfg, &f->dst, &f->src); /* until FLOW_OPEN tells */
 	f->was_near = (d->base & BASE_WAS_NEAR) || f->mode == ACK_MODE_NEAR;
@@ -103,27 +100,27 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct far_desc *d
 	far_begin_at(p, f, d->pos_acked);
 	f->pos_base = d->pos_base;
 	f->msgs_acked = d->msgs_acked;
-	if (f->failed)
+	if (d->failed)
 		f->nak_pos = d->resp_next ? d->resp_next : d->pos_acked;
 	else
 		f->resp_next = d->resp_next;
 	f->pair_at_pos = d->pair_at_pos;
 	f->pair_msn = d->pair_msn;
 	f->cm_tag = d->cm_tag;
-	f->pair_by_response = d->by_response != 0;
-	f->pair_msn_late = d->by_response == COUNT_LATE;
+	f->pair_count = d->pair_count;
 	f->template_len = d->template_len;
 	memcpy(f->template, d->template, d->template_len);
 	f->forward_only = rd_op_is_forward_only(f->template, f->template_len);
-	idx_hash_put(&p->far_by_peer, far_peer_hash(f->peer_flow), idx);
-	p->far_used++;
-	f->key_known = true;
-	idx_hash_put(&p->far_by_dest, far_dest_hash(p, &f->src, &f->dst, f->dest_qpn), idx);
-	f->open = pair_join(p, f);
+	far_become(p, f, FAR_NAMED);
+	far_become(p, f, FAR_KEYED);
+	if (pair_join(p, f))
+		far_become(p, f, FAR_OPEN);
+	if (d->failed)
+		far_become(p, f, d->failed == FAILED_LOST ? FAR_LOST : FAR_FAILED);
 	f->pairing = d->pairing;
 	f->requester_qpn = d->requester_qpn;
 	pair_after_restart(p, f);
-	if (f->failed)
+	if (far_has_failed(f))
 		pair_leave(p, f); /* its QPN may be another flow's */
 	else if (f->pairing != PAIR_LEARNING)
 		pair_enter(p, f, d->requester_qpn);
@@ -146,7 +143,7 @@ void far_rebuild_finish(struct proxy *p)
 	for (uint32_t idx = 0; idx < p->cfg.max_flows; idx++) {
 		struct far_flow *f = &p->far[idx];
 
-		if (!f->used)
+		if (f->state == FAR_FREE)
 			continue;
 		far_advance_rx(p, f);
 		while (f->resp_next && arena_find(p->arena, SLOT_RESP_FAR, idx, f->resp_next) != SLOT_NONE)

@@ -24,7 +24,7 @@ void far_report_frame(struct proxy *p, struct far_flow *f, struct wan_flow_repor
 {
 	uint64_t credit = min_u64(credit_for(p, f), f->pos_acked + FLOW_SPAN_MAX / 2);
 
-	if (f->open)
+	if (far_is_open(f))
 		f->pos_credit = max_u64(f->pos_credit, credit); /* 0 says that FLOW_OPEN is missing */
 	*r = (struct wan_flow_report){
 	    .flow = f->peer_flow,
@@ -37,14 +37,14 @@ void far_report_frame(struct proxy *p, struct far_flow *f, struct wan_flow_repor
 	    .nak_pos = f->nak_pos,
 	    .state = WFS_OK,
 	    .syndrome = f->syndrome,
-	    .lost = f->lost,
+	    .lost = f->state == FAR_LOST,
 	    .keeps_all = f->keeps_all,
 	};
 	if (f->rnr)
 		r->state = WFS_RNR;
 	if (f->stalled)
 		r->state = WFS_STALLED;
-	if (f->failed)
+	if (far_has_failed(f))
 		r->state = WFS_FAILED;
 }
 
@@ -58,7 +58,7 @@ void far_pair_frame(const struct far_flow *f, struct wan_flow_pair *r)
 	    .msn = f->pair_msn,
 	    .requester_qpn = f->requester_qpn,
 	    .confirmed = f->pairing == PAIR_CONFIRMED,
-	    .msn_late = f->pair_msn_late,
+	    .msn_late = f->pair_count == COUNT_LATE,
 	    .template_len = f->template_len,
 	    .template = f->template,
 	};

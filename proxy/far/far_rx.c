@@ -125,13 +125,12 @@ void far_drop_below_base(struct proxy *p, struct far_flow *f)
 static bool key_matches(struct proxy *p, struct far_flow *f, const struct ip_addr *src, const struct ip_addr *dst,
                         uint32_t dest_qpn)
 {
-	if (f->key_known)
+	if (far_is_keyed(f))
 		return f->dest_qpn == dest_qpn && ip_addr_eq(&f->src, src) && ip_addr_eq(&f->dst, dst);
-	f->key_known = true;
 	f->src = *src;
 	f->dst = *dst;
 	f->dest_qpn = dest_qpn;
-	idx_hash_put(&p->far_by_dest, far_dest_hash(p, src, dst, dest_qpn), f->idx);
+	far_become(p, f, FAR_KEYED);
 	return true;
 }
 
@@ -141,7 +140,7 @@ static bool base_possible(const struct far_flow *f, uint64_t base)
 {
 	if (base >= POS_END)
 		return false;
-	if (f->open)
+	if (far_is_open(f))
 		return base >= f->pos_base || f->pos_base - base <= BELOW_BASE_REACH;
 	return f->pos_low == POS_NEVER || (base < f->pos_low + FLOW_SPAN_MAX && f->pos_low < base + FLOW_SPAN_MAX);
 }
@@ -165,7 +164,7 @@ static bool open_first(struct proxy *p, struct far_flow *f, const struct wan_flo
 		drop(p, DROP_WAN_FLOW_TABLE_FULL);
 		return false;
 	}
-	f->open = true;
+	far_become(p, f, FAR_OPEN);
 	f->resumed = o->flags & WOF_RESUMED;
 	f->doubted = o->flags & WOF_DOUBTED;
 	far_stale_first(p, f);
@@ -202,7 +201,7 @@ void far_on_open(struct proxy *p, struct lane *l, const struct wan_flow_open *o)
 		drop(p, DROP_WAN_BAD_FRAME);
 		return;
 	}
-	if (!f->open) {
+	if (!far_is_open(f)) {
 		if (!open_first(p, f, o))
 			return;
 	} else if (!f->base_fixed && o->pos_base < f->pos_base && f->pos_acked == f->pos_base && !f->nops) {
@@ -268,7 +267,7 @@ static bool complete_request(struct proxy *p, struct far_flow *f, uint32_t slot,
 static uint32_t slot_for_piece(struct proxy *p, struct lane *l, struct far_flow *f, const struct wan_packet *w)
 {
 	uint32_t slot = w->pos < f->pos_rx_max ? arena_find(p->arena, SLOT_REQ_FAR, f->idx, w->pos) : SLOT_NONE;
-	bool next = !f->open || w->pos == f->pos_rx;
+	bool next = !far_is_open(f) || w->pos == f->pos_rx;
 	bool urgent = next && f->pos_rx - f->pos_acked < URGENT_BACKLOG && !FAULT(FAULT_NO_MINIMUM);
 
 	if (slot != SLOT_NONE)
@@ -285,7 +284,7 @@ static bool in_reach(const struct far_flow *f, uint64_t pos)
 {
 	if (pos >= POS_END)
 		return false;
-	if (f->open)
+	if (far_is_open(f))
 		return pos < f->pos_acked + FLOW_SPAN_MAX && (f->base_fixed || pos + BELOW_BASE_REACH >= f->pos_base);
 	return f->pos_low == POS_NEVER || (pos + BELOW_BASE_REACH >= f->pos_low && pos < f->pos_low + FLOW_SPAN_MAX);
 }
@@ -303,13 +302,13 @@ bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		return true;
 	}
 	/* A packet below the base is kept while the flow may still begin earlier: FLOW_OPEN will tell. */
-	if (f->open && w->pos < f->pos_rx && (f->base_fixed || w->pos >= f->pos_base) &&
+	if (far_is_open(f) && w->pos < f->pos_rx && (f->base_fixed || w->pos >= f->pos_base) &&
 	    !FAULT(FAULT_DELIVERED_AGAIN)) {
 		drop(p, DROP_WAN_POSITION_OLD);
 		return true;
 	}
 	far_look_replaced(p, f, true);
-	if (f->failed) {
+	if (far_has_failed(f)) {
 		drop(p, DROP_WAN_FAILED);
 		return true;
 	}
@@ -328,7 +327,7 @@ bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 	f->pos_low = min_u64(f->pos_low, w->pos);
 	if (!wan_piece_take(p, slot, w) || !complete_request(p, f, slot, w->vlan_tci))
 		return true;
-	if (f->open && w->pos == f->pos_rx) {
+	if (far_is_open(f) && w->pos == f->pos_rx) {
 		far_advance_rx(p, f);
 		far_schedule(p, f);
 	}

@@ -91,7 +91,7 @@ static void frame_lost(struct proxy *p, struct lane *l, uint8_t type, uint32_t i
 	struct far_flow *f = &p->far[id];
 
 	(void)l;
-	if (!f->used || (uint16_t)f->inc != gen)
+	if (f->state == FAR_FREE || (uint16_t)f->inc != gen)
 		return;
 	f->pair_due |= type == WF_FLOW_PAIR;
 	far_report(p, f, true);
@@ -140,7 +140,7 @@ static bool packet_over(const struct proxy *p, const struct slot_hdr *h)
 {
 	const struct far_flow *f = &p->far[h->flow];
 
-	return !f->used || f->stale_epoch;
+	return f->state == FAR_FREE || f->stale_epoch;
 }
 
 static void slot_held(struct proxy *p, uint32_t slot, const struct slot_hdr *h, int64_t bytes)

@@ -70,7 +70,7 @@ static void find_successors(struct proxy *p, const struct far_flow *stale)
 	struct far_flow *f;
 
 	while ((f = far_by_dest(p, &stale->src, &stale->dst, stale->dest_qpn, &i)))
-		if (f->pairing == PAIR_LEARNING && f->open && !f->stale_epoch && f->peer_epoch != stale->peer_epoch) {
+		if (f->pairing == PAIR_LEARNING && far_is_open(f) && !f->stale_epoch && f->peer_epoch != stale->peer_epoch) {
 			f->successor_of = stale->idx;
 			pair_put_off(p, f);
 		}
@@ -82,7 +82,7 @@ bool far_stale(struct proxy *p, struct far_flow *f)
 
 	if (f->stale_epoch)
 		return true;
-	if (!f->open || f->failed || f->pairing == PAIR_LEARNING)
+	if (f->state != FAR_OPEN || f->pairing == PAIR_LEARNING)
 		return false;
 	end = first_own(p, f);
 	if (end == f->pos_acked)
@@ -162,7 +162,7 @@ static bool refuse_successors(struct proxy *p, const struct far_flow *stale)
 	struct far_flow *f;
 
 	while ((f = far_by_dest(p, &stale->src, &stale->dst, stale->dest_qpn, &i))) {
-		if (f->successor_of != stale->idx || f->failed || f->pairing != PAIR_LEARNING)
+		if (f->successor_of != stale->idx || far_has_failed(f) || f->pairing != PAIR_LEARNING)
 			continue;
 		if (!work_take(p))
 			return false;
@@ -173,7 +173,7 @@ static bool refuse_successors(struct proxy *p, const struct far_flow *stale)
 
 bool far_stale_over(struct proxy *p, struct far_flow *f)
 {
-	bool owes = f->pos_acked < f->pos_rx && !f->failed; /* a failed flow delivers nothing any more */
+	bool owes = f->pos_acked < f->pos_rx && !far_has_failed(f); /* a failed flow delivers nothing any more */
 
 	if (owes && p->now_ns < f->last_progress_ns + p->cfg.stall_ns)
 		return false;
@@ -181,7 +181,7 @@ bool far_stale_over(struct proxy *p, struct far_flow *f)
 		count(p, CTR_BYTES_FAILED, f->held_bytes);
 		proxy_failure_push(p, FAILURE_SILENT, NULL, f, f->pos_acked, f->held_bytes);
 	}
-	if (f->failed && f->syndrome && !refuse_successors(p, f)) {
+	if (far_has_failed(f) && f->syndrome && !refuse_successors(p, f)) {
 		timer_set(&p->timers, &f->rto, p->now_ns);
 		return true;
 	}

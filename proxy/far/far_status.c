@@ -48,11 +48,11 @@ void far_flow_facts(const struct far_flow *f, struct flow_facts *s)
 	    .credit = f->pos_credit - min_u64(f->pos_credit, f->pos_acked),
 	    .window_bytes = f->window_bytes,
 	    .pos_max = f->pos_rx_max,
-	    .fail_pos = f->failed ? f->nak_pos : 0,
+	    .fail_pos = far_has_failed(f) ? f->nak_pos : 0,
 	    .psn_expected = pos_psn(f->pos_acked),
 	    .msn = f->msgs_acked,
 	    .syndrome = f->syndrome,
-	    .failed = f->failed,
+	    .failed = far_has_failed(f),
 	    .leaving = f->leaving,
 	    .doubted = f->doubted,
 	};
@@ -62,10 +62,10 @@ void far_note_end(struct proxy *p, const struct far_flow *f)
 {
 	struct proxy_flow_view v;
 
-	if (!f->key_known)
+	if (!far_is_keyed(f))
 		return;
 	far_flow_status(f, &v.status);
 	far_flow_facts(f, &v.facts);
-	v.facts.end = f->failed ? FLOW_END_FAILED : FLOW_END_CLOSED;
+	v.facts.end = far_has_failed(f) ? FLOW_END_FAILED : FLOW_END_CLOSED;
 	flow_history_add(p, &v);
 }

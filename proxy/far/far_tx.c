@@ -73,7 +73,7 @@ static uint32_t window_of(const struct far_flow *f)
 
 void far_schedule(struct proxy *p, struct far_flow *f)
 {
-	if (!f->open || f->failed || f->rnr || f->successor_of != NONE || !tx_available(p, f))
+	if (f->state != FAR_OPEN || f->rnr || f->successor_of != NONE || !tx_available(p, f))
 		return;
 	if ((f->bytes_out && f->bytes_out >= window_of(f)) || timer_armed(&f->pace))
 		return;
@@ -161,7 +161,7 @@ static uint32_t next_slot(struct proxy *p, struct far_flow *f)
 	uint64_t wait_ns;
 	uint32_t slot;
 
-	if (f->failed || f->rnr || !tx_available(p, f) || (f->bytes_out && f->bytes_out >= window_of(f)))
+	if (far_has_failed(f) || f->rnr || !tx_available(p, f) || (f->bytes_out && f->bytes_out >= window_of(f)))
 		return SLOT_NONE;
 	slot = arena_find(p->arena, SLOT_REQ_FAR, f->idx, f->pos_tx);
 	if (slot == SLOT_NONE)
@@ -179,7 +179,7 @@ uint16_t far_lan_next(struct proxy *p, struct far_flow *f)
 {
 	uint32_t slot;
 
-	if (!f->failed && (f->part_due || far_again_due(f)))
+	if (!far_has_failed(f) && (f->part_due || far_again_due(f)))
 		return FAR_PART_LEN;
 	slot = next_slot(p, f);
 

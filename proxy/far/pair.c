@@ -393,7 +393,7 @@ void pair_end_to_end_asked(struct proxy *p, const struct roce_pkt *request)
  * that the NAK has overtaken may still be on their way. */
 static bool flow_is_refused(const struct far_flow *f)
 {
-	return f->failed && f->syndrome;
+	return far_has_failed(f) && f->syndrome;
 }
 
 static uint64_t late_answer_ns(const struct far_flow *f)
@@ -753,7 +753,7 @@ void pair_after_restart(struct proxy *p, struct far_flow *f)
 
 	if (f->hostpair == NONE)
 		return;
-	if (f->failed && f->pairing != PAIR_LEARNING) { /* how many packets were out is not kept */
+	if (far_has_failed(f) && f->pairing != PAIR_LEARNING) { /* how many packets were out is not kept */
 		a.flow = NONE;
 		a.qpn = f->requester_qpn;
 		a.psn = pos_psn(f->pos_base);

@@ -11,7 +11,7 @@
  *     the flow has failed            the responder's NAK once more; silence, if the responder was silent
  *     repeated responses are owed    an RNR NAK for a response that is read again; else nothing, since an ACK would be
  *                                    an implied NAK of the responses
- *     msn_late                       an RNR NAK; neither an ACK nor a sequence NAK, since their MSN may be wrong
+ *     MSN_LATE                       an RNR NAK; neither an ACK nor a sequence NAK, since their MSN may be wrong
  *     ACK                            of everything before the ceiling; but the ACK stops in front of a READ or ATOMIC
  *                                    whose answer the host may lack (answer_in_doubt())
  *     sequence NAK                   at pos_next, or at the ceiling if that is lower
@@ -214,7 +214,7 @@ static size_t build_cnp(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 
 void ack_tx_cnp(struct proxy *p, struct near_flow *f)
 {
-	if (f->failed || !f->template_len || f->pairing == PAIR_LEARNING ||
+	if (f->state == NEAR_FAILED || !f->template_len || f->pairing == PAIR_LEARNING ||
 	    (f->cnp_sent_ns && p->now_ns < f->cnp_sent_ns + CNP_GAP_NS))
 		return;
 	f->cnp_due = true;
@@ -226,7 +226,7 @@ static size_t build_invalid_request(struct near_flow *f, struct lan_tx *tx)
 {
 	struct roce_pkt pkt;
 
-	f->error_due = false;
+	f->tell = TELL_TRYING;
 	if (!as_responder(f, &pkt))
 		return 0;
 	pkt.opcode = f->error_tries & 1 ? RC_SEND_MIDDLE : RC_WRITE_MIDDLE;
@@ -285,7 +285,7 @@ static size_t build_nak(struct proxy *p, struct near_flow *f, uint64_t ceiling, 
 	uint64_t pos = FAULT(FAULT_NAK_TOO_FAR) ? f->pos_next : min_u64(f->pos_next, ceiling);
 	uint32_t msn = near_msn_at(p, f, pos);
 
-	if (pos >= f->pos_max && pos > f->pos_base && !f->failed)
+	if (pos >= f->pos_max && pos > f->pos_base && f->state != NEAR_FAILED)
 		return build_ack(p, f, ceiling, tx); /* no NAK of a PSN that the host has not sent */
 	near_acked(p, f, pos);
 	count(p, (syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK ? CTR_RNR_NAKS_TX : CTR_NAKS_TX, 1);
@@ -317,7 +317,7 @@ static bool answering_again(const struct near_flow *f)
 static bool responder_silent(const struct proxy *p, const struct near_flow *f)
 {
 	/* The responder is silent for good: the edge is silent, too, so that the host notices. */
-	if (f->stalled && p->now_ns >= f->stalled_ns + SILENT_AFTER_NS)
+	if (near_is_stalled(f) && p->now_ns >= f->stalled_ns + SILENT_AFTER_NS)
 		return true;
 	/* The other site is gone: the edge is silent, so that the host may fail over. */
 	return (!p->wan_up && p->now_ns >= p->last_rx_ns + p->cfg.give_up_ns) || FAULT(FAULT_HOLD_BY_SILENCE);
@@ -342,13 +342,13 @@ static size_t build_rnr_for_response(struct proxy *p, struct near_flow *f, struc
 	             msn_on_wire(f, op->msn - (op->next == op->pos)), tx);
 }
 
-/* True while msn_late if an RNR NAK at the ceiling is better not sent, as its MSN would be wrong: the responder's next
+/* True while MSN_LATE if an RNR NAK at the ceiling is better not sent, as its MSN would be wrong: the responder's next
  * ACK, of requests behind the ceiling, will tell msn_offset. In front of a READ the responder may never send an ACK. So
  * there the edge is silent for COUNT_WAIT_NS only, in which the READ's response mostly comes; a host that is left
  * without an RNR NAK for longer may give up. */
 static bool awaits_count(const struct proxy *p, const struct near_flow *f, uint64_t ceiling)
 {
-	return f->msn_late && ceiling < f->pos_next &&
+	return f->msn == MSN_LATE && ceiling < f->pos_next &&
 	       (!near_op_at(f, ceiling) || p->now_ns < max_u64(f->notes.paired_ns, f->rebuilt_ns) + COUNT_WAIT_NS);
 }
 
@@ -363,17 +363,17 @@ size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		return build_cnp(p, f, tx);
 	}
 	f->due = DUE_NONE;
-	if (f->error_due)
+	if (f->tell == TELL_DUE)
 		return build_invalid_request(f, tx);
 	if ((f->pairing == PAIR_LEARNING && !near_may_back_pressure(f, due)) || !f->template_len)
 		return 0;
-	if (f->failed) /* silence for a silent responder; and no NAK of a PSN that the host has not sent */
+	if (f->state == NEAR_FAILED) /* silence for a silent responder; and no NAK of a PSN that the host has not sent */
 		return f->nak_syndrome && ceiling < f->pos_max ? build_nak(p, f, ceiling, f->nak_syndrome, tx) : 0;
 	if (answering_again(f)) {
 		f->ack_owed = true;
 		return due == DUE_RNR ? build_rnr_for_response(p, f, tx) : 0;
 	}
-	if (f->msn_late && due != DUE_RNR) {
+	if (f->msn == MSN_LATE && due != DUE_RNR) {
 		f->ack_owed = true; /* near_on_pair() schedules a NAK anew when the count is known */
 		return 0;
 	}

@@ -51,7 +51,7 @@ static void begin_flow(struct proxy *p, struct near_flow *f, const struct ip_add
 	f->mode = proxy_mode_for(&p->cfg, &f->src, dst);
 	near_set_base(f, POS_ORIGIN + psn);
 	f->psn_origin = psn;
-	f->open_due = true;
+	near_announce(f);
 }
 
 struct near_flow *near_open(struct proxy *p, const struct roce_pkt *pkt, uint16_t vlan_tci)
@@ -92,13 +92,14 @@ void near_close(struct proxy *p, struct near_flow *f)
 	if (f->older)
 		f->older->newer = NULL;
 	near_queue_close(p, lane_of(p, f->lane), near_wire_id(p, f), f->inc);
-	f->ended = near_loss_is_fresh(p, f);
-	if (f->ended)
+	near_error_end(p, f);
+	if (near_loss_is_fresh(p, f)) {
+		near_become(p, f, NEAR_ENDED);
 		near_store(p, f); /* before slots are freed: after a kill only this tells of the failure */
+	}
 	near_free_slots(p, f);
 	near_unpaired_leave(p, f);
 	near_requester_leave(p, f);
-	near_error_end(p, f);
 	near_reserve_leave(p, f);
 	near_turn_leave(p, f);
 	dlist_remove(&f->ack_tx_node);
@@ -109,15 +110,15 @@ void near_close(struct proxy *p, struct near_flow *f)
 	timer_cancel(&p->timers, &f->drain);
 	timer_cancel(&p->timers, &f->resp_pace);
 	timer_cancel(&p->timers, &f->liveness);
-	f->used = false;
+	if (f->state != NEAR_ENDED || dlist_empty(&p->near_free)) /* in a full table a new flow needs the place */
+		near_become(p, f, NEAR_FREE);
 	barrier_mark(p, f);
-	f->ended &= !dlist_empty(&p->near_free); /* in a full table a new flow needs the place */
-	if (f->ended)
-		timer_set(&p->timers, &f->drain, f->loss.ns + LOSS_FETCHED_NS);
-	else
+	if (f->state == NEAR_FREE) {
 		near_store(p, f);
-	p->near_used--;
-	near_place_left(p, f);
+		near_place_left(p, f);
+	} else {
+		timer_set(&p->timers, &f->drain, f->loss.ns + LOSS_FETCHED_NS);
+	}
 	if (newer)
 		near_wan_schedule(p, newer);
 }
@@ -147,7 +148,7 @@ static void drain_before(struct proxy *p, struct near_flow *old, struct near_flo
  * near_refused() has done so already. */
 static void fail_replaced(struct proxy *p, struct near_flow *f)
 {
-	if (!near_acked_is_delivered(f) && !f->failing)
+	if (!near_acked_is_delivered(f) && f->state != NEAR_FAILING)
 		near_loss_raise(p, f, FAILURE_REPLACED, f->pos_reported, near_held(f));
 }
 
@@ -169,7 +170,7 @@ static struct near_flow *succeed_flow(struct proxy *p, struct near_flow *old, ui
 		return NULL;
 	begin_flow(p, f, &dst, qpn, vlan_tci, psn);
 	near_unpaired_enter(p, f);
-	if (drains->used && drains != f)
+	if (near_in_use(drains) && drains != f)
 		drain_before(p, drains, f);
 	near_key_put(p, f);
 	return f;
@@ -224,7 +225,7 @@ static void note_before(struct proxy *p, const struct near_flow *old, uint32_t p
 	near_fp_save(p, old, pos, &b->memory);
 	b->inside_psn = read ? pos_psn(read->pos + 1) : 0;
 	b->inside_n = read && read->opcode == RC_READ_REQUEST && read->psns ? read->psns - 1 : 0;
-	b->known = ((old->msn_known && !old->msn_late) || near_hinted_offset(p, old, &offset)) &&
+	b->known = (old->msn == MSN_EXACT || near_hinted_offset(p, old, &offset)) &&
 	           near_fp_messages_from(p, old, pos, &b->after);
 	b->inside = op ? op->pos < pos : rest;
 	b->msn = offset + old->msn_next - b->after;
@@ -300,8 +301,8 @@ void near_cm_open(struct proxy *p, const struct near_cm_info *ci)
 	f->requester_qpn = ci->requester_qpn;
 	f->pmtu = ci->pmtu;
 	f->rnr_retry = ci->rnr_retry;
-	f->base_fixed = f->msn_known = true;
-	f->msn_late = false;
+	f->base_fixed = true;
+	f->msn = MSN_EXACT;
 	near_unpaired_over(p, f, PAIR_CONFIRMED);
 	near_requester_enter(p, f);
 	f->template_len = (uint8_t)ack_tx_template_from_cm(f->template, ci);
@@ -368,7 +369,7 @@ static void drain_check(struct proxy *p, struct near_flow *f)
 /* The failure of a closed flow was fetched: the descriptor and the place are free. */
 static void end_of_loss(struct proxy *p, struct near_flow *f)
 {
-	f->ended = false;
+	near_become(p, f, NEAR_FREE);
 	near_store(p, f);
 	near_place_left(p, f);
 }
@@ -396,7 +397,7 @@ void near_on_timer(struct proxy *p, struct near_flow *f, enum timer_kind kind)
 		near_ops_retire(p, f, false);
 		break;
 	case TK_DRAIN:
-		if (f->ended)
+		if (f->state == NEAR_ENDED)
 			end_of_loss(p, f);
 		else
 			drain_check(p, f);

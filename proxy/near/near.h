@@ -71,7 +71,7 @@ void near_cm_over(struct proxy *p, const struct near_cm_info *ci);
  * the place itself becomes free. */
 static inline void near_place_left(struct proxy *p, struct near_flow *f)
 {
-	if (!f->used && !f->ended && !f->held_bytes && !dnode_on(&f->work_node) && !dnode_on(&f->free_node))
+	if (f->state == NEAR_FREE && !f->held_bytes && !dnode_on(&f->work_node) && !dnode_on(&f->free_node))
 		dlist_append(&p->near_free, &f->free_node);
 }
 
@@ -124,6 +124,17 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx);
 /* --- to the other edge --- */
 
 extern const struct wan_source near_source;
+
+/* A FLOW_OPEN of the flow is to go: the first one of the session, or another one. */
+static inline void near_announce(struct near_flow *f)
+{
+	f->announce = f->announce >= ANNOUNCE_DONE ? ANNOUNCE_AGAIN : ANNOUNCE_FIRST;
+}
+
+static inline bool near_open_is_due(const struct near_flow *f)
+{
+	return f->announce == ANNOUNCE_FIRST || f->announce == ANNOUNCE_AGAIN;
+}
 
 /* Queues a FLOW_CLOSE, by which the far edge forgets a flow. The FLOW_CLOSE may be lost: the next incarnation of the
  * place ends the flow, too. */

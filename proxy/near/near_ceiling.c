@@ -56,11 +56,11 @@ uint64_t near_ceiling_in(const struct near_flow *f, enum ack_mode mode)
 	uint64_t pos = mode_point(f, mode);
 	const struct rd_op *op = near_op_open(f);
 
-	if (f->pairing == PAIR_LEARNING || !f->msn_known)
+	if (f->pairing == PAIR_LEARNING || f->msn == MSN_UNKNOWN)
 		return f->pos_acked;
-	if (f->failed)
+	if (f->state == NEAR_FAILED)
 		return f->fail_pos;
-	if (f->msn_late)
+	if (f->msn == MSN_LATE)
 		return f->pos_acked;
 	if (op && op->from == op->next && op->next > op->pos)
 		return op->next; /* the host has asked from here, so it has everything before */
@@ -91,7 +91,7 @@ uint32_t near_msn_at(const struct proxy *p, const struct near_flow *f, uint64_t 
 	const struct rd_op *op = near_op_open(f);
 	uint32_t slot;
 
-	if (f->failed)
+	if (f->state == NEAR_FAILED)
 		return f->fail_msn;
 	if (f->begins_inside && pos == f->pos_base)
 		return 1; /* a READ counts from its start */
@@ -164,7 +164,7 @@ static bool answer_is_owed(const struct near_flow *f)
 
 bool near_demoted(const struct proxy *p, const struct near_flow *f)
 {
-	return f->stalled || (answer_is_owed(f) && p->now_ns >= f->heard_ns + patience_ns(p));
+	return near_is_stalled(f) || (answer_is_owed(f) && p->now_ns >= f->heard_ns + patience_ns(p));
 }
 
 /* False: the line is silent, and another flow has raised the event already. */
@@ -181,16 +181,17 @@ void near_demotion_look(struct proxy *p, struct near_flow *f)
 {
 	bool early = f->mode != ACK_MODE_HOST && f->pairing != PAIR_LEARNING, now = early && near_demoted(p, f);
 
-	if (now && !f->demoted) {
+	if (now && f->demotion == DEMOTED_NOT) {
 		count(p, CTR_DEMOTIONS, 1);
 		f->notes.n.stalls++;
-		f->demotion_said = worth_saying(p);
-		if (f->demotion_said)
+		f->demotion = worth_saying(p) ? DEMOTED_SAID : DEMOTED_UNSAID;
+		if (f->demotion == DEMOTED_SAID)
 			proxy_event_push(p, EV_FLOW_DEMOTED, f, NULL, f->pos_reported, near_held(f));
-	} else if (!now && f->demoted && f->demotion_said) {
-		proxy_event_push(p, EV_FLOW_RESUMED, f, NULL, f->pos_reported, 0);
+	} else if (!now) {
+		if (f->demotion == DEMOTED_SAID)
+			proxy_event_push(p, EV_FLOW_RESUMED, f, NULL, f->pos_reported, 0);
+		f->demotion = DEMOTED_NOT;
 	}
-	f->demoted = now;
 	if (now)
 		near_early_look(p, f);
 }
@@ -211,7 +212,7 @@ static void ask_far_edge(struct proxy *p, struct near_flow *f)
 {
 	uint32_t slot = arena_find(p->arena, SLOT_REQ_NEAR, f->idx, f->pos_settled);
 
-	if (slot != SLOT_NONE && f->pos_wan > f->pos_settled && !f->stalled && f->pairing != PAIR_LEARNING &&
+	if (slot != SLOT_NONE && f->pos_wan > f->pos_settled && !near_is_stalled(f) && f->pairing != PAIR_LEARNING &&
 	    p->now_ns < p->last_rx_ns + p->cfg.stall_ns)
 		wan_lane_send_again(p, lane_of(p, f->lane), slot);
 }

@@ -57,7 +57,7 @@ static const struct far_flow *reverse_of(struct proxy *p, const struct near_flow
 {
 	const struct far_flow *r = pair_find(p, &f->dst, &f->src, f->dest_qpn);
 
-	return r && !r->failed && r->dest_qpn == f->requester_qpn ? r : NULL;
+	return r && !far_has_failed(r) && r->dest_qpn == f->requester_qpn ? r : NULL;
 }
 
 /* True if the host does not take the requests of the other direction. Twice stall_ns: with the barrier a request may
@@ -88,9 +88,8 @@ static bool qpn_answers(struct proxy *p, const struct near_flow *f)
 
 static void error_delivered(struct proxy *p, struct near_flow *f)
 {
-	p->telling -= f->tell == TELL_TRYING;
+	p->telling -= near_is_telling(f);
 	f->tell = TELL_NOTHING;
-	f->error_due = false;
 	timer_cancel(&p->timers, &f->fail_timer);
 	near_store(p, f);
 }
@@ -123,7 +122,7 @@ static bool may_send_invalid_request(struct proxy *p, struct near_flow *f)
 
 	if (f->newer || f->pos_max > f->fail_pos || owner == REQUESTER_YOUNGER || qpn_answers(p, f))
 		error_delivered(p, f);
-	else if (owner == REQUESTER_ELSEWHERE || (f->tell == TELL_TRYING && p->now_ns > f->tell_since_ns + TRIES_NS))
+	else if (owner == REQUESTER_ELSEWHERE || (near_is_telling(f) && p->now_ns > f->tell_since_ns + TRIES_NS))
 		give_up_telling(p, f);
 	else if (near_unpaired_younger(p, f))
 		wait_for_pair(p, f);
@@ -140,7 +139,7 @@ static void schedule_invalid_request(struct proxy *p, struct near_flow *f)
 	}
 	timer_set(&p->timers, &f->fail_timer, p->now_ns + (FIRST_GAP_NS << f->error_tries));
 	f->error_tries++;
-	f->error_due = true;
+	f->tell = TELL_DUE;
 	near_ack_schedule(p, f, f->due);
 }
 
@@ -218,7 +217,7 @@ bool near_error_answered(struct proxy *p, const struct roce_pkt *pkt, uint16_t v
 {
 	struct near_flow *f = near_find(p, &pkt->src, &pkt->dst, pkt->dest_qpn, vlan_tci);
 
-	if (!f || f->tell != TELL_TRYING || pkt->opcode != RC_ACK)
+	if (!f || !near_is_telling(f) || pkt->opcode != RC_ACK)
 		return false;
 	if ((pkt->aeth_syndrome & AETH_TYPE_MASK) == AETH_NAK && pkt->aeth_syndrome != AETH_NAK_PSN_SEQ) {
 		count(p, CTR_REQUESTER_QPS_FAILED, 1);
@@ -247,8 +246,6 @@ bool near_error_answered(struct proxy *p, const struct roce_pkt *pkt, uint16_t v
  * NAK behind an operation would take its response from the host. The far edge has committed these responses, so they
  * come unless that edge loses its arena meanwhile. */
 
-#define ANSWERS_NS 2000000000ull /* then the NAK goes to the first operation that has no answer */
-
 static bool awaits_answers(const struct near_flow *f)
 {
 	const struct rd_op *op = near_op_open(f);
@@ -273,9 +270,7 @@ static void fail_now(struct proxy *p, struct near_flow *f)
 		pos = op->pos;
 	f->fail_msn = near_msn_at(p, f, pos);
 	f->fail_pos = pos;
-	f->failing = false;
-	f->failed = true;
-	timer_cancel(&p->timers, &f->fail_timer);
+	near_become(p, f, NEAR_FAILED);
 	near_turn_leave(p, f);
 	if (!f->nak_syndrome)
 		near_unpaired_given_up(p, f);
@@ -312,14 +307,13 @@ bool near_loss_is_fresh(const struct proxy *p, const struct near_flow *f)
 
 static void flow_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome, enum proxy_failure why)
 {
-	if (f->failed || f->failing || FAULT(FAULT_REFUSAL_UNTOLD))
+	if (near_is_refused(f) || FAULT(FAULT_REFUSAL_UNTOLD))
 		return;
-	f->failing = true;
+	near_become(p, f, NEAR_FAILING);
 	f->fail_pos = pos;
 	f->nak_syndrome = syndrome;
 	if (f->pos_acked > pos || why == FAILURE_BUFFER_LOST || why == FAILURE_DAMAGED)
 		near_loss_raise(p, f, why, pos, near_held(f));
-	timer_set(&p->timers, &f->fail_timer, p->now_ns + ANSWERS_NS);
 	near_fail_if_answered(p, f);
 }
 
@@ -340,16 +334,16 @@ void near_damaged(struct proxy *p, struct near_flow *f)
 
 void near_fail_if_answered(struct proxy *p, struct near_flow *f)
 {
-	if (f->failing && !awaits_answers(f))
+	if (f->state == NEAR_FAILING && !awaits_answers(f))
 		fail_now(p, f);
 }
 
 void near_fail_on_timer(struct proxy *p, struct near_flow *f)
 {
-	if (f->failing)
+	if (f->state == NEAR_FAILING)
 		fail_now(p, f);
-	else if (f->failed && f->tell == TELL_NOTHING)
+	else if (f->state == NEAR_FAILED && f->tell == TELL_NOTHING)
 		near_store(p, f); /* without the failure, which was fetched */
-	else if (f->failed)
+	else if (f->state == NEAR_FAILED)
 		near_error_on_timer(p, f);
 }

@@ -273,7 +273,7 @@ void near_repeat_begins(struct proxy *p, struct near_flow *f)
  * is given now. A host that lacks the answer asks once more. */
 static void end_repeats(struct proxy *p, struct near_flow *f)
 {
-	bool answers = p->wan_up && !f->stalled; /* else the host may lack what nobody can give now */
+	bool answers = p->wan_up && !near_is_stalled(f); /* else the host may lack what nobody can give now */
 
 	for (struct dnode *n = f->ops.next; f->repeats && n != &f->ops && answers && work_take(p); n = n->next) {
 		struct rd_op *op = dlist_entry(n, struct rd_op, node);

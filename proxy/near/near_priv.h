@@ -33,7 +33,7 @@ enum requester_owner {
 };
 
 enum requester_owner near_requester_owner(struct proxy *p, const struct near_flow *f);
-/* Makes place idx an empty flow: lists and timers initialised, retries as configured. */
+/* Makes place idx an empty flow (NEAR_FREE): lists and timers initialised, retries as configured. */
 void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx);
 /* Takes a place for a new flow of that source, with a new incarnation, not in the table of keys yet; may close an idle
  * flow for it. paired: CM has told its pair. NULL: the table, or the share of unpaired flows, is full of busy flows. */
@@ -89,7 +89,7 @@ static inline void near_link_lives(const struct proxy *p, struct near_flow *olde
 /* True if the responder has all that was ACKed to the host, or the flow has failed. */
 static inline bool near_acked_is_delivered(const struct near_flow *f)
 {
-	return f->failed || f->pos_acked <= f->pos_reported;
+	return f->state == NEAR_FAILED || f->pos_acked <= f->pos_reported;
 }
 /* Forgets the flow and all that it holds; tells the far edge, and the incarnation after it may begin to send. */
 void near_close(struct proxy *p, struct near_flow *f);
@@ -374,7 +374,20 @@ bool near_turn_line_full(const struct proxy *p);
 uint64_t near_turn_minimum(const struct proxy *p);
 void near_turn_on_timer(struct proxy *p, struct near_flow *f);
 
+/* --- life: near_state.c --- */
+
+/* True if a flow may go from one state to the other. */
+bool near_may_become(enum near_state from, enum near_state to);
+/* The flow enters that state: counts flows in use, sets or cancels fail_timer. Slots, lists and the descriptor are the
+ * caller's. A step that near_may_become() forbids is a fault of this program: the simulator ends there. */
+void near_become(struct proxy *p, struct near_flow *f, enum near_state to);
+
 /* --- failures: near_error.c --- */
+
+static inline bool near_is_telling(const struct near_flow *f)
+{
+	return f->tell >= TELL_TRYING;
+}
 
 /* Called when the responder refused the packet at pos, or is silent for good (syndrome 0). */
 void near_refused(struct proxy *p, struct near_flow *f, uint64_t pos, uint8_t syndrome);
@@ -406,7 +419,7 @@ void near_error_on_timer(struct proxy *p, struct near_flow *f);
 
 /* --- promises: near_ceiling.c, near_wan.c, near_rebuild.c --- */
 
-/* A response to op carries this MSN: lowers msn_offset if the MSN says so (see msn_late). */
+/* A response to op carries this MSN: lowers msn_offset if the MSN says so (MSN_LATE). */
 void near_count_at_most(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint32_t msn);
 /* The msn_offset of a flow in doubt, if it continues the incarnation before. False: that one's MSN is not known, or the
  * flow has not come as far as the position of the hint yet. */

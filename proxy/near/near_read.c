@@ -191,7 +191,7 @@ void near_learn_pmtu(struct proxy *p, struct near_flow *f, uint16_t pmtu)
 	const struct rd_op *op = near_op_at(f, f->pos_next - 1);
 
 	f->pmtu = pmtu;
-	f->open_due = true;
+	near_announce(f);
 	near_store(p, f);
 	if (f->psns_unknown && op)
 		near_set_psns(p, f, roce_read_psns(op->len, pmtu));

@@ -49,7 +49,7 @@ _Static_assert(sizeof(struct near_desc) <= ARENA_DESC_MAX, "near descriptor fits
 
 static uint8_t failure_of(const struct near_flow *f)
 {
-	if (!f->failed)
+	if (f->state != NEAR_FAILED)
 		return 0;
 	return (uint8_t)((f->nak_syndrome ? f->nak_syndrome : FAILED_SILENT) |
 	                 (f->tell != TELL_NOTHING ? FAILED_UNTOLD : 0));
@@ -70,7 +70,7 @@ static uint8_t syndrome_of(const struct near_desc *d)
 
 static void recover_failure(struct proxy *p, struct near_flow *f, const struct near_desc *d)
 {
-	f->failed = d->failed != 0;
+	near_become(p, f, d->failed ? NEAR_FAILED : NEAR_OPEN);
 	f->nak_syndrome = syndrome_of(d);
 	f->fail_pos = d->pos_settled;
 	f->fail_msn = d->msn_settled;
@@ -100,7 +100,7 @@ static uint8_t begins_after_last(const struct near_flow *f)
 {
 	uint16_t was = roce_op(f->op_last)->flags;
 
-	if (f->failed || !f->op_known || f->pos_settled != f->pos_next || !(was & ROP_REQUEST))
+	if (f->state == NEAR_FAILED || !f->op_known || f->pos_settled != f->pos_next || !(was & ROP_REQUEST))
 		return 0;
 	if (was & ROP_END)
 		return BEGINS_BETWEEN;
@@ -120,7 +120,7 @@ static void recover_last(struct near_flow *f, uint8_t begins)
 static uint8_t begins_of(const struct proxy *p, const struct near_flow *f)
 {
 	return (uint8_t)((f->base_fixed ? BEGINS_FIXED : 0) | (f->doubted ? BEGINS_IN_DOUBT : 0) |
-	                 (f->begins_inside ? BEGINS_INSIDE : 0) | (f->msn_late ? BEGINS_MSN_LATE : 0) |
+	                 (f->begins_inside ? BEGINS_INSIDE : 0) | (f->msn == MSN_LATE ? BEGINS_MSN_LATE : 0) |
 	                 (near_mode(p, f) == ACK_MODE_NEAR ? BEGINS_EARLY : 0) | begins_after_last(f));
 }
 
@@ -132,9 +132,9 @@ static size_t stored_len(const struct near_desc *d)
 
 void near_store(struct proxy *p, struct near_flow *f)
 {
-	bool lost = (f->failed || f->ended) && near_loss_is_fresh(p, f);
+	bool lost = (f->state == NEAR_FAILED || f->state == NEAR_ENDED) && near_loss_is_fresh(p, f);
 	struct near_desc d = {
-	    .state = f->ended ? DESC_ENDED : f->used ? DESC_USED : DESC_FREE,
+	    .state = f->state == NEAR_ENDED ? DESC_ENDED : near_in_use(f) ? DESC_USED : DESC_FREE,
 	    .inc = f->inc,
 	    .src = f->src,
 	    .dst = f->dst,
@@ -142,10 +142,10 @@ void near_store(struct proxy *p, struct near_flow *f)
 	    .requester_qpn = f->requester_qpn,
 	    .born = f->born,
 	    .pos_base = f->pos_base,
-	    .pos_settled = f->failed ? f->fail_pos : f->pos_settled,
+	    .pos_settled = f->state == NEAR_FAILED ? f->fail_pos : f->pos_settled,
 	    .pos_acked = f->pos_acked,
 	    .alive_ns = alive_of(f),
-	    .msn_settled = f->failed ? f->fail_msn : f->msn_settled,
+	    .msn_settled = f->state == NEAR_FAILED ? f->fail_msn : f->msn_settled,
 	    .msn_offset = f->msn_offset,
 	    .cm_tag = f->cm_tag,
 	    .lane = f->lane,
@@ -153,7 +153,7 @@ void near_store(struct proxy *p, struct near_flow *f)
 	    .pmtu = f->pmtu,
 	    .pairing = (uint8_t)f->pairing,
 	    .begins = begins_of(p, f),
-	    .msn_known = f->msn_known,
+	    .msn_known = f->msn != MSN_UNKNOWN,
 	    .failed = failure_of(f),
 	    .rnr_retry = f->rnr_retry,
 	    .template_len = f->template_len,
@@ -194,7 +194,6 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->pairing = d->pairing;
 	f->pmtu = d->pmtu;
 	f->base_fixed = d->begins & BEGINS_FIXED;
-	f->msn_known = d->msn_known;
 	f->rnr_retry = d->rnr_retry;
 	near_set_base(f, d->pos_settled);
 	recover_last(f, d->begins);
@@ -207,7 +206,7 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->cm_tag = d->cm_tag;
 	f->doubted = d->begins & BEGINS_IN_DOUBT;
 	f->begins_inside = d->begins & BEGINS_INSIDE;
-	f->msn_late = d->begins & BEGINS_MSN_LATE;
+	f->msn = !d->msn_known ? MSN_UNKNOWN : d->begins & BEGINS_MSN_LATE ? MSN_LATE : MSN_EXACT;
 	f->early_stored = d->begins & BEGINS_EARLY;
 	f->template_len = d->template_len;
 	memcpy(f->template, d->template, d->template_len);
@@ -219,7 +218,6 @@ static void rebuild_flow(struct proxy *p, uint32_t idx, const struct near_desc *
 	f->alive_ns = d->alive_ns <= p->now_ns ? d->alive_ns : 0;
 	f->alive_pos = UINT64_MAX; /* not known: no packet continues the host's round */
 	recover_failure(p, f, d);
-	p->near_used++;
 	if (f->pairing != PAIR_LEARNING)
 		near_requester_enter(p, f);
 }
@@ -231,8 +229,7 @@ static void rebuild_ended(struct proxy *p, uint32_t idx, const struct near_desc 
 
 	near_flow_init(p, f, idx);
 	timer_cancel(&p->timers, &f->retire);
-	f->used = false;
-	f->ended = true;
+	near_become(p, f, NEAR_ENDED);
 	f->inc = d->inc;
 	f->src = d->src;
 	f->dst = d->dst;
@@ -350,7 +347,7 @@ void near_rebuild_finish(struct proxy *p)
 	for (uint32_t idx = 0; idx < p->cfg.max_flows; idx++) {
 		struct near_flow *f = &p->near[idx];
 
-		if (!f->used)
+		if (!near_in_use(f))
 			continue;
 		rebuild_run(p, f);
 		link_lives(p, f);

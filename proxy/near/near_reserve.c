@@ -156,11 +156,11 @@ bool near_reserve_take(struct proxy *p, struct near_flow *f, uint64_t pos)
 	    FAULT(FAULT_ROOM_NOT_RESERVED))
 		return true;
 	n = responses_of(f, op, &each);
-	if (!f->stalled && !may_go(p, f, (uint64_t)n * each, each)) {
+	if (!near_is_stalled(f) && !may_go(p, f, (uint64_t)n * each, each)) {
 		wait_for_room(p, f);
 		return false;
 	}
-	if (!f->stalled)
+	if (!near_is_stalled(f))
 		op_reserve(p, f, op);
 	leave_waiting(p, f);
 	return true;
@@ -177,7 +177,7 @@ bool near_reserve_use(struct proxy *p, struct near_flow *f, struct rd_op *op)
 /* For a READ larger than its room: the response that was just given has made room for one more, which is reserved. */
 void near_reserve_renew(struct proxy *p, struct near_flow *f, struct rd_op *op)
 {
-	if (!op->windowed || f->stalled || op->pos + op->psns - op->next <= op->room ||
+	if (!op->windowed || near_is_stalled(f) || op->pos + op->psns - op->next <= op->room ||
 	    op->room >= arena_capacity(p->arena, POOL_WAN) / 2 / op->room_each)
 		return;
 	op->room++;

@@ -72,7 +72,7 @@ bool near_surely_again(const struct proxy *p, const struct near_flow *f, uint64_
 
 	/* A packet that was never ACKed gets no ACK from memory, and a flow that is failing will tell the responder's
 	 * refusal. The host of a failed flow has been told the refusal, and may have reset its QP since. */
-	if ((pos >= f->pos_acked && !f->failed) || f->failing || FAULT(FAULT_REPETITION_ASSUMED))
+	if ((pos >= f->pos_acked && f->state != NEAR_FAILED) || f->state == NEAR_FAILING || FAULT(FAULT_REPETITION_ASSUMED))
 		return true;
 	if (p->now_ns < heard_ns + (in_this_life ? REBIRTH_MIN_NS : REBIRTH_KILLED_NS))
 		return true;

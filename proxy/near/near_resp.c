@@ -251,7 +251,7 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		op_given(p, f, op);
 		op = near_op_due(f);
 	}
-	slot = op && op->pos + op->psns <= f->pos_next && f->pairing != PAIR_LEARNING && f->msn_known
+	slot = op && op->pos + op->psns <= f->pos_next && f->pairing != PAIR_LEARNING && f->msn != MSN_UNKNOWN
 	           ? near_resp_find(p, f, op->next)
 	           : SLOT_NONE;
 	if (slot == SLOT_NONE || arena_hdr(p->arena, slot)->state != SLOT_COMMITTED || f->superseded || f->newer) {
@@ -281,7 +281,7 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	opcode = tx->hdr[h->bth_off];
 	aeth_off = (size_t)h->bth_off + ROCE_BTH_LEN;
 	put_be16(tx->hdr + h->bth_off - 2, 0); /* a UDP checksum would be wrong with another AETH */
-	if (f->msn_late && (roce_op(h->opcode)->flags & ROP_AETH))
+	if (f->msn == MSN_LATE && (roce_op(h->opcode)->flags & ROP_AETH))
 		near_count_at_most(p, f, op, get_be24(tx->hdr + aeth_off + 1));
 	if (roce_op(opcode)->flags & ROP_AETH)
 		ack_tx_response(p, f, tx->hdr + aeth_off, (size_t)tx->hdr_len - aeth_off - 4 + tx->body_len, op->msn,

@@ -73,7 +73,7 @@ static bool nak_gap_now(struct proxy *p, struct near_flow *f, uint64_t pos)
 		near_ack_schedule(p, f, DUE_RNR);
 	f->gap_naked = 0;
 	f->pos_lacking = max_u64(f->pos_lacking, pos + 1);
-	if (!f->stalled)
+	if (!near_is_stalled(f))
 		timer_set(&p->timers, &f->patience, max_u64(p->now_ns + rtt / 2, gone_back_ns(p, f)));
 	return false;
 }
@@ -83,7 +83,7 @@ static bool nak_gap_now(struct proxy *p, struct near_flow *f, uint64_t pos)
 void near_nak_gap(struct proxy *p, struct near_flow *f)
 {
 	timer_cancel(&p->timers, &f->patience);
-	if (f->pairing == PAIR_LEARNING || f->failed || f->superseded || f->rnr_back_pressure || f->psns_unknown ||
+	if (f->pairing == PAIR_LEARNING || f->state == NEAR_FAILED || f->superseded || f->rnr_back_pressure || f->psns_unknown ||
 	    near_may_begin_inside(f))
 		return; /* psns_unknown: perhaps there is no gap, and the READ in front of it owns these PSNs */
 	if (f->naked_ns && p->now_ns < gone_back_ns(p, f) && !FAULT(FAULT_NAK_REPEATED)) {
@@ -159,7 +159,7 @@ static enum proxy_drop rx_below(struct proxy *p, struct near_flow *f, const uint
 	near_fp_trim(p, f, pos);
 	count(p, CTR_BASE_LOWERED, 1);
 	f->pos_last_rx = pos;
-	f->open_due = true;
+	near_announce(f);
 	near_store(p, f);
 	return near_take_next(p, f, l3, pkt, vlan_tci, fp);
 }
@@ -233,7 +233,7 @@ static enum proxy_drop rx_without_flow(struct proxy *p, const uint8_t *l3, const
  * (IBTA 9.7.4.1.2), but only when everything before it is settled: no ACKed request is given up. */
 static enum proxy_drop refuse_lost_count(struct proxy *p, struct near_flow *f)
 {
-	if (!f->failing && f->pairing != PAIR_LEARNING && f->pos_settled == f->pos_next) {
+	if (f->state != NEAR_FAILING && f->pairing != PAIR_LEARNING && f->pos_settled == f->pos_next) {
 		f->pos_max = max_u64(f->pos_max, f->pos_next + 1);
 		near_refused(p, f, f->pos_next, AETH_NAK_INV_REQ);
 	}
@@ -254,7 +254,7 @@ static enum proxy_drop rx_new_incarnation(struct proxy *p, struct near_flow *f, 
 	if (next)
 		next->begins_inside = rest;
 	if (!next) { /* the host repeats; until then the rest of its window must not pass for the old incarnation's */
-		if (f->used)
+		if (near_in_use(f))
 			near_reset_wait(p, f, pos, fp);
 		return drop_without_place(p);
 	}
@@ -270,7 +270,7 @@ static enum proxy_drop rx_incarnation_below(struct proxy *p, struct near_flow *f
 
 	if (next)
 		return near_take_next(p, next, l3, pkt, vlan_tci, fp);
-	if (f->used && !f->older)
+	if (near_in_use(f) && !f->older)
 		near_close(p, f);
 	return drop_without_place(p);
 }
@@ -337,7 +337,7 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 	if (roce_op(pkt->opcode)->flags & ROP_OWN_RESPONSE) {
 		if (answer_op_again(p, f, pkt, pos, fp, &doubt))
 			return drop(p, DROP_LAN_READ_RETRY);
-		if (doubt && f->failing)
+		if (doubt && f->state == NEAR_FAILING)
 			return drop(p, DROP_LAN_FAILED); /* the responder has refused: the host gets the NAK soon */
 		if (doubt)
 			return rx_in_doubt(p, f, l3, pkt, vlan_tci, fp);
@@ -365,7 +365,7 @@ static enum proxy_drop rx_again(struct proxy *p, struct near_flow *f, const uint
 static enum proxy_drop rx_wrong_opcode(struct proxy *p, struct near_flow *f, const uint8_t *l3,
                                        const struct roce_pkt *pkt, uint16_t vlan_tci, uint32_t fp)
 {
-	if (!near_reset_wrong_opcode(p, f, fp) || f->failing)
+	if (!near_reset_wrong_opcode(p, f, fp) || f->state == NEAR_FAILING)
 		return drop(p, DROP_LAN_SEQUENCE);
 	if (near_starts_message(pkt) && !near_reset_too_soon(f))
 		return rx_new_incarnation(p, f, l3, pkt, vlan_tci, fp);
@@ -448,7 +448,7 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 	f->last_rx_ns = p->now_ns;
 	near_unpaired_seen(p, f);
 	f->migreq = pkt->migreq;
-	if (f->failed)
+	if (f->state == NEAR_FAILED)
 		return rx_failed(p, f, l3, pkt, vlan_tci, fp);
 	if ((pkt->tos & ECN_MASK) == ECN_CE)
 		ack_tx_cnp(p, f); /* the responder's part, IBTA A17.9: the mark itself stays on this LAN */

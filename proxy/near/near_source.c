@@ -64,8 +64,7 @@ static bool put_open(struct proxy *p, struct wan_build *b, struct near_flow *f)
 	if (!n)
 		return false;
 	wan_build_frame(b, before + n, WF_FLOW_OPEN, f->idx, (uint16_t)f->inc);
-	f->open_due = false;
-	f->open_sent = true;
+	f->announce = ANNOUNCE_DONE;
 	return true;
 }
 
@@ -109,7 +108,7 @@ static void frame_lost(struct proxy *p, struct lane *l, uint8_t type, uint32_t i
 	struct near_flow *f = &p->near[id];
 
 	(void)l;
-	if (type == WF_FLOW_CLOSE || !f->used || (uint16_t)f->inc != gen)
+	if (type == WF_FLOW_CLOSE || !near_in_use(f) || (uint16_t)f->inc != gen)
 		return;
 	if (type == WF_READ_AGAIN) {
 		near_again_lost(p, f);
@@ -118,7 +117,7 @@ static void frame_lost(struct proxy *p, struct lane *l, uint8_t type, uint32_t i
 	if (type == WF_RESP_CREDIT)
 		f->resp_credit_due = true;
 	else
-		f->open_due = true;
+		near_announce(f);
 	near_wan_schedule(p, f);
 }
 
@@ -150,10 +149,10 @@ static void name_packet(struct proxy *p, const struct slot_hdr *h, struct wan_pa
  * (false), because progress of other flows opens the window and does not schedule this flow. */
 static bool put_flow(struct proxy *p, struct wan_build *b, struct near_flow *f)
 {
-	bool begins = f->open_due && !f->open_sent;
+	bool begins = f->announce == ANNOUNCE_FIRST;
 	uint32_t slot;
 
-	if (f->open_due && !put_open(p, b, f))
+	if (near_open_is_due(f) && !put_open(p, b, f))
 		return false;
 	if (f->resp_credit_due && !put_credit(p, b, f))
 		return false;
@@ -182,7 +181,7 @@ static void put_new(struct proxy *p, struct lane *l, struct wan_build *b)
 		struct near_flow *f = dlist_entry(n, struct near_flow, wan_node);
 
 		if (!put_flow(p, b, f)) {
-			if (f->goes_first && f->open_due)
+			if (f->goes_first && near_open_is_due(f))
 				return; /* it did not fit */
 			l->nfirst -= f->goes_first;
 			f->goes_first = false;

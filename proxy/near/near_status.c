@@ -27,7 +27,7 @@ void near_flow_status(const struct proxy *p, const struct near_flow *f, struct p
 	    .bytes = f->bytes,
 	    .messages = f->messages,
 	    .rnr_back_pressure = f->rnr_back_pressure,
-	    .stalled = f->stalled,
+	    .stalled = near_is_stalled(f),
 	};
 }
 
@@ -45,11 +45,11 @@ static enum ceiling_reason ceiling_reason(const struct proxy *p, const struct ne
 {
 	const struct rd_op *op = near_op_open(f);
 
-	if (f->pairing == PAIR_LEARNING || !f->msn_known)
+	if (f->pairing == PAIR_LEARNING || f->msn == MSN_UNKNOWN)
 		return CEILING_LEARNING;
-	if (f->failed)
+	if (f->state == NEAR_FAILED)
 		return CEILING_FAILED;
-	if (f->msn_late)
+	if (f->msn == MSN_LATE)
 		return CEILING_COUNT_UNKNOWN;
 	if (op && ceiling >= op->pos && ceiling < op->pos + op->psns)
 		return CEILING_OPERATION;
@@ -87,13 +87,13 @@ void near_flow_facts(const struct proxy *p, const struct near_flow *f, struct fl
 	    .pos_far = f->pos_far,
 	    .pos_settled = f->pos_settled,
 	    .pos_ceiling = ceiling,
-	    .fail_pos = f->failed || f->failing ? f->fail_pos : 0,
+	    .fail_pos = near_is_refused(f) ? f->fail_pos : 0,
 	    .psn_expected = pos_psn(f->pos_next),
 	    .msn = f->msn_next,
 	    .syndrome = f->nak_syndrome,
-	    .failed = f->failed || f->failing,
+	    .failed = near_is_refused(f),
 	    .doubted = f->doubted,
-	    .demoted = f->demoted,
+	    .demoted = f->demotion != DEMOTED_NOT,
 	    .superseded = f->superseded,
 	    .draining = f->newer != NULL,
 	    .in_message = lacks_end(f),
@@ -102,7 +102,7 @@ void near_flow_facts(const struct proxy *p, const struct near_flow *f, struct fl
 
 static enum flow_end end_of(const struct near_flow *f)
 {
-	if (f->failed || f->failing)
+	if (near_is_refused(f))
 		return FLOW_END_FAILED;
 	if (f->newer)
 		return FLOW_END_REPLACED;

@@ -99,7 +99,7 @@ struct near_flow *near_by_id(struct proxy *p, uint32_t flow, uint32_t inc)
 	uint32_t idx = flow & 0xffffff;
 	struct near_flow *f;
 
-	if (flow >> 24 != p->cfg.shard || idx >= p->cfg.max_flows || !p->near[idx].used) {
+	if (flow >> 24 != p->cfg.shard || idx >= p->cfg.max_flows || !near_in_use(&p->near[idx])) {
 		drop(p, DROP_WAN_UNKNOWN_FLOW);
 		return NULL;
 	}
@@ -115,7 +115,6 @@ void near_flow_init(struct proxy *p, struct near_flow *f, uint32_t idx)
 {
 	dlist_remove(&f->free_node);
 	memset(f, 0, sizeof(*f));
-	f->used = true;
 	f->idx = idx;
 	dlist_init(&f->ops_dead);
 	f->rnr_retry = p->cfg.rnr_retry_infinite ? RNR_RETRY_INFINITE : 0;
@@ -144,7 +143,7 @@ static struct near_flow *find_victim(struct proxy *p, uint64_t idle_ns)
 		p->near_evict_at = (p->near_evict_at + 1) % p->cfg.max_flows;
 		if (p->near_evict_at == 0 && !victim)
 			p->near_full_until_ns = p->now_ns + LOOK_AGAIN_NS; /* the whole table was searched in vain */
-		if (!f->used || f->pos_settled != f->pos_next || f->older || f->newer || f->ooo_pkts)
+		if (!near_in_use(f) || f->pos_settled != f->pos_next || f->older || f->newer || f->ooo_pkts)
 			continue;
 		if (near_loss_is_fresh(p, f))
 			continue;
@@ -191,7 +190,7 @@ struct near_flow *near_flow_take(struct proxy *p, const struct ip_addr *src, uin
 	f->src = *src;
 	f->lane = lane;
 	f->last_rx_ns = f->notes.opened_ns = p->now_ns;
-	p->near_used++;
+	near_become(p, f, NEAR_OPEN);
 	count(p, CTR_FLOWS_OPENED, 1);
 	return f;
 }

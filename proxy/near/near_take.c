@@ -357,7 +357,7 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 		near_absorb_held(p, f);
 	if (f->pair_wanted) {
 		f->pair_wanted = false;
-		f->open_due = true;
+		near_announce(f);
 	}
 	if (FAULT(FAULT_DROP_SLOT) && !own && pos % 61 == 0 && f->pos_next > pos + 1)
 		slot_release(p, slot);

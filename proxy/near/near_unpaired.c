@@ -122,7 +122,7 @@ void near_unpaired_init(struct near_unpaired *u, uint32_t max_flows)
 /* True if the responder has not answered until GiveUp. */
 static bool is_given_up(const struct near_flow *f)
 {
-	return f->failed && !f->nak_syndrome;
+	return f->state == NEAR_FAILED && !f->nak_syndrome;
 }
 
 static uint32_t hosts_hash(const struct proxy *p, const struct near_flow *f)

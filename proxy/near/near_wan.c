@@ -35,7 +35,7 @@ void near_settle(struct proxy *p, struct near_flow *f)
 	const struct rd_op *op = near_op_open(f);
 	uint64_t target = min_u64(f->pos_reported, f->pos_next);
 
-	if (!f->msn_known)
+	if (f->msn == MSN_UNKNOWN)
 		return;
 	if (op && op->pos < target && !f->newer && !f->superseded) /* else no host waits for op's answer any more */
 		target = op->pos;
@@ -80,7 +80,7 @@ static void free_some(struct proxy *p, struct near_flow *f)
 {
 	uint64_t from = f->pos_freed, held = near_held(f);
 
-	if (!f->failed)
+	if (f->state != NEAR_FAILED)
 		free_below(p, f, min_u64(f->pos_free_to, f->pos_settled));
 	if (f->pos_freed > from)
 		near_drained(p, f, held - near_held(f), f->pos_freed - from);
@@ -140,7 +140,7 @@ void near_work(struct proxy *p, struct near_flow *f)
 	}
 	dlist_remove(&f->work_node);
 	near_place_left(p, f);
-	if (later && f->used)
+	if (later && near_in_use(f))
 		near_wan_schedule(p, f);
 }
 
@@ -183,7 +183,7 @@ static void on_credit(struct proxy *p, struct near_flow *f, const struct wan_flo
  * sent again, as in a new session; the responder recognises duplicates. */
 static void begin_far_flow_again(struct proxy *p, struct near_flow *f)
 {
-	f->open_due = true;
+	near_announce(f);
 	if (FAULT(FAULT_FORGOTTEN_NOT_RESENT))
 		return;
 	f->sent_before |= f->pos_wan > f->pos_base;
@@ -236,10 +236,11 @@ void near_on_report(struct proxy *p, struct lane *l, const struct wan_flow_repor
 		f->notes.n.rnr_told++;
 		f->notes.rnr_ns = p->now_ns;
 	}
-	if (!f->stalled)
+	if (r->state != WFS_STALLED && r->state != WFS_FAILED)
+		f->stalled_ns = 0;
+	else if (!near_is_stalled(f))
 		f->stalled_ns = p->now_ns;
-	f->stalled = r->state == WFS_STALLED || r->state == WFS_FAILED;
-	if (f->stalled)
+	if (near_is_stalled(f))
 		near_reserve_leave(p, f);
 	near_demotion_look(p, f);
 	if (r->state == WFS_FAILED && r->lost)
@@ -265,7 +266,7 @@ static void lower_base(struct proxy *p, struct near_flow *f, uint64_t pos)
 	f->ooo_pkts += (uint32_t)(f->pos_next - f->pos_base);
 	near_set_base(f, pos);
 	near_fp_trim(p, f, pos);
-	f->open_due = true;
+	near_announce(f);
 	count(p, CTR_BASE_LOWERED, 1);
 	near_ack_schedule(p, f, DUE_NAK);
 }
@@ -310,8 +311,8 @@ static bool msn_offset_of(const struct proxy *p, const struct near_flow *f, cons
 
 static void count_is_known(struct proxy *p, struct near_flow *f)
 {
-	f->msn_late = false;
-	f->gap_naked = 0; /* no NAK was sent while msn_late */
+	f->msn = MSN_EXACT;
+	f->gap_naked = 0; /* no NAK was sent while MSN_LATE */
 	near_store(p, f);
 }
 
@@ -323,7 +324,7 @@ static bool msn_after(uint32_t a, uint32_t b)
 	return ahead != 0 && ahead <= ROCE_PSN_MASK / 2;
 }
 
-/* While msn_late: the host's READ may be one that the responder executed before, with other requests behind it, e.g.
+/* While MSN_LATE: the host's READ may be one that the responder executed before, with other requests behind it, e.g.
  * after a restart of an edge without its arena. The MSN in a response is never smaller than that of its operation, so
  * msn_offset can only be lowered. The MSN moves only when the responder executes a new message. Once it has moved, that
  * message was taken here, and the responder has executed none behind those that were taken here. So msn_offset is at
@@ -350,7 +351,7 @@ void near_count_at_most(struct proxy *p, struct near_flow *f, const struct rd_op
 static void count_exactly(struct proxy *p, struct near_flow *f, const struct wan_flow_pair *r)
 {
 	if (r->at_pos < f->pos_settled || r->at_pos > f->pos_next) {
-		f->open_due = true; /* FLOW_OPEN makes the far edge send FLOW_PAIR once more, with its newest ACK */
+		near_announce(f); /* FLOW_OPEN makes the far edge send FLOW_PAIR once more, with its newest ACK */
 		near_wan_schedule(p, f);
 		return;
 	}
@@ -393,8 +394,7 @@ static bool learn_pair(struct proxy *p, struct near_flow *f, const struct wan_fl
 	memcpy(f->template, r->template, r->template_len);
 	f->template_len = (uint8_t)r->template_len;
 	f->base_fixed = true;
-	f->msn_known = true;
-	f->msn_late = late;
+	f->msn = late ? MSN_LATE : MSN_EXACT;
 	f->msn_late_first = 0;
 	f->msn_offset = offset;
 	f->doubted = f->replaces = false;
@@ -433,7 +433,7 @@ static bool correct_pair(struct proxy *p, struct near_flow *f, const struct wan_
 	f->pairing = PAIR_PROVISIONAL;
 	near_requester_enter(p, f);
 	f->msn_offset = (r->msn - near_msn_at(p, f, r->at_pos)) & ROCE_PSN_MASK;
-	f->msn_late = r->msn_late && f->msn_offset != 0;
+	f->msn = r->msn_late && f->msn_offset != 0 ? MSN_LATE : MSN_EXACT;
 	f->msn_late_first = 0;
 	count(p, CTR_PAIRS_CORRECTED, 1);
 	proxy_event_push(p, EV_FLOW_PAIRED, f, NULL, r->at_pos, 0);
@@ -445,7 +445,7 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 	struct near_flow *f = near_by_id(p, r->flow, r->inc);
 	bool other = f && f->pairing != PAIR_LEARNING && f->requester_qpn != r->requester_qpn;
 
-	if (!f || (other ? f->failed || f->failing : f->pairing == PAIR_CONFIRMED && !f->msn_late))
+	if (!f || (other ? near_is_refused(f) : f->pairing == PAIR_CONFIRMED && f->msn != MSN_LATE))
 		return;
 	if (!template_fits(f, r)) {
 		drop(p, DROP_WAN_BAD_FRAME);
@@ -455,7 +455,7 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 		return;
 	if (f->pairing == PAIR_LEARNING && !learn_pair(p, f, r))
 		return;
-	if (f->msn_late && !r->msn_late && !f->failed)
+	if (f->msn == MSN_LATE && !r->msn_late && f->state != NEAR_FAILED)
 		count_exactly(p, f, r);
 	if (r->confirmed) {
 		f->pairing = PAIR_CONFIRMED;
@@ -508,7 +508,7 @@ static bool may_go_first(struct proxy *p, const struct near_flow *f)
 	const struct wan_pacer *pacer = p->wan->path[0].pacer;
 	uint64_t rate = atomic_load_explicit(&pacer->rate_bps, memory_order_relaxed);
 
-	if (!f->open_due || f->open_sent || f->pos_wan != f->pos_settled || p->begins_ns > p->now_ns + BEGIN_AHEAD_NS)
+	if (f->announce != ANNOUNCE_FIRST || f->pos_wan != f->pos_settled || p->begins_ns > p->now_ns + BEGIN_AHEAD_NS)
 		return false;
 	p->begins_ns = max_u64(p->begins_ns, p->now_ns) +
 	               2 * (LAN_PKT_MAX + pacer->overhead_bytes) * 8000000000ull / (rate + 1);
@@ -521,7 +521,7 @@ void near_wan_schedule(struct proxy *p, struct near_flow *f)
 
 	if (near_wan_waits_for_older(f) || !p->session_on)
 		return;
-	if (f->pos_wan < f->pos_next || (f->open_due && f->open_sent) || f->agains_due ||
+	if (f->pos_wan < f->pos_next || f->announce == ANNOUNCE_AGAIN || f->agains_due ||
 	    f->resp_credit_due) {
 		if (!dnode_on(&f->wan_node))
 			wait_for_lane(l, f, may_go_first(p, f));
@@ -592,7 +592,7 @@ void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wa
 	};
 	if (f->base_fixed)
 		o->flags |= WOF_BASE_FIXED;
-	if (f->pairing != PAIR_LEARNING && !f->msn_late)
+	if (f->pairing != PAIR_LEARNING && f->msn != MSN_LATE)
 		o->flags |= WOF_PAIRED;
 	/* A responder that is silent now may be heard the next moment, without another FLOW_OPEN. */
 	if (FAULT(FAULT_MODE_OF_THE_MOMENT))
@@ -616,9 +616,9 @@ void near_session_start(struct proxy *p, struct near_flow *f)
 	f->credit_known = f->far_keeps = false;
 	if (!FAULT(FAULT_ROUNDS_KEPT))
 		f->again_round = 0;
-	f->open_due = true;
-	f->open_sent = false;
-	f->stalled = f->goes_first = false;
+	f->announce = ANNOUNCE_FIRST;
+	f->stalled_ns = 0;
+	f->goes_first = false;
 	near_early_look(p, f); /* the edges may disagree from here on */
 	near_credit_session_start(p, f);
 	near_wan_schedule(p, f);

@@ -97,7 +97,45 @@ struct cnp_rate {
 };
 
 /* Tells whether the host must still be told that ACKed work has failed. near_error.c. */
-enum near_error { TELL_NOTHING, TELL_LATER, TELL_TRYING };
+enum near_error {
+	TELL_NOTHING, /* the host knows, or there is nothing to tell */
+	TELL_LATER,   /* the host is to be told if it stays idle */
+	TELL_TRYING,  /* an invalid request was sent: the host's answer, or fail_timer, comes next */
+	TELL_DUE      /* as TELL_TRYING, and the next invalid request is due */
+};
+
+/* Life of a near flow. near_state.c: which state may follow which. */
+enum near_state {
+	NEAR_FREE,    /* no flow. Slots of the last one may be left, which near_work() frees; then the place is free */
+	NEAR_ENDED,   /* closed. The descriptor names `loss` until LOSS_FETCHED_NS after it, then NEAR_FREE follows. No
+	                 packet and no frame finds the flow */
+	NEAR_OPEN,    /* takes the host's packets, ACKs, crosses */
+	NEAR_FAILING, /* the responder refused fail_pos, or is given up. Nothing at or beyond fail_pos is ACKed; READs and
+	                 ATOMICs before it are answered first. At most ANSWERS_NS */
+	NEAR_FAILED,  /* holds no request and sends none across. The host gets the responder's NAK at fail_pos whenever it
+	                 comes, or silence (nak_syndrome 0) */
+	NEAR_STATES
+};
+
+/* What is known of the responder's MSN, which the edge's ACKs carry. near_wan.c. */
+enum near_msn {
+	MSN_UNKNOWN, /* no ACK is sent, nothing is settled */
+	MSN_LATE,    /* msn_offset may be too large, by the messages that the responder had executed behind a repeated
+	                READ. Responses lower it. Nothing is ACKed until an ACK of the responder, or a response to the
+	                last request taken, has told the exact value */
+	MSN_EXACT
+};
+
+/* The FLOW_OPEN of a near flow in this session. near_source.c. */
+enum near_announcement {
+	ANNOUNCE_NOTHING, /* none is due and none was sent: no session has begun since the flow was rebuilt */
+	ANNOUNCE_FIRST,   /* due, none was sent */
+	ANNOUNCE_DONE,    /* sent, none is due */
+	ANNOUNCE_AGAIN    /* sent, and due again: it was lost, or says something new */
+};
+
+/* near_demoted() at the last look, and whether an event said so. near_ceiling.c. */
+enum near_demotion { DEMOTED_NOT, DEMOTED_UNSAID, DEMOTED_SAID };
 
 enum near_due { DUE_NONE, DUE_ACK, DUE_NAK, DUE_RNR };
 
@@ -133,7 +171,7 @@ struct near_loss {
 
 /* One direction of an RC connection, seen beside its requester. Positions: base <= settled <= next <= max. */
 struct near_flow {
-	bool used;
+	enum near_state state;
 	uint32_t idx, inc; /* place in the table, and incarnation of that place */
 	uint64_t born; /* counts up over all near flows of the arena: the lower one of two incarnations is older */
 	uint16_t lane;
@@ -146,24 +184,18 @@ struct near_flow {
 	bool base_fixed;         /* the responder expects pos_base first: no packet below it belongs here */
 	uint32_t fp_count;       /* messages ever noted in the fingerprint ring */
 	bool fp_before;          /* the ring has fingerprints of the incarnation before, below pos_base */
-	bool failing;            /* the responder refused; operations it executed before are still to be answered */
-	struct timer fail_timer; /* limit of `failing`; then steps of telling the host (tell) */
-	uint64_t fail_pos;       /* failed: the position of the NAK */
-	uint32_t fail_msn;       /* failed: the relative MSN of the NAK */
-	bool msn_known;          /* msn_offset is known */
+	struct timer fail_timer; /* limit of NEAR_FAILING; then steps of telling the host (tell) */
+	uint64_t fail_pos;       /* NEAR_FAILING, NEAR_FAILED: the position of the NAK */
+	uint32_t fail_msn;       /* NEAR_FAILED: the relative MSN of the NAK */
+	enum near_msn msn;       /* what is known of msn_offset */
 	bool early_stored;       /* the stored descriptor says that everything in the arena may have been ACKed. Else at
 	                            most the descriptor's pos_acked, or what the responder has (mode far: pos_acked) */
-	bool msn_late;           /* msn_offset may be too large, by the messages that the responder had executed behind
-	                            a repeated READ. Responses lower it. Nothing is ACKed until an ACK of the responder,
-	                            or a response to the last request taken, has told the exact value */
-	uint32_t msn_late_first; /* 1 + MSN of the first response that came while msn_late; 0: none came */
-	bool failed;             /* the responder refused: silent from here on */
+	uint32_t msn_late_first; /* 1 + MSN of the first response that came while MSN_LATE; 0: none came */
 	struct near_loss loss;   /* the last failure that was raised */
-	bool ended;              /* the flow is closed, and its descriptor stays until LOSS_FETCHED_NS after `loss` */
 	bool requester_known;    /* it is in proxy.near_by_requester */
 	bool superseded;         /* the requester's QPN is in a younger connection: no packet goes to the host */
-	uint64_t stalled_ns;     /* since when `stalled` is set */
-	bool stalled;            /* the far edge reports no progress or failure: mode host is in force */
+	uint64_t stalled_ns;     /* since when the far edge reports no progress or failure, and mode host is in force;
+	                            0: it does not. near_is_stalled() */
 	bool rnr_back_pressure;  /* its host was sent away for want of room, and has not been back */
 	uint64_t turn_ns;        /* when the host's turn is; 0: none is booked. near_turn.c */
 	uint64_t back_ns;        /* when the host was told to come back, turn or not; 0: not away */
@@ -230,17 +262,16 @@ struct near_flow {
 	enum near_due due;
 	bool cnp_due;                     /* a CNP is due, too */
 	uint64_t cnp_sent_ns;             /* when the last CNP went out */
-	enum near_error tell;             /* failed: whether the idle host is to be told. near_error.c */
-	bool error_due;                   /* the next invalid request is due */
+	enum near_error tell;             /* NEAR_FAILED: whether the idle host is to be told */
 	uint8_t error_tries;              /* invalid requests that have been due */
 	uint32_t error_psn;               /* PSN of the next invalid request, 24 bits */
 	uint32_t error_hint;              /* the PSN that the host expects by its last ACK; NONE: not known yet */
 	uint64_t error_ns;                /* since when `tell` is set, in this life of the edge */
 	uint64_t failed_ns;               /* when the flow failed, in this life of the edge or an earlier one */
-	uint64_t tell_since_ns;           /* TELL_TRYING: since when */
+	uint64_t tell_since_ns;           /* TELL_TRYING, TELL_DUE: since when */
 	uint64_t elsewhere_ns;            /* when the requester's QPN last answered another host than dst; 0: never */
 	uint64_t slow_look_ns, slow_held; /* slow_down(): when to look next, and near_held() at the last look */
-	uint8_t nak_syndrome;             /* failed: the responder's syndrome; 0: it is silent */
+	uint8_t nak_syndrome;             /* NEAR_FAILING, NEAR_FAILED: the responder's syndrome; 0: it is silent */
 	bool ack_owed;                    /* an ACK waits for repeated responses, or for the exact MSN */
 	bool ack_asked;                   /* an AckReq beyond pos_acked */
 	uint64_t pos_ack_asked;           /* behind the packet with that AckReq */
@@ -289,8 +320,7 @@ struct near_flow {
 	/* WAN */
 	struct dnode wan_node; /* in lane.ready[SOURCE_NEAR] */
 	bool goes_first;       /* in front of others in ready[]: no request of the flow was sent yet */
-	bool open_due;         /* a FLOW_OPEN is to go */
-	bool open_sent;        /* one went out in this session */
+	enum near_announcement announce;
 	uint64_t held_bytes;   /* slot bytes in use by requests */
 	uint64_t kept_bytes;   /* part of held_bytes: of operations that were answered and are kept */
 	uint64_t out_bytes;    /* of held_bytes, those sent and not settled */
@@ -302,19 +332,36 @@ struct near_flow {
 	bool absorbing;              /* packets held from pos_next on are in order and are left for the next tick */
 	struct near_flow *older;     /* incarnation before, still draining: this one does not send until it is gone */
 	struct near_flow *newer;     /* incarnation after: this one drains, and is not in the table of keys */
-	struct timer drain;          /* checks of a flow that drains; ended: for the end of its descriptor */
+	struct timer drain;          /* checks of a flow that drains; NEAR_ENDED: for the end of its descriptor */
 	bool drain_pinged;           /* a PING was sent since the line was last heard */
 	uint64_t line_back_ns;       /* while the flow drained the line was silent until then */
 	uint64_t last_rx_ns;         /* last packet from the host */
 	uint64_t last_progress_ns;   /* last progress at the responder */
 	uint64_t heard_ns;           /* last sign of life of the responder, or since when it owes an answer */
 	struct timer liveness;       /* while the responder owes an answer: patience with heard_ns */
-	bool demoted, demotion_said; /* near_demoted() at the last look; and an event told so */
+	enum near_demotion demotion;
 	uint64_t bytes, messages;    /* taken in order since it began: L3 bytes, message ends */
 	uint8_t template_len;
 	uint8_t template[TEMPLATE_MAX]; /* an ACK of the responder (or made from its CM messages) */
 	struct flow_notes notes; /* for status and history */
 };
+
+static inline bool near_in_use(const struct near_flow *f)
+{
+	return f->state >= NEAR_OPEN;
+}
+
+/* The responder has refused, or was given up: NEAR_FAILING or NEAR_FAILED. */
+static inline bool near_is_refused(const struct near_flow *f)
+{
+	return f->state >= NEAR_FAILING;
+}
+
+/* The far edge reports no progress or failure: mode host is in force. */
+static inline bool near_is_stalled(const struct near_flow *f)
+{
+	return f->stalled_ns != 0;
+}
 
 /* Near flows without a pair, by source. near_unpaired.c. */
 #define UNPAIRED_KNOWN 16384
@@ -349,11 +396,35 @@ struct requester_hdr {
 	bool migreq, known;
 };
 
+/* Life of a far flow. far_state.c: which state may follow which. */
+enum far_state {
+	FAR_FREE,   /* no flow. Slots of the last one may be left; then the place is free */
+	FAR_NAMED,  /* a frame or packet has named peer_flow and inc, and no more is known: packets are held */
+	FAR_KEYED,  /* src, dst and dest_qpn are known, from FLOW_OPEN or from the first packet: packets are held */
+	FAR_OPEN,   /* FLOW_OPEN arrived: base, VLAN and mode are known. Requests go to the host */
+	FAR_FAILED, /* the responder refused, or was given up: no request is sent or taken any more */
+	FAR_LOST,   /* FAR_FAILED, because lost_pos did not come */
+	FAR_STATES
+};
+
+/* Whether a far flow is about to be forgotten. */
+enum far_leaving {
+	FAR_STAYS,
+	FAR_EVICTED, /* closed for want of a place: the near edge may go on with it */
+	FAR_GONE     /* closed */
+};
+
+/* How exact pair_msn is. The first answer may be a response, whose MSN may count later requests, too: FLOW_PAIR tells
+ * the MSN of the last ACK instead, once there is one. */
+enum pair_count { /* also far_desc.pair_count */
+	COUNT_BY_ACK = 0, /* the first answer was an ACK */
+	COUNT_LATE = 1,   /* the first answer was a response, and no ACK has come yet */
+	COUNT_EXACT = 2   /* the first answer was a response, and an ACK has corrected the count */
+};
+
 /* One direction of an RC connection, seen beside its responder. base <= acked <= tx <= rx <= rx_max. */
 struct far_flow {
-	bool used;
-	bool key_known;          /* src, dst and dest_qpn are known: from FLOW_OPEN or from the first packet */
-	bool open;               /* FLOW_OPEN arrived: base and addresses are known */
+	enum far_state state;
 	uint32_t idx;            /* place in the table */
 	uint32_t peer_flow, inc; /* the near edge's wire id (shard and place) and incarnation */
 	uint64_t peer_epoch;     /* epoch of the peer's arena in which peer_flow and inc are counted */
@@ -366,7 +437,6 @@ struct far_flow {
 	bool was_near;         /* mode near was in force once: the host may have ACKs of what never came */
 	bool keeps_all;        /* mode far was in force once: its packets may have been ACKed because they are here */
 	bool base_fixed;       /* nothing below pos_base belongs to the flow */
-	bool failed;           /* refused or given up: no request is sent or taken any more */
 	uint32_t cm_tag;       /* cm_tag() of its connection; 0: none, or not told */
 	uint32_t replaced_by;  /* cm_tag() of a connection of dest_qpn that CM has opened since; 0: none */
 	bool stale_epoch;      /* the near edge lost its arena: the flow delivers requests that came, and reports to no
@@ -375,12 +445,11 @@ struct far_flow {
 	uint32_t successor_of; /* index of the stale flow of the same queue pair, which goes first; NONE */
 	uint64_t lost_pos;     /* the responder waits for this lost position: far_lost.c. 0: it does not */
 	uint64_t lost_to;      /* the first position that came in this incarnation */
-	bool lost;             /* failed because lost_pos did not come */
 	bool stalled;          /* no progress for stall_ns; an event told so */
 	bool rnr;              /* the responder sent an RNR NAK: rto ends the wait */
 	bool leaving;          /* the responder's host has sent a DREQ: the barrier does not wait for the flow */
 	uint64_t leaving_pos;  /* leaving: pos_rx_max at that DREQ; an ACK beyond says that the responder lives on */
-	uint8_t syndrome;      /* failed: of the responder's NAK, 0: silence */
+	uint8_t syndrome;      /* FAR_FAILED: of the responder's NAK, 0: silence */
 	bool forward_only;     /* the responder is rxe, by MigReq: rd_op_ask_from() */
 	uint16_t pmtu;         /* bytes of payload, 0: not known yet */
 	uint64_t pos_base;     /* where it begins */
@@ -398,7 +467,7 @@ struct far_flow {
 	uint64_t again_from;   /* evicted packets are to come again from here on */
 	uint64_t pos_ack_seen; /* end of an ACK that stopped in front of an operation, or is not settled yet */
 	uint64_t pos_low;      /* lowest that ever arrived */
-	uint64_t nak_pos;      /* failed: position of the refusal */
+	uint64_t nak_pos;      /* FAR_FAILED: position of the refusal */
 	uint32_t msgs_acked;   /* messages in [base, acked) */
 
 	/* sending to the host */
@@ -439,13 +508,10 @@ struct far_flow {
 	bool pair_due;          /* FLOW_PAIR to be sent */
 	uint64_t pair_at_pos;   /* position before which the responder counts pair_msn */
 	uint32_t pair_msn;      /* the responder's MSN before pair_at_pos (24 bits) */
-	bool pair_by_response;  /* the first answer was a response, whose MSN may count later requests, too: FLOW_PAIR
-	                           tells the MSN of the last ACK instead, once there is an ACK */
-	bool pair_msn_late;     /* pair_by_response, and no ACK has come yet */
+	enum pair_count pair_count; /* of pair_msn */
 
-	/* READ and ATOMIC */
-	bool closing;             /* about to be forgotten */
-	bool evicted;             /* closed for want of a place: the near edge may go on with it */
+	/* end, and what waits at the barrier */
+	enum far_leaving going;
 	struct dnode start_node;  /* in barrier.starts: its next message waits for other flows */
 	struct dnode start_pair_node; /* in barrier_pair->starts, at the same time */
 	struct dnode stale_node;  /* in proxy.stale_flows */
@@ -457,6 +523,8 @@ struct far_flow {
 	uint64_t start_pos;       /* the message that waits, or was looked at last */
 	uint16_t start_at;        /* its first entry that may not be delivered yet */
 	bool start_waived;        /* an entry before start_at was not waited for */
+
+	/* READ and ATOMIC */
 	struct dnode ops;         /* struct rd_op, sent and not answered, oldest first */
 	uint32_t nops;
 	struct dnode agains; /* struct rd_op: parts of answered READs that the near edge reads again. far_again.c */
@@ -772,6 +840,22 @@ struct role_calls {
 };
 
 /* A shard. */
+static inline bool far_is_keyed(const struct far_flow *f)
+{
+	return f->state >= FAR_KEYED;
+}
+
+/* FLOW_OPEN has arrived, whatever became of the flow. */
+static inline bool far_is_open(const struct far_flow *f)
+{
+	return f->state >= FAR_OPEN;
+}
+
+static inline bool far_has_failed(const struct far_flow *f)
+{
+	return f->state >= FAR_FAILED;
+}
+
 struct proxy {
 	struct proxy_config cfg;
 	struct arena *arena;

@@ -64,7 +64,7 @@ bool near_awaits(struct proxy *p, const struct ip_addr *requester, const struct 
 		const struct near_flow *f = &p->near[idx];
 
 		if (f->requester_qpn == qpn && ip_addr_eq(&f->src, requester) && ip_addr_eq(&f->dst, responder) &&
-		    !f->failed && p->now_ns < f->last_rx_ns + AWAITED_NS && (f->pos_acked < f->pos_max || f->repeats))
+		    f->state != NEAR_FAILED && p->now_ns < f->last_rx_ns + AWAITED_NS && (f->pos_acked < f->pos_max || f->repeats))
 			return true;
 	}
 	return false;

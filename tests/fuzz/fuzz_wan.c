@@ -23,7 +23,7 @@ static void deliver(struct fz_edge *to, size_t len, uint8_t ecn)
 static const struct near_flow *some_near(const struct fz_edge *e, uint8_t n)
 {
 	for (unsigned i = 0; i < FZ_FLOWS; i++)
-		if (e->p->near[(n + i) % FZ_FLOWS].used)
+		if (near_in_use(&e->p->near[(n + i) % FZ_FLOWS]))
 			return &e->p->near[(n + i) % FZ_FLOWS];
 	return NULL;
 }
@@ -31,7 +31,7 @@ static const struct near_flow *some_near(const struct fz_edge *e, uint8_t n)
 static const struct far_flow *some_far(const struct fz_edge *e, uint8_t n)
 {
 	for (unsigned i = 0; i < FZ_FLOWS; i++)
-		if (e->p->far[(n + i) % FZ_FLOWS].used)
+		if (e->p->far[(n + i) % FZ_FLOWS].state != FAR_FREE)
 			return &e->p->far[(n + i) % FZ_FLOWS];
 	return NULL;
 }

@@ -135,7 +135,7 @@ static void ack_mode__orphan_refused_fails_once_and_goes(void **state)
 	assert_true(core_ctr(&c->b, CTR_BYTES_FAILED) > 0);
 	assert_true(dlist_empty(&c->b.p->stale_flows));
 	assert_int_equal(c->b.p->far_used, 1); /* the host's new flow */
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 	core_send(c, RC_WRITE_ONLY, 4);
 	k = core_expect_aeth(&c->a, 4, AETH_NAK_REM_ACCESS);
 	assert_int_equal(k->h.dest_qpn, CORE_QPN);
@@ -159,7 +159,7 @@ static void ack_mode__orphan_refused_after_a_far_restart(void **state)
 	core_forget(&c->b);
 	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
 	core_wait(c, 10 * CORE_MS);
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 	core_send(c, RC_WRITE_ONLY, 4);
 	core_expect_aeth(&c->a, 4, AETH_NAK_REM_ACCESS);
 	core_wait(c, c->b.cfg.give_up_ns);
@@ -277,7 +277,7 @@ static void ack_mode__orphan_refused_in_front_of_a_hole(void **state)
 		assert_int_equal(k->h.aeth_syndrome, AETH_NAK_REM_ACCESS);
 		assert_int_equal(k->h.aeth_msn, 4);
 	}
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 	assert_int_equal(core_pending(&c->b), 0);
 }
 
@@ -310,7 +310,7 @@ static void ack_mode__orphan_refused_before_its_successor_opens(void **state)
 	core_wait(c, c->b.cfg.rtt_hint_ns / 2);
 	core_send(c, RC_WRITE_ONLY, 4);
 	core_wait(c, 10 * CORE_MS);
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 	core_send(c, RC_WRITE_ONLY, 4);
 	core_expect_aeth(&c->a, 4, AETH_NAK_REM_ACCESS);
 	assert_int_equal(core_pending(&c->b), 0);
@@ -372,7 +372,7 @@ static void ack_mode__orphan_refused_spares_what_cm_has_opened(void **state)
 	core_send(c, RC_WRITE_ONLY, 0x700);
 	core_wait(c, 10 * CORE_MS);
 	core_expect(&c->b, RC_WRITE_ONLY, 0x700);
-	assert_false(core_near(c)->failed);
+	assert_false(core_near(c)->state == NEAR_FAILED);
 }
 
 /* How much was lost is reckoned in packets of the PMTU, or of the largest where no packet has told it.
@@ -445,7 +445,7 @@ static void ack_mode__near_arena_lost_fails_by_name(void **state)
 	assert_int_equal(a.type, EV_FLOW_FAILED);
 	assert_int_equal(a.failure, FAILURE_BUFFER_LOST);
 	assert_int_equal(a.dest_qpn, CORE_QPN);
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 	assert_true(core_ctr(&c->a, CTR_BYTES_FAILED) > 0);
 	assert_int_equal(core_ctr(&c->b, CTR_BYTES_FAILED), 3 * LAN_MTU_PAYLOAD_MAX);
 }
@@ -533,7 +533,7 @@ static void ack_mode__near_arena_lost_and_nothing_owed(void **state)
 	core_send(c, RC_WRITE_ONLY, 2);
 	core_wait(c, 10000 * CORE_MS); /* a slow responder is no loss */
 	assert_int_not_equal(failure_of(&c->a).failure, FAILURE_BUFFER_LOST);
-	assert_false(core_near(c)->failed);
+	assert_false(core_near(c)->state == NEAR_FAILED);
 	core_ack(c, 2, AETH_ACK_NO_CREDITS, 3);
 	core_wait(c, CORE_MS);
 	core_forget(&c->a);
@@ -788,7 +788,7 @@ static void ack_mode__idleness_is_no_silence(void **state)
 	core_forget(&c->b);
 	core_wait(c, 30 * CORE_MS);
 	core_expect(&c->b, RC_WRITE_ONLY, 1); /* again */
-	assert_false(core_far(c)->failed || core_far(c)->stalled);
+	assert_false(far_has_failed(core_far(c)) || core_far(c)->stalled);
 	core_wait(c, c->b.cfg.stall_ns + 400 * CORE_MS);
 	assert_true(core_far(c)->stalled);
 }
@@ -802,7 +802,7 @@ static void ack_mode__a_silent_responder_is_held_for_ten_seconds(void **state)
 
 	core_send(c, RC_WRITE_ONLY, 1);
 	core_wait(c, c->b.cfg.stall_ns + 400 * CORE_MS);
-	assert_true(core_near(c)->stalled);
+	assert_true(near_is_stalled(core_near(c)));
 	core_send(c, RC_WRITE_ONLY, 2); /* not ACKed any more */
 	for (unsigned ms = 0; ms < 9000; ms += 500) {
 		rnrs = core_ctr(&c->a, CTR_RNR_NAKS_TX);

@@ -1056,9 +1056,9 @@ static void barrier_audit__finds_what_is_out_of_step(void **state)
 	assert_int_equal(barrier_audit(b), -136);
 	timer_set(&b->timers, &b->barrier.starts_limit, c->now_ns + CORE_MS);
 	assert_int_equal(barrier_audit(b), -137); /* its pair of machines does not know */
-	core_far(c)->used = false; /* a flow that is gone waits */
+	core_far(c)->state = FAR_FREE; /* a flow that is gone waits */
 	assert_int_equal(barrier_audit(b), -135);
-	b->far[0].used = true;
+	core_far(c)->state = FAR_OPEN;
 	timer_cancel(&b->timers, &b->barrier.starts_limit);
 	dlist_remove(&core_far(c)->start_node);
 	assert_int_equal(barrier_audit(b), 0);

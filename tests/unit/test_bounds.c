@@ -482,7 +482,7 @@ static void bounds__late_error_of_a_number_used_often(void **state)
 	core_pair(c, 0);
 	core_send(c, RC_WRITE_ONLY, 1);
 	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 	c->a.p->now_ns = c->now_ns += 150 * CORE_MS;
 	steps_begin();
 	near_fail_on_timer(c->a.p, core_near(c));
@@ -503,7 +503,7 @@ static void bounds__late_error_among_unpaired_flows(void **state)
 	core_pair(c, 0);
 	core_send(c, RC_WRITE_ONLY, 1);
 	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 	core_forget(&c->a);
 	open_unpaired(c, &a, 200);
 	open_unpaired(c, &beside, 100);

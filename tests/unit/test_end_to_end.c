@@ -279,9 +279,9 @@ static void end_to_end__answer_past_a_dead_flow(void **state)
 
 	f->pos_max = f->pos_acked + 1; /* as after a packet that it has sent away */
 	assert_true(near_awaits(c->a.p, &src, &dst, REQUESTERS + PLACED));
-	f->failed = true;
+	f->state = NEAR_FAILED;
 	assert_false(near_awaits(c->a.p, &src, &dst, REQUESTERS + PLACED));
-	f->failed = false;
+	f->state = NEAR_OPEN;
 	c->a.p->now_ns = f->last_rx_ns + 31000 * CORE_MS;
 	assert_false(near_awaits(c->a.p, &src, &dst, REQUESTERS + PLACED));
 	f->pos_max = f->pos_acked;

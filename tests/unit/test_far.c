@@ -266,13 +266,13 @@ static void far__stall_demotes_to_host(void **state)
 	core_event(&c->b, EV_COUNT);
 	core_wait(c, c->b.cfg.stall_ns + 400 * CORE_MS);
 	assert_true(core_event(&c->b, EV_FLOW_STALLED));
-	assert_true(core_near(c)->stalled);
+	assert_true(near_is_stalled(core_near(c)));
 	core_send(c, RC_WRITE_ONLY, 2);
 	assert_int_equal(core_pending(&c->a), 0);
 	core_ack(c, 1, AETH_ACK_NO_CREDITS, 2);
 	core_wait(c, CORE_MS);
 	assert_true(core_event(&c->b, EV_FLOW_RESUMED));
-	assert_false(core_near(c)->stalled);
+	assert_false(near_is_stalled(core_near(c)));
 	core_expect_aeth(&c->a, 2, AETH_ACK_NO_CREDITS);
 }
 

@@ -108,7 +108,7 @@ static void far_table__a_failed_flow_is_gone_for_good(void **state)
 	struct core *c = given_idle_flows(state, ACK_MODE_NEAR);
 	const struct barrier *b = &c->b.p->barrier;
 
-	far_of(c, 1)->failed = true;
+	far_of(c, 1)->state = FAR_FAILED;
 	deliver(c, PLACES, 0);
 	assert_null(far_of(c, 1));
 	assert_int_equal(b->gone[(b->ngone - 1) % BARRIER_GONE].upto, UINT64_MAX);
@@ -179,7 +179,7 @@ static void far_table__a_flow_without_a_place_is_opened_at_once(void **state)
 	far_of(c, 5)->last_progress_ns = 0; /* as if it had been idle for long */
 	core_forget(&c->b);
 	core_wait(c, 100 * CORE_MS);
-	assert_true(far_of(c, PLACES)->open);
+	assert_true(far_is_open(far_of(c, PLACES)));
 	expect_at(c, PLACES, 0);
 }
 
@@ -313,7 +313,7 @@ static void far_table__a_read_again_of_a_forgotten_flow(void **state)
 	core_pump(c);
 	core_wait(c, CORE_MS);
 	assert_non_null(far_of(c, 1));
-	assert_true(far_of(c, 1)->open); /* the next one finds it */
+	assert_true(far_is_open(far_of(c, 1))); /* the next one finds it */
 }
 
 int main(void)

@@ -92,7 +92,7 @@ static void hear_of_failure(struct core *c)
 static void failed_or_all_there(struct core *c)
 {
 	core_rebuild(&c->a);
-	if (!core_near(c)->failed)
+	if (core_near(c)->state != NEAR_FAILED)
 		assert_int_equal(pos_psn(core_near(c)->pos_next), 5);
 }
 
@@ -104,7 +104,7 @@ static void kill__a_failure_is_known_before_what_was_acked_is_gone(void **state)
 static void failure_is_named(struct core *c)
 {
 	core_rebuild(&c->a);
-	if (core_near(c)->failed)
+	if (core_near(c)->state == NEAR_FAILED)
 		assert_true(core_event(&c->a, EV_FLOW_FAILED));
 }
 
@@ -139,7 +139,7 @@ static void nothing_is_held(struct core *c)
 	core_rebuild(&c->b);
 	core_know_epochs(c);
 	core_wait(c, 10 * CORE_MS);
-	if (!core_far(c)->failed)
+	if (!far_has_failed(core_far(c)))
 		refuse(c);
 	core_wait(c, 1000 * CORE_MS);
 	assert_int_equal(arena_used(c->b.p->arena, POOL_WAN), 0);
@@ -1038,7 +1038,7 @@ static uint32_t far_flows(const struct core *c)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < CORE_FLOWS; i++)
-		n += c->b.p->far[i].used && c->b.p->far[i].dest_qpn == CORE_QPN;
+		n += c->b.p->far[i].state != FAR_FREE && c->b.p->far[i].dest_qpn == CORE_QPN;
 	return n;
 }
 
@@ -1067,7 +1067,7 @@ static bool holds(const struct core *c, uint32_t first, uint32_t next)
 	for (uint32_t i = 0; i < CORE_FLOWS; i++) {
 		const struct near_flow *f = &c->a.p->near[i];
 
-		if (f->used && pos_psn(f->pos_settled) == first && pos_psn(f->pos_next) == next && near_held(f))
+		if (near_in_use(f) && pos_psn(f->pos_settled) == first && pos_psn(f->pos_next) == next && near_held(f))
 			return true;
 	}
 	return false;
@@ -1168,7 +1168,7 @@ static void old_life_failed_once(struct core *c)
 	core_rebuild(&c->a);
 	assert_int_equal(core_ctr(&c->a, CTR_ARENA_DAMAGED), 1);
 	for (uint32_t i = 0; i < CORE_FLOWS; i++)
-		ended += c->a.p->near[i].ended;
+		ended += c->a.p->near[i].state == NEAR_ENDED;
 	while (proxy_event_next(c->a.p, &ev))
 		failures += ev.type == EV_FLOW_FAILED;
 	if (ended)

@@ -102,7 +102,7 @@ static void all_settled(struct core *c)
 	ack_of_four(c);
 	core_wait(c, 1000 * CORE_MS);
 	assert_int_equal(arena_used(c->b.p->arena, POOL_WAN), 0);
-	assert_false(core_far(c)->failed);
+	assert_false(far_has_failed(core_far(c)));
 }
 
 static void kill__an_ack_leaves_no_slots(void **state)
@@ -135,7 +135,7 @@ static void result_and_nak(struct core *c)
 	core_rebuild(&c->b);
 	core_know_epochs(c);
 	core_wait(c, CORE_MS);
-	if (!core_far(c)->failed) {
+	if (!far_has_failed(core_far(c))) {
 		core_in(&c->b, core_answer(RC_ATOMIC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), 0, 0);
 		refuse_second(c);
 	}
@@ -172,7 +172,7 @@ static void third_is_refused(struct core *c)
 	core_rebuild(&c->b);
 	core_know_epochs(c);
 	core_wait(c, CORE_MS);
-	if (!core_far(c)->failed)
+	if (!far_has_failed(core_far(c)))
 		refuse_third(c);
 	core_wait(c, 10 * CORE_MS);
 	while ((k = core_take(&c->a)))
@@ -237,7 +237,7 @@ static struct core *count_is_late(void **state)
 	core_send(c, RC_WRITE_ONLY, 12);
 	core_in(&c->b, core_answer(RC_READ_RESP_ONLY, CORE_QPN, 10, AETH_ACK_NO_CREDITS, 23), 1, 0);
 	core_pump(c);
-	assert_true(core_near(c)->msn_late);
+	assert_true(core_near(c)->msn == MSN_LATE);
 	core_forget(&c->a);
 	core_forget(&c->b);
 	return c;
@@ -352,7 +352,7 @@ static void kill__another_connection_is_remembered(void **state)
 	struct core *c = delivered_of_a_connection(state);
 
 	cm_opens_another(c);
-	assert_false(core_far(c)->failed);
+	assert_false(far_has_failed(core_far(c)));
 	core_rebuild(&c->b);
 	cm_opens_another(c); /* which of them does not matter any more */
 	core_rebuild(&c->b);
@@ -361,7 +361,7 @@ static void kill__another_connection_is_remembered(void **state)
 		core_in(&c->a, core_req(RC_WRITE_ONLY, psn), CORE_PMTU, 0);
 	core_wait(c, 100 * CORE_MS);
 	assert_int_equal(core_pending(&c->b), 0);
-	assert_true(core_far(c)->failed);
+	assert_true(far_has_failed(core_far(c)));
 }
 
 int main(void)

@@ -485,13 +485,13 @@ static void near__failure_keeps_its_place_in_a_full_table(void **state)
 	assert_true(near_loss_is_fresh(c->a.p, core_near(c)));
 	near_cm_open(c->a.p, &ci);
 	assert_non_null(near_find(c->a.p, &ci.src, &ci.dst, ci.dest_qpn, 0));
-	assert_true(c->a.p->near[idx].used && c->a.p->near[idx].failed);
+	assert_true(c->a.p->near[idx].state == NEAR_FAILED);
 	core_wait(c, 200 * CORE_MS);
-	for (uint32_t i = 0; i < CORE_FLOWS && c->a.p->near[idx].failed; i++) {
+	for (uint32_t i = 0; i < CORE_FLOWS && c->a.p->near[idx].state == NEAR_FAILED; i++) {
 		ci.dest_qpn++, ci.requester_qpn++, ci.tag++;
 		near_cm_open(c->a.p, &ci);
 	}
-	assert_false(c->a.p->near[idx].failed);
+	assert_false(c->a.p->near[idx].state == NEAR_FAILED);
 }
 
 /* Nor if the flow has no pair. */
@@ -505,11 +505,11 @@ static void near__failure_without_a_pair_keeps_its_place(void **state)
 	f = core_near(c);
 	assert_int_equal(f->pairing, PAIR_LEARNING);
 	near_buffer_lost(c->a.p, f, f->pos_base);
-	assert_true(f->failed && near_loss_is_fresh(c->a.p, f));
+	assert_true(f->state == NEAR_FAILED && near_loss_is_fresh(c->a.p, f));
 	assert_false(near_unpaired_evict(c->a.p));
 	core_wait(c, 100 * CORE_MS);
 	assert_true(near_unpaired_evict(c->a.p));
-	assert_false(f->used);
+	assert_false(near_in_use(f));
 }
 
 /* The far edge repeats a request of the life before, and the recovered responder asks for the lower PSN before its
@@ -852,7 +852,7 @@ static void near__cm_ends_what_the_far_edge_holds(void **state)
 		core_in(&c->b, core_answer(RC_ACK, 0x21, 1, AETH_ACK_NO_CREDITS, 1), 0, 0);
 		core_wait(c, CORE_MS);
 	}
-	assert_false(core_near(c)->failed);
+	assert_false(core_near(c)->state == NEAR_FAILED);
 	assert_true(core_near(c)->pos_reported > core_near(c)->pos_base);
 }
 
@@ -869,7 +869,7 @@ static void near__cm_ends_what_crosses_later(void **state)
 	core_send_run(c, 3, 2);
 	core_wait(c, 100 * CORE_MS);
 	assert_int_equal(core_pending(&c->b), 0);
-	assert_true(core_far(c)->failed);
+	assert_true(far_has_failed(core_far(c)));
 }
 
 /* The far edge saw the set-up before its restart, and sees it again: a REQ that was not acknowledged is sent and
@@ -886,8 +886,8 @@ static void near__set_up_repeated_after_a_far_restart(void **state)
 	core_forget(&c->b);
 	core_connect(c, 1, 900, 7);
 	core_wait(c, CORE_MS);
-	assert_false(core_far(c)->failed);
-	assert_false(core_near(c)->failed);
+	assert_false(far_has_failed(core_far(c)));
+	assert_false(core_near(c)->state == NEAR_FAILED);
 	assert_int_equal(core_in(&c->b, core_answer(RC_ACK, 0x21, 3, AETH_ACK_NO_CREDITS, 3), 0, 0), DROP_NONE);
 	core_wait(c, CORE_MS);
 	assert_int_equal(pos_psn(core_near(c)->pos_reported), 4);
@@ -913,7 +913,7 @@ static void near__set_up_repeated_after_a_near_restart(void **state)
 	core_wait(c, CORE_MS);
 	assert_int_equal(core_near(c)->inc, inc);
 	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
-	assert_false(core_far(c)->failed);
+	assert_false(far_has_failed(core_far(c)));
 }
 
 /* Which connection began a flow outlives a restart at both edges: what the host repeats of its set-up then is no other
@@ -1231,9 +1231,9 @@ static void near__missing_open_is_sent_again(void **state)
 	r.inc = f->inc;
 	before = c->dgrams;
 	near_on_report(c->a.p, lane_of(c->a.p, f->lane), &r);
-	assert_true(f->open_due);
+	assert_true(near_open_is_due(f));
 	core_pump(c);
-	assert_false(f->open_due);
+	assert_false(near_open_is_due(f));
 	assert_true(c->dgrams > before);
 }
 

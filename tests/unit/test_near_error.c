@@ -15,7 +15,7 @@ static struct core *given_refused_late(void **state, uint8_t syndrome)
 	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
 	core_expect(&c->b, RC_WRITE_ONLY, 1);
 	core_ack(c, 1, syndrome, 1);
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 	assert_int_equal(core_pending(&c->a), 0);
 	return c;
 }
@@ -143,7 +143,7 @@ static void near_error__silence_of_the_responder_is_told(void **state)
 	core_send(c, RC_WRITE_ONLY, 1);
 	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
 	core_wait(c, 70000 * CORE_MS);
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 	expect_impossible(c, &op);
 }
 
@@ -167,7 +167,7 @@ static void near_error__what_was_sent_to_it_goes_first(void **state)
 	core_send(c, RC_WRITE_ONLY, 1);
 	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
 	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 	/* PSN 501 is repeated until host A takes it, here for longer than StallAfter=, which may end the wait */
 	for (int i = 0; i < 90; i++) {
 		core_wait(c, 10 * CORE_MS);
@@ -249,9 +249,9 @@ static void near_error__silence_is_told_after_a_restart(void **state)
 
 	core_send(c, RC_WRITE_ONLY, 1);
 	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
-	for (int i = 0; i < 700 && !core_near(c)->failed; i++)
+	for (int i = 0; i < 700 && core_near(c)->state != NEAR_FAILED; i++)
 		core_wait(c, 100 * CORE_MS);
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 	core_forget(&c->a);
 	core_rebuild(&c->a);
 	core_session(c);

@@ -51,9 +51,9 @@ static void near_fail__nothing_waits_for_what_failed_by_time(void **state)
 	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
 	assert_true(dnode_on(&core_near(c)->lag_node));
 	near_refused(c->a.p, core_near(c), core_near(c)->pos_next, AETH_NAK_REM_ACCESS);
-	assert_true(core_near(c)->failing);
+	assert_true(core_near(c)->state == NEAR_FAILING);
 	near_fail_on_timer(c->a.p, core_near(c)); /* no report of the far edge comes any more */
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 	assert_false(dnode_on(&core_near(c)->lag_node));
 }
 
@@ -76,7 +76,7 @@ static void near_fail__answers_come_first(void **state)
 	respond(c, 2, 3);
 	core_ack(c, 3, AETH_NAK_REM_ACCESS, 3);
 	core_wait(c, 5 * CORE_MS);
-	assert_true(core_near(c)->failing);
+	assert_true(core_near(c)->state == NEAR_FAILING);
 	assert_int_equal(core_pending(&c->a), 0);
 	lose = false;
 	core_wait(c, 50 * CORE_MS);
@@ -84,7 +84,7 @@ static void near_fail__answers_come_first(void **state)
 	core_expect(&c->a, RC_ATOMIC_ACK, 2);
 	k = core_expect_aeth(&c->a, 3, AETH_NAK_REM_ACCESS);
 	assert_int_equal(k->h.aeth_msn, 3);
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 }
 
 /* Meanwhile the host repeats a request whose answer is forgotten: this does not end a flow whose responder has
@@ -108,7 +108,7 @@ static void near_fail__a_forgotten_answer_does_not_hide_the_refusal(void **state
 	respond(c, 2, 3);
 	core_ack(c, 3, AETH_NAK_REM_ACCESS, 3);
 	core_wait(c, 5 * CORE_MS);
-	assert_true(core_near(c)->failing);
+	assert_true(core_near(c)->state == NEAR_FAILING);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(core_send(c, RC_FETCH_ADD, 1), DROP_LAN_FAILED);
 		core_wait(c, 5 * CORE_MS);
@@ -118,7 +118,7 @@ static void near_fail__a_forgotten_answer_does_not_hide_the_refusal(void **state
 	core_wait(c, 50 * CORE_MS);
 	core_expect(&c->a, RC_ATOMIC_ACK, 2);
 	core_expect_aeth(&c->a, 3, AETH_NAK_REM_ACCESS);
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 }
 
 /* An answer that is lost on the responder's LAN does not come any more: the edge refuses the request that it would
@@ -143,7 +143,7 @@ static struct core *given_failed(void **state)
 	core_send(c, RC_WRITE_ONLY, 1);
 	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
 	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 	core_forget(&c->b);
 	core_send(c, RC_WRITE_ONLY, 2);
 	core_expect_aeth(&c->a, 2, AETH_NAK_REM_ACCESS);
@@ -190,7 +190,7 @@ static struct core *given_refused(void **state, uint8_t opcode)
 	core_send(c, opcode, 1);
 	core_ack(c, 1, AETH_NAK_REM_ACCESS, 1);
 	core_expect_aeth(&c->a, 1, AETH_NAK_REM_ACCESS);
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 	core_wait(c, 100 * CORE_MS);
 	assert_int_equal(core_send(c, opcode, 1), DROP_LAN_FAILED); /* the NAK was lost */
 	core_expect_aeth(&c->a, 1, AETH_NAK_REM_ACCESS);
@@ -231,7 +231,7 @@ static void near_fail__what_nobody_can_tell_is_not_refused(void **state)
 	core_send(c, RC_WRITE_LAST, 4);
 	core_send(c, RC_WRITE_ONLY, 5);
 	core_ack(c, 5, AETH_NAK_REM_ACCESS, 3);
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 	core_wait(c, 20 * CORE_MS);
 	core_send(c, RC_WRITE_ONLY, 6);
 	core_forget(&c->a);

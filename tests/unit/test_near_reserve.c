@@ -233,7 +233,7 @@ static void near_reserve__is_lost_with_a_silent_responder(void **state)
 	ask(c, 2);
 	assert_int_equal(c->a.p->reserved_bytes, 3 * EACH);
 	core_wait(c, 2000 * CORE_MS);
-	assert_true(core_near(c)->stalled);
+	assert_true(near_is_stalled(core_near(c)));
 	assert_int_equal(c->a.p->reserved_bytes, 0);
 	core_forget(&c->b);
 	for (uint32_t i = 0; i < 3; i++) /* it was only slow */

@@ -83,14 +83,14 @@ static void near_reset__host_that_lost_count_is_refused(void **state)
 		part(c, 8, 0);                                      /* held behind the gap */
 		assert_int_equal(part(c, 7, 2), DROP_LAN_SEQUENCE); /* a copy made on the LAN is no round */
 		core_pump(c);
-		assert_false(core_near(c)->failed);
+		assert_false(core_near(c)->state == NEAR_FAILED);
 		core_forget(&c->a);
 	}
 	core_wait(c, 70 * CORE_MS);
 	assert_int_equal(part(c, 7, 2), DROP_LAN_SEQUENCE);
 	core_pump(c);
 	core_expect_aeth(&c->a, 7, AETH_NAK_INV_REQ);
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 	assert_int_equal(core_pending(&c->b), 0); /* and its responder sees nothing of it */
 }
 
@@ -114,7 +114,7 @@ static void near_reset__same_words_are_no_lost_count(void **state)
 	core_forget(&c->b);
 	for (uint32_t i = 0; i < 4; i++)
 		same_words(c, 0);
-	assert_false(core_near(c)->failed);
+	assert_false(core_near(c)->state == NEAR_FAILED);
 	core_expect(&c->b, RC_FETCH_ADD, 0);
 }
 
@@ -129,7 +129,7 @@ static void near_reset__host_that_lost_count_hears_of_the_rest_first(void **stat
 		assert_int_equal(part(c, 4, 2), DROP_LAN_SEQUENCE);
 	}
 	core_pump(c);
-	assert_false(core_near(c)->failed || core_near(c)->failing);
+	assert_false(near_is_refused(core_near(c)));
 	core_ack(c, 3, AETH_ACK_NO_CREDITS, 1);
 	core_forget(&c->a);
 	core_wait(c, 70 * CORE_MS);
@@ -156,7 +156,7 @@ static void near_reset__host_that_lost_count_begins_the_next_message(void **stat
 	core_pump(c);
 	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
 	assert_int_equal(core_ctr(&c->a, CTR_BYTES_FAILED), 0);
-	assert_false(core_near(c)->failed);
+	assert_false(core_near(c)->state == NEAR_FAILED);
 	core_ack(c, 4, AETH_ACK_NO_CREDITS, 2);
 	core_wait(c, 70 * CORE_MS);
 	core_forget(&c->a);
@@ -191,7 +191,7 @@ static void near_reset__host_that_lost_count_below_what_is_expected(void **state
 	core_pump(c);
 	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 0);
 	assert_int_equal(core_ctr(&c->a, CTR_BYTES_FAILED), 0);
-	assert_false(core_near(c)->failed);
+	assert_false(core_near(c)->state == NEAR_FAILED);
 	core_ack(c, 6, AETH_ACK_NO_CREDITS, 2);
 	core_wait(c, 70 * CORE_MS);
 	core_forget(&c->a);
@@ -223,7 +223,7 @@ static void near_reset__like_end_of_shorter_messages_is_no_lost_count(void **sta
 		}
 		core_wait(c, 2 * CORE_MS);
 	}
-	assert_false(core_near(c)->failed);
+	assert_false(core_near(c)->state == NEAR_FAILED);
 	assert_int_equal(core_ctr(&c->a, CTR_INCARNATIONS), 1);
 	core_forget(&c->a);
 	core_forget(&c->b);

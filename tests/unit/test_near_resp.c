@@ -72,7 +72,7 @@ static void near_resp__the_next_one_needs_no_reserved_room(void **state)
 	uint32_t n;
 
 	core_wait(c, 2 * c->a.cfg.stall_ns);
-	assert_true(core_near(c)->stalled);
+	assert_true(near_is_stalled(core_near(c)));
 	assert_int_equal(c->a.p->reserved_bytes, 0);
 	core_forget(&c->b);
 	n = crowd(c);

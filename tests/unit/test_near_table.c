@@ -84,7 +84,7 @@ static void near_table__new_life_for_a_forgotten_one(void **state)
 	c->now_ns += 101 * CORE_MS;
 	c->a.p->now_ns = c->b.p->now_ns = c->now_ns;
 	cm_opens(c, CORE_QPN, 500);
-	assert_false(old->used);
+	assert_false(near_in_use(old));
 	assert_true(core_near(c) != old);
 	assert_null(core_near(c)->older);
 	assert_int_equal(c->a.p->near_used, SHARE);

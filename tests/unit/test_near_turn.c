@@ -41,6 +41,7 @@ static void slow_line(struct core *c)
 	c->a.p->cfg.rate_hint_bps = 10000000;
 	for (uint32_t i = 0; i < MANY; i++) {
 		near_flow_init(c->a.p, flow(c, i), 1 + i);
+		flow(c, i)->state = NEAR_OPEN;
 		timer_cancel(&c->a.p->timers, &flow(c, i)->retire);
 	}
 }
@@ -57,7 +58,7 @@ static void all_go(struct core *c)
 {
 	for (uint32_t i = 0; i < MANY; i++) {
 		near_turn_leave(c->a.p, flow(c, i));
-		flow(c, i)->used = false;
+		flow(c, i)->state = NEAR_FREE;
 	}
 	assert_int_equal(c->a.p->turns.away, 0);
 	assert_int_equal(c->a.p->turns.bytes, 0);
@@ -331,7 +332,7 @@ static void near_turn__ends_with_a_failure(void **state)
 
 	near_turn_away(c->a.p, f, near_turn_book(c->a.p, f));
 	near_refused(c->a.p, f, f->pos_next, AETH_NAK_INV_REQ);
-	assert_true(f->failed);
+	assert_true(f->state == NEAR_FAILED);
 	assert_int_equal(c->a.p->turns.away, 0);
 }
 
@@ -346,7 +347,7 @@ static void near_turn__ends_with_the_life(void **state)
 	near_turn_away(c->a.p, f, near_turn_book(c->a.p, f));
 	assert_int_equal(c->a.p->turns.away, 1);
 	assert_non_null(near_succeed(c->a.p, f, 0, 0));
-	assert_true(f->used && f->newer);
+	assert_true(near_in_use(f) && f->newer);
 	assert_int_equal(c->a.p->turns.away, 0);
 }
 

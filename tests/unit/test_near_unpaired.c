@@ -158,7 +158,7 @@ static void unpaired__a_paired_flow_stays(void **state)
 			spray(c, host, 0x1000 * round, 20);
 		quiet(c);
 	}
-	assert_true(f->used && f->inc == inc);
+	assert_true(near_in_use(f) && f->inc == inc);
 	assert_int_equal(core_send(c, RC_WRITE_ONLY, 1), DROP_NONE);
 	core_expect_aeth(&c->a, 1, AETH_ACK_NO_CREDITS);
 }

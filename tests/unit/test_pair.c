@@ -1171,8 +1171,8 @@ static void pair__requester_qpn_of_a_failed_flow(void **state)
 	send_to(c, QPN0 + 1, 2);
 	core_expect(&c->b, RC_WRITE_ONLY, 2);
 	assert_int_equal(ack_to(c, 0x51, 2, 2), DROP_NONE);
-	assert_true(near_of(c, QPN0)->failed);
-	assert_false(near_of(c, QPN0 + 1)->failed);
+	assert_true(near_of(c, QPN0)->state == NEAR_FAILED);
+	assert_false(near_of(c, QPN0 + 1)->state == NEAR_FAILED);
 }
 
 /* The new queue pair's responder refuses the same request. The responder sends its NAK once, and the requester gets
@@ -1186,7 +1186,7 @@ static void pair__refused_again_in_the_next_life(void **state)
 	core_expect(&c->b, RC_WRITE_ONLY, 1);
 	core_forget(&c->a);
 	refuse(c, 0x51, 1);
-	assert_true(far_of(c, QPN0 + 1)->failed);
+	assert_true(far_has_failed(far_of(c, QPN0 + 1)));
 	k = core_expect_aeth(&c->a, 1, AETH_NAK_REM_ACCESS);
 	assert_int_equal(k->h.dest_qpn, 0x51);
 }
@@ -1242,7 +1242,7 @@ static void pair__answers_that_two_refusals_have_overtaken(void **state)
 	core_wait(c, CORE_MS);
 	core_expect(&c->b, RC_WRITE_ONLY, 1);
 	refuse(c, 0x202, 1);
-	assert_true(far_of(c, QPN0 + 3)->failed);
+	assert_true(far_has_failed(far_of(c, QPN0 + 3)));
 }
 
 /* ... but refusals without end do not keep a flow from its turn. */
@@ -1271,7 +1271,7 @@ static void expect_no_turn_before(struct core *c, uint64_t ns)
 	core_wait(c, 2 * CORE_MS);
 	assert_int_equal(core_expect(&c->b, RC_WRITE_ONLY, 1)->h.dest_qpn, QPN0 + 3);
 	refuse(c, 0x200, 1);
-	assert_true(far_of(c, QPN0 + 3)->failed);
+	assert_true(far_has_failed(far_of(c, QPN0 + 3)));
 }
 
 /* A late answer to the last turn ends the quarantine, but answers that another flow's refusal has overtaken still
@@ -1413,7 +1413,7 @@ static void expect_loud_end(struct core *c)
 		if (ev.type == EV_FLOW_FAILED && ev.failure == FAILURE_SILENT && ev.dest_qpn == QPN0)
 			bytes += ev.value;
 	assert_true(bytes >= 3ull * CORE_PMTU);
-	assert_true(far_of(c, QPN0)->failed);
+	assert_true(far_has_failed(far_of(c, QPN0)));
 }
 
 /* The responder's process is gone, and the host has a new queue pair with the same QPN, to another responder.
@@ -1426,7 +1426,7 @@ static void pair__silent_owner_is_not_ahead(void **state)
 	send_to(c, QPN0 + 1, 5000);
 	answer_until_paired(c, QPN0 + 1, 0x51);
 	expect_loud_end(c);
-	assert_false(near_of(c, QPN0 + 1)->failed);
+	assert_false(near_of(c, QPN0 + 1)->state == NEAR_FAILED);
 }
 
 /* ... or name the same PSNs: pairing the new flow takes more answers than the old responder can give ... */
@@ -1439,7 +1439,7 @@ static void pair__silent_owner_at_the_same_psn(void **state)
 	send_to(c, QPN0 + 1, 1);
 	assert_true(answer_until_paired(c, QPN0 + 1, 0x51) > 2 * sent);
 	expect_loud_end(c);
-	assert_false(near_of(c, QPN0 + 1)->failed);
+	assert_false(near_of(c, QPN0 + 1)->state == NEAR_FAILED);
 }
 
 /* ... or name PSNs that the old responder has acknowledged. */
@@ -1459,7 +1459,7 @@ static void pair__late_answers_to_a_flow_that_was_given_up(void **state)
 	struct core *c = given_silent(state);
 
 	core_wait(c, c->b.cfg.give_up_ns + 10000 * CORE_MS);
-	assert_true(far_of(c, QPN0)->failed);
+	assert_true(far_has_failed(far_of(c, QPN0)));
 	core_forget(&c->b);
 	send_to(c, QPN0 + 1, 1);
 	for (int i = 0; i < 6; i++) /* three packets, each answer duplicated */
@@ -1835,7 +1835,7 @@ static void pair__wrong_after_an_ack_fails(void **state)
 	core_expect_aeth(&c->a, 0, AETH_ACK_NO_CREDITS);
 	say_pair(c, 0x51);
 	assert_true(core_event(&c->a, EV_PAIR_WRONG));
-	assert_true(near_of(c, QPN0)->failed);
+	assert_true(near_of(c, QPN0)->state == NEAR_FAILED);
 	send_to(c, QPN0, 1);
 	core_wait(c, 5 * CORE_MS);
 	assert_int_equal(core_pending(&c->a), 0); /* the near edge sends no further ACK of this flow */
@@ -1856,7 +1856,7 @@ static void pair__answers_of_another_fail_it(void **state)
 	ack_to(c, 0x51, 1, 2);
 	assert_true(core_event(&c->b, EV_PAIR_WRONG));
 	core_wait(c, CORE_MS);
-	assert_true(near_of(c, QPN0)->failed);
+	assert_true(near_of(c, QPN0)->state == NEAR_FAILED);
 }
 
 /* CM tells both QPNs: the flow needs no probe, and may send at once. */

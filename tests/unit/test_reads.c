@@ -118,7 +118,7 @@ static void reads__is_read_again_after_a_restart(void **state)
 	expect_response(c, RC_READ_RESP_ONLY, 4);
 	core_wait(c, CORE_MS);
 	assert_int_equal(core_pending(&c->b), 0);
-	assert_false(core_near(c)->failed);
+	assert_false(core_near(c)->state == NEAR_FAILED);
 	assert_int_equal(core_send(c, RC_WRITE_ONLY, 5), DROP_NONE); /* and the flow goes on */
 	core_expect_aeth(&c->a, 5, AETH_ACK_NO_CREDITS);
 }
@@ -545,7 +545,7 @@ static void reads__a_host_that_asks_again_does_not_keep_a_dead_responder(void **
 		core_forget(&c->a);
 		core_forget(&c->b);
 	}
-	assert_true(core_far(c)->failed);
+	assert_true(far_has_failed(core_far(c)));
 }
 
 /* The host of rxe has lost all of a READ. What is lost of it on the responder's LAN once more is asked for together with
@@ -1028,7 +1028,7 @@ static void reads__who_waits_for_credit_does_not_fail(void **state)
 	respond_of_ten(c, 2, 12);
 	core_send(c, RC_WRITE_ONLY, 12);
 	core_wait(c, 2 * c->b.cfg.give_up_ns);
-	assert_false(core_far(c)->failed);
+	assert_false(far_has_failed(core_far(c)));
 	assert_false(core_far(c)->stalled);
 	core_forget(&c->b);
 	grant(c, 2, RESP_CREDIT_ALL);
@@ -1121,7 +1121,7 @@ static void reads__of_too_many_psns_are_refused(void **state)
 	core_pump(c);
 	core_expect_aeth(&c->a, 2, AETH_NAK_INV_REQ);
 	assert_int_equal(core_pending(&c->b), 0);
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 }
 
 /* --- a peer without room --- */
@@ -1819,7 +1819,7 @@ static void reads__first_answer_at_the_end_of_one(void **state)
 	core_send(c, RC_WRITE_ONLY, 5);
 	core_ack(c, 4, AETH_ACK_NO_CREDITS, 2); /* WRITE and READ */
 	core_wait(c, CORE_MS);
-	assert_true(core_near(c)->msn_known);
+	assert_true(core_near(c)->msn != MSN_UNKNOWN);
 	assert_int_equal(core_near(c)->msn_offset, 0);
 }
 
@@ -1924,10 +1924,10 @@ static void reads__two_responses_tell_the_count(void **state)
 	core_forget(&c->b);
 	respond(c, RC_READ_RESP_ONLY, 10, 21);
 	assert_int_equal(core_expect(&c->a, RC_READ_RESP_ONLY, 10)->h.aeth_msn, 21);
-	assert_true(core_near(c)->msn_late);
+	assert_true(core_near(c)->msn == MSN_LATE);
 	respond(c, RC_READ_RESP_ONLY, 11, 22);
 	assert_int_equal(core_expect(&c->a, RC_READ_RESP_ONLY, 11)->h.aeth_msn, 22);
-	assert_false(core_near(c)->msn_late);
+	assert_false(core_near(c)->msn == MSN_LATE);
 	assert_int_equal(core_send(c, RC_WRITE_ONLY, 12), DROP_NONE);
 	assert_int_equal(core_expect_aeth(&c->a, 12, AETH_ACK_NO_CREDITS)->h.aeth_msn, 23);
 }
@@ -1947,7 +1947,7 @@ static void reads__responses_that_agree_by_chance(void **state)
 	assert_int_equal(core_send(c, RC_WRITE_ONLY, 13), DROP_NONE); /* a new one: 24 */
 	respond(c, RC_READ_RESP_ONLY, 11, 24);
 	core_expect(&c->a, RC_READ_RESP_ONLY, 11);
-	assert_true(core_near(c)->msn_late);
+	assert_true(core_near(c)->msn == MSN_LATE);
 	assert_int_equal(core_pending(&c->a), 0);
 	assert_int_equal(core_ack(c, 13, AETH_ACK_NO_CREDITS, 24), DROP_NONE);
 	assert_int_equal(core_expect_aeth(&c->a, 13, AETH_ACK_NO_CREDITS)->h.aeth_msn, 24);
@@ -1970,7 +1970,7 @@ static void reads__responses_of_two_rounds_agree_by_chance(void **state)
 		core_forget(&c->b);
 		respond(c, RC_READ_RESP_ONLY, 10 + i, said[i]);
 		assert_in_range(core_expect(&c->a, RC_READ_RESP_ONLY, 10 + i)->h.aeth_msn, 21 + i, said[i]);
-		assert_true(core_near(c)->msn_late == (i < 6));
+		assert_true((core_near(c)->msn == MSN_LATE) == (i < 6));
 		assert_int_equal(core_pending(&c->a), 0);
 		if (i < 2)
 			assert_int_equal(ask(c, 15 + i, 1, 15 + i, true), DROP_NONE);
@@ -2036,7 +2036,7 @@ static void reads__no_rnr_nak_with_a_count_of_now_after_a_restart(void **state)
 	core_forget(&c->a);
 	core_rebuild(&c->a);
 	core_session(c);
-	assert_true(core_near(c)->msn_late);
+	assert_true(core_near(c)->msn == MSN_LATE);
 	near_ack_schedule(c->a.p, core_near(c), DUE_RNR);
 	core_pump(c);
 	assert_null(core_take(&c->a));

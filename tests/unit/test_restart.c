@@ -22,7 +22,8 @@ static void same_near(const struct near_flow *now, struct near_flow was)
 	SAME(mode);
 	SAME(pmtu);
 	SAME(base_fixed);
-	SAME(msn_known);
+	SAME(state);
+	SAME(msn);
 	SAME(rnr_retry);
 	SAME(pos_base);
 	SAME(pos_next);
@@ -155,7 +156,7 @@ static void expect_damage_named(struct core *c, uint64_t pos)
 	assert_int_equal(ev.pos, pos);
 	assert_true(core_event(&c->a, EV_ARENA_DAMAGED));
 	assert_int_equal(core_ctr(&c->a, CTR_ARENA_DAMAGED), 1);
-	assert_true(core_near(c)->failed);
+	assert_true(core_near(c)->state == NEAR_FAILED);
 }
 
 static void restart__damaged_packet_fails_its_flow(void **state)
@@ -436,7 +437,7 @@ static void restart__what_a_demoted_flow_owes_is_what_it_acked(void **state)
 	core_send_run(c, 1, 2);
 	core_expect_aeth(&c->a, 2, AETH_ACK_NO_CREDITS);
 	core_wait(c, 3000 * CORE_MS);
-	assert_true(core_near(c)->demoted);
+	assert_true(core_near(c)->demotion != DEMOTED_NOT);
 	core_forget(&c->a);
 	core_send_run(c, 3, 2);
 	assert_int_equal(core_pending(&c->a), 0);

@@ -275,7 +275,7 @@ static void share__given_up_comes_again(void **state)
 
 		feed(c, 0, 1, sent, MUCH);
 		f = core_far(c);
-		if (ms % 7 == 3 && f->open && f->pos_rx_max > f->pos_tx + 2) { /* as far_evict.c does it */
+		if (ms % 7 == 3 && far_is_open(f) && f->pos_rx_max > f->pos_tx + 2) { /* as far_evict.c does it */
 			for (uint64_t pos = f->pos_tx + 2; pos < f->pos_rx_max; pos++) {
 				uint32_t slot = arena_find(c->b.p->arena, SLOT_REQ_FAR, f->idx, pos);
 

@@ -339,8 +339,7 @@ uint64_t proxy_next_wake(const struct proxy *p, uint64_t now_ns);
  * After a rebuild committed chunks go on. Positions that were taken and not committed cross as void chunks, which the
  * other core discards.
  *
- * The shard of a channel is (channel % nlanes) % nshards. Odd channels may take slots where even ones find the relay's
- * part of the buffer full: for answers to requests that are not done before. */
+ * The shard of a channel is (channel % nlanes) % nshards. */
 #define RELAY_CHUNK_MAX    LAN_PKT_MAX
 #define RELAY_CHANNELS_MAX 64
 
@@ -357,10 +356,12 @@ struct relay_chunk {
 	uint16_t len;
 };
 
-/* A slot for a chunk of len bytes, 1..RELAY_CHUNK_MAX. Returns 0; -EAGAIN: the relay's part of the buffer or the
+/* A slot for a chunk of len bytes, 1..RELAY_CHUNK_MAX. answer: the chunk answers a request that is not done before, and
+ * may take a slot where requests find the relay's part of the buffer full. Returns 0; -EAGAIN: the relay's part of the buffer or the
  * window is full, or the channel has not been opened yet: try again after proxy_relay_status() moves; -ENOTCONN: the
  * peer has no relay, or not that channel; -EINVAL: not a channel of this shard, or bad len. */
-int proxy_relay_take(struct proxy *p, uint64_t now_ns, uint32_t channel, uint16_t len, struct relay_chunk *c);
+int proxy_relay_take(struct proxy *p, uint64_t now_ns, uint32_t channel, uint16_t len, bool answer,
+                     struct relay_chunk *c);
 void proxy_relay_commit(struct proxy *p, uint64_t now_ns, uint32_t slot);
 /* The chunk is not sent: a void one takes its position. */
 void proxy_relay_void(struct proxy *p, uint64_t now_ns, uint32_t slot);

@@ -83,7 +83,7 @@ static void wake_workers(struct relay_thread *r)
 
 void relay_say_hello(struct relay_thread *r)
 {
-	struct relay_head h = {.fence = true, .type = RW_HELLO, .value = r->instance, .length = RELAY_KNOWS_PIECES};
+	struct relay_head h = {.fence = true, .type = RW_HELLO, .value = r->instance, .length = RELAY_KNOWS_PIECES | RELAY_KNOWS_SPREAD};
 	const struct dnode *messages = &r->channel[1].messages;
 
 	for (const struct dnode *n = messages->next; n != messages; n = n->next)

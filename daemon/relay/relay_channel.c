@@ -227,7 +227,7 @@ static bool plan_stream(struct relay_channel_out *ch, struct relay_take *t)
 static void channel_pump(struct relay_thread *r, struct relay_channel_out *ch)
 {
 	while (ch->ntakes < RELAY_TAKES) {
-		struct relay_command c = {.type = RELAY_TAKE, .channel = ch->idx};
+		struct relay_command c = {.type = RELAY_TAKE, .channel = ch->idx, .answer = !relay_is_for_requests(r, ch->idx)};
 		struct relay_take *t = take_new(ch, &c.token);
 
 		if (!t)

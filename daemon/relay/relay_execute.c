@@ -30,7 +30,7 @@
 
 static struct relay_channel_out *answers_to(struct relay_thread *r, uint32_t channel)
 {
-	return &r->channel[channel | 1];
+	return &r->channel[channel ^ 1];
 }
 
 static void finish(struct relay_thread *r, uint32_t channel, uint32_t slot)
@@ -625,7 +625,7 @@ void relay_execute(struct relay_thread *r, const struct relay_chunk *c)
 	struct relay_head h;
 	size_t len;
 
-	if (!relay_head_get(c->data, c->len, &h, &data, &len) || (h.type < RW_ANSWERS) != (c->channel % 2 == 0)) {
+	if (!relay_head_get(c->data, c->len, &h, &data, &len) || !relay_may_carry(c->channel, h.type)) {
 		r->malformed++;
 		finish(r, c->channel, c->slot);
 		return;

@@ -176,7 +176,7 @@ static void promise_kept(struct relay_thread *r, struct relay_op *op)
 /* Programs are spread over the request channels. */
 static struct relay_channel_out *channel_for(struct relay_thread *r, const struct relay_op *op)
 {
-	return &r->channel[2 * (op->id % (r->nchannels / 2))];
+	return &r->channel[relay_request_channel(r, (uint32_t)(op->id % (r->nchannels / 2)))];
 }
 
 static int start_put(struct relay_thread *r, struct relay_op *op)

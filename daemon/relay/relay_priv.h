@@ -272,6 +272,17 @@ static inline void relay_count(_Atomic uint64_t *counter, uint64_t n)
 /* relay.c: tells the other edge that this relay has started: requests to its predecessor are forgotten. */
 void relay_say_hello(struct relay_thread *r);
 
+/* The channel of a pair on which requests go to the peer as it is known now: relay_wire.h. */
+static inline uint32_t relay_request_channel(const struct relay_thread *r, uint32_t pair)
+{
+	return 2 * pair + (r->peer_knows & RELAY_KNOWS_SPREAD ? (uint32_t)__builtin_parity(pair) : 0);
+}
+
+static inline bool relay_is_for_requests(const struct relay_thread *r, uint32_t channel)
+{
+	return relay_request_channel(r, channel / 2) == channel;
+}
+
 /* relay_channel.c: chunks out. */
 void relay_channel_init(struct relay_thread *r, uint32_t idx);
 /* Queues a message on the channel. Returns 0 or -ENOMEM. op: the operation that is told of the commit; 0: none. */

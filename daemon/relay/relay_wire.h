@@ -19,8 +19,11 @@
 #define RELAY_DATA_MAX 4096 /* of a chunk: pages of files go as pages */
 _Static_assert(RELAY_HEAD_LEN + RELAY_DATA_MAX <= RELAY_CHUNK_MAX, "a chunk fits its slot");
 
-/* Requests go on even channels, their answers on the odd channel behind: an answer never waits for room that only a
- * request of the other side could free. */
+/* Channels 2k and 2k+1 are a pair: requests go on one, their answers on the other, so that an answer never waits for room
+ * that only a request of the other side could free. Requests go on the even channel. Between two relays that know
+ * RELAY_KNOWS_SPREAD they go on 2k plus the parity of k's bits: 0, 3, 5, 6, 9, ... Then the channels of requests, and with
+ * them the bytes of puts, are spread over any number of workers that is a power of two; even channels reach half of
+ * these. */
 enum relay_type {
 	RW_PUT = 1,  /* bytes for a region: name, offset. value: the receiver's start, as known when the put began; 0: none */
 	RW_PUT_END,  /* fence: all bytes of the put are there. name, offset, length, value; data: its notice */
@@ -38,6 +41,7 @@ enum relay_type {
 
 /* Features that a relay understands beyond the first version's. */
 #define RELAY_KNOWS_PIECES 1u
+#define RELAY_KNOWS_SPREAD 2u
 
 #define RELAY_PIECE_LEN 16 /* of a piece in RW_GET */
 
@@ -50,6 +54,14 @@ struct relay_head {
 	uint64_t offset, length;
 	char name[LR_NAME_MAX];
 };
+
+/* True if chunks of that type (enum relay_type) may come on the channel, by either numbering. */
+static inline bool relay_may_carry(uint32_t channel, uint8_t type)
+{
+	bool odd = channel % 2, odd_parity = __builtin_parity(channel);
+
+	return type < RW_ANSWERS ? !odd || !odd_parity : odd || odd_parity;
+}
 
 void relay_head_put(uint8_t out[RELAY_HEAD_LEN], const struct relay_head *h);
 /* data, data_len: the bytes behind the head. Returns false if no correct peer sends this. */

@@ -153,7 +153,7 @@ static unsigned run_takes(struct worker *w, struct relay_port *r, uint32_t chann
 	while (q->n > 0 && n < RELAY_TURN && room_for_notes(r, RELAY_CHANNELS_MAX + 1)) {
 		const struct relay_command *c = &q->take[q->head];
 		struct relay_note answer = {.type = RELAY_TAKEN, .channel = channel, .token = c->token};
-		int rc = proxy_relay_take(w->core, w->now_ns, channel, c->len, &answer.chunk);
+		int rc = proxy_relay_take(w->core, w->now_ns, channel, c->len, c->answer, &answer.chunk);
 
 		if (rc == -EAGAIN)
 			break;

@@ -24,6 +24,7 @@ struct relay_command {
 	uint32_t channel; /* TAKE, COMMIT */
 	uint32_t slot;    /* the others */
 	uint16_t len;     /* TAKE */
+	bool answer;      /* TAKE: proxy_relay_take() */
 	bool tell;        /* COMMIT: a note says when it is done */
 	uint64_t token;   /* TAKE, COMMIT: comes back in the note */
 };

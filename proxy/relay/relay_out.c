@@ -94,15 +94,16 @@ void relay_out_session_start(struct proxy *p, struct relay_channel *c)
 
 /* --- chunks from the daemon --- */
 
-/* Answers (odd channels) may use an eighth more than requests: requests may be kept until they are answered. */
-static uint64_t take_budget(const struct proxy *p, uint32_t channel)
+/* Answers may use an eighth more than requests: requests may be kept until they are answered. */
+static uint64_t take_budget(const struct proxy *p, bool answer)
 {
 	uint64_t budget = relay_budget(p, POOL_LAN);
 
-	return channel % 2 ? budget + budget / 8 : budget;
+	return answer ? budget + budget / 8 : budget;
 }
 
-int proxy_relay_take(struct proxy *p, uint64_t now_ns, uint32_t channel, uint16_t len, struct relay_chunk *out)
+int proxy_relay_take(struct proxy *p, uint64_t now_ns, uint32_t channel, uint16_t len, bool answer,
+                     struct relay_chunk *out)
 {
 	struct relay_channel *c = relay_channel_at(p, channel);
 	uint32_t bytes, slot;
@@ -116,7 +117,7 @@ int proxy_relay_take(struct proxy *p, uint64_t now_ns, uint32_t channel, uint16_
 		return -ENOTCONN;
 	bytes = arena_class_bytes(len);
 	if (!o->life || o->rebuilt || o->next - o->freed >= p->cfg.relay_window ||
-	    p->relay->held_bytes[POOL_LAN] + bytes > take_budget(p, channel))
+	    p->relay->held_bytes[POOL_LAN] + bytes > take_budget(p, answer))
 		return -EAGAIN;
 	slot = slot_take(p, SLOT_RELAY_OUT, channel, o->life, o->next, len, relay_lane_of(p, c)->id, false);
 	if (slot == SLOT_NONE)

@@ -194,7 +194,7 @@ static bool take(struct edge_shard *s, uint32_t channel, struct relay_stream *st
 	struct relay_record *rec;
 	struct relay_chunk c;
 
-	if (!h || proxy_relay_take(s->p, w->q.now_ns, channel, len, &c) < 0)
+	if (!h || proxy_relay_take(s->p, w->q.now_ns, channel, len, channel % 2, &c) < 0)
 		return false;
 	st->left--;
 	rec = record(st, c.pos);
@@ -303,7 +303,7 @@ static void run_bulk(struct edge_shard *s)
 	struct relay_chunk c;
 
 	while (s->edge->site == 0 &&
-	       proxy_relay_take(s->p, w->q.now_ns, 0, RELAY_HEAD_LEN + RELAY_DATA_MAX, &c) == 0) {
+	       proxy_relay_take(s->p, w->q.now_ns, 0, RELAY_HEAD_LEN + RELAY_DATA_MAX, false, &c) == 0) {
 		memset(c.data, 0, RELAY_HEAD_LEN);
 		proxy_relay_commit(s->p, w->q.now_ns, c.slot);
 	}

@@ -67,7 +67,7 @@ static struct relay_chunk take(struct core_edge *e, uint32_t channel, uint8_t fl
 {
 	struct relay_chunk k;
 
-	assert_int_equal(proxy_relay_take(e->p, e->c->now_ns, channel, len, &k), 0);
+	assert_int_equal(proxy_relay_take(e->p, e->c->now_ns, channel, len, channel % 2, &k), 0);
 	memset(k.data, byte, len);
 	k.data[0] = flags;
 	return k;
@@ -178,7 +178,7 @@ static void relay__committed_survives_the_sender(void **state)
 	put(&c->a, 0, RELAY_FENCE, 'f', 50);
 	(void)lent;
 	core_rebuild(&c->a);
-	assert_int_equal(proxy_relay_take(c->a.p, c->now_ns, 0, 10, &k), -EAGAIN);
+	assert_int_equal(proxy_relay_take(c->a.p, c->now_ns, 0, 10, false, &k), -EAGAIN);
 	c->cut = false;
 	meet(c, 1, 1);
 	k = get(&c->b, 'a');
@@ -367,13 +367,13 @@ static void relay__bounded(void **state)
 	int rc;
 
 	c->cut = true;
-	while ((rc = proxy_relay_take(c->a.p, c->now_ns, 0, CHUNK, &k)) == 0)
+	while ((rc = proxy_relay_take(c->a.p, c->now_ns, 0, CHUNK, false, &k)) == 0)
 		n++;
 	assert_int_equal(rc, -EAGAIN);
 	assert_true(n > 0 && (uint64_t)n * arena_class_bytes(CHUNK) <= relay_budget(c->a.p, POOL_LAN));
-	assert_int_equal(proxy_relay_take(c->a.p, c->now_ns, CHANNELS, CHUNK, &k), -EINVAL);
-	assert_int_equal(proxy_relay_take(c->a.p, c->now_ns, 0, 0, &k), -EINVAL);
-	assert_int_equal(proxy_relay_take(c->a.p, c->now_ns, 0, RELAY_CHUNK_MAX + 1, &k), -EINVAL);
+	assert_int_equal(proxy_relay_take(c->a.p, c->now_ns, CHANNELS, CHUNK, false, &k), -EINVAL);
+	assert_int_equal(proxy_relay_take(c->a.p, c->now_ns, 0, 0, false, &k), -EINVAL);
+	assert_int_equal(proxy_relay_take(c->a.p, c->now_ns, 0, RELAY_CHUNK_MAX + 1, false, &k), -EINVAL);
 }
 
 /* Requests may be kept until they are answered: answers find room when requests have all of their part. */
@@ -385,10 +385,10 @@ static void relay__answers_have_room(void **state)
 	meet(c, 1, 1);
 	c->cut = true;
 	for (uint32_t channel = 0; channel < CHANNELS; channel += 2)
-		while (proxy_relay_take(c->a.p, c->now_ns, channel, CHUNK, &k) == 0)
+		while (proxy_relay_take(c->a.p, c->now_ns, channel, CHUNK, false, &k) == 0)
 			;
 	assert_true(c->a.p->relay->held_bytes[POOL_LAN] + CHUNK > relay_budget(c->a.p, POOL_LAN));
-	assert_int_equal(proxy_relay_take(c->a.p, c->now_ns, 1, CHUNK, &k), 0);
+	assert_int_equal(proxy_relay_take(c->a.p, c->now_ns, 1, CHUNK, true, &k), 0);
 }
 
 /* A peer that calls done what was never sent: its slot is not kept for ever. */
@@ -411,7 +411,7 @@ static void relay__peer_without_a_relay(void **state)
 	struct relay_chunk k;
 
 	core_know_epochs(c);
-	assert_int_equal(proxy_relay_take(c->a.p, c->now_ns, 0, CHUNK, &k), -ENOTCONN);
+	assert_int_equal(proxy_relay_take(c->a.p, c->now_ns, 0, CHUNK, false, &k), -ENOTCONN);
 }
 
 /* A peer may say anything. */

@@ -601,6 +601,89 @@ static void relay_op_answer__start_ends_what_the_one_before_asked(void **state)
 	close(fd);
 }
 
+/* --- channels --- */
+
+static void hello_of_a_spreader(struct relay_thread *r, uint32_t instance)
+{
+	struct relay_head h = {.fence = true, .type = RW_HELLO, .value = instance, .length = RELAY_KNOWS_SPREAD};
+
+	come(r, 1, &h, NULL, 5);
+}
+
+/* Workers of so many that have a channel of requests, a bit each. */
+static unsigned asked(const struct relay_thread *r, uint32_t nworkers)
+{
+	unsigned workers = 0;
+
+	for (uint32_t ch = 0; ch < RELAY_CHANNELS_MAX; ch++)
+		if (relay_is_for_requests(r, ch))
+			workers |= 1u << ch % nworkers;
+	return workers;
+}
+
+/* The bytes of puts would keep half of the workers busy, and the others would idle. */
+static void channels__requests_reach_all_workers(void **state)
+{
+	struct relay_thread *r = *state;
+
+	hello(r, 9);
+	assert_int_equal(asked(r, 4), 5); /* a relay of the first version looks for requests on even channels alone */
+	hello_of_a_spreader(r, 10);
+	for (uint32_t n = 1; n <= 32; n *= 2)
+		assert_int_equal(asked(r, n), (1ull << n) - 1);
+	for (uint32_t ch = 0; ch < RELAY_CHANNELS_MAX; ch++)
+		assert_true(relay_is_for_requests(r, ch) != relay_is_for_requests(r, ch ^ 1));
+}
+
+/* Puts go on channels 0 and 2, later on 0 and 3. */
+static void channels__follow_what_the_peer_knows(void **state)
+{
+	struct relay_thread *r = *state;
+	struct lr_msg m = {.type = LRM_PUT, .serial = 1, .name = "r"};
+	unsigned before = 0, after = 0;
+	uint64_t id;
+
+	hello(r, 9);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ask(r, 0, &m, -1, &id), 0);
+		before |= 1u << relay_op_find(r, id)->ch->idx;
+	}
+	assert_int_equal(before, 1u << 0 | 1u << 2);
+	hello_of_a_spreader(r, 10);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ask(r, 0, &m, -1, &id), 0);
+		after |= 1u << relay_op_find(r, id)->ch->idx;
+	}
+	assert_int_equal(after, 1u << 0 | 1u << 3);
+}
+
+/* A request that came on channel 3 is answered on 2; a slot for an answer is asked for as such. */
+static void channels__answer_goes_on_the_other_one(void **state)
+{
+	struct relay_thread *r = *state;
+	struct relay_head end = {.fence = true, .type = RW_PUT_END, .value = r->instance, .op = 9ull << 32 | 1, .name = "r"};
+
+	hello_of_a_spreader(r, 9);
+	work_off(r, 2);
+	come(r, 3, &end, NULL, 6);
+	assert_int_equal(r->channel[2].nmessages, 1);
+	assert_int_equal(r->channel[3].nmessages, 0);
+	relay_channels_pump(r);
+	assert_int_equal(r->port[0]->n, 1);
+	assert_true(r->port[0]->c[0].answer);
+}
+
+/* 1 carries answers by either numbering, 0 requests. */
+static void channels__carry_what_is_theirs(void **state)
+{
+	struct relay_thread *r = *state;
+
+	come(r, 1, &(struct relay_head){.type = RW_GET, .op = 9ull << 32 | 1, .name = "r"}, NULL, 7);
+	assert_int_equal(r->malformed, 1);
+	come(r, 0, &(struct relay_head){.type = RW_STATUS, .op = 9ull << 32 | 1}, NULL, 8);
+	assert_int_equal(r->malformed, 2);
+}
+
 /* --- GPU memory --- */
 
 static void begin_gpu_export(unsigned i, const char *name, uint64_t size)
@@ -1525,6 +1608,10 @@ int main(void)
 	    TEST(relay_op_begin__after_one_that_has_failed),
 	    TEST(relay_op_answer__start_is_answered),
 	    TEST(relay_op_answer__start_ends_what_the_one_before_asked),
+	    TEST(channels__requests_reach_all_workers),
+	    TEST(channels__follow_what_the_peer_knows),
+	    TEST(channels__answer_goes_on_the_other_one),
+	    TEST(channels__carry_what_is_theirs),
 	    TEST(relay_gpu_export__is_answered_when_it_is_open),
 	    TEST(relay_gpu_export__refused),
 	    TEST(relay_gpu_export__of_a_descriptor),

@@ -436,7 +436,7 @@ struct proxy_link_status {
 	uint32_t near_flows, far_flows, max_flows;
 	uint32_t pairs_end_to_end; /* pairs of hosts with queue pairs beyond max_flows, carried without early ACKs */
 	uint32_t flows_learning; /* far flows whose requester QPN is not known yet */
-	uint32_t flows_rnr_back_pressure; /* near flows whose requester is being held off */
+	uint32_t flows_rnr_back_pressure; /* near flows whose next packet was refused, and of which none was taken since */
 	uint32_t flows_stalled;  /* of either side: the responder makes no progress */
 	uint32_t flows_rnr;      /* far flows whose responder is in RNR */
 	enum barrier_mode barrier;
@@ -525,7 +525,7 @@ struct proxy_flow_status {
 	uint64_t buffered_bytes; /* slot bytes held */
 	uint64_t bytes;          /* L3 bytes taken in over the flow's life */
 	uint64_t messages;
-	bool rnr_back_pressure; /* requester is being held off */
+	bool rnr_back_pressure; /* its next packet was refused, and none was taken since */
 	bool stalled;  /* responder makes no progress */
 	bool rnr;      /* responder is in RNR */
 };

@@ -165,7 +165,7 @@ static void draw_help(void)
 	    "p                                  pause; + and - change how often the daemon is asked",
 	    "q                                  quit",
 	    "",
-	    "RNR sent   the buffer has no room for the flow: RNR NAKs hold its requester off",
+	    "RNR sent   the flow has no room, or it is not its turn: RNR NAKs hold its requester off",
 	    "RNR heard  the responder itself sends RNR NAKs: it has no receive posted",
 	    "stalled    the responder makes no progress",
 	    "learning   the requester's queue pair is not known yet: no packet is acknowledged early",

@@ -196,7 +196,7 @@ struct near_flow {
 	bool superseded;         /* the requester's QPN is in a younger connection: no packet goes to the host */
 	uint64_t stalled_ns;     /* since when the far edge reports no progress or failure, and mode host is in force;
 	                            0: it does not. near_is_stalled() */
-	bool rnr_back_pressure;  /* its host was sent away for want of room, and has not been back */
+	bool rnr_back_pressure;  /* the host's next packet was refused, and none was taken since */
 	uint64_t turn_ns;        /* when the host's turn is; 0: none is booked. near_turn.c */
 	uint64_t back_ns;        /* when the host was told to come back, turn or not; 0: not away */
 	uint64_t turn_bytes;     /* quantum booked for the turn */

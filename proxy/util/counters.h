@@ -14,7 +14,7 @@
 	X(LAN_NOT_IP, "lan_not_ip", "neither IPv4 without options nor IPv6 without extensions")                        \
 	X(LAN_FRAGMENT, "lan_fragment", "IP fragment: RoCEv2 never fragments")                                         \
 	X(LAN_NOT_ROCE, "lan_not_roce", "not UDP to port 4791")                                                        \
-	X(LAN_BAD_LENGTH, "lan_bad_length", "lengths in IP, UDP and BTH contradict each other")                        \
+	X(LAN_BAD_LENGTH, "lan_bad_length", "lengths in IP, UDP and BTH contradict each other, or a READ is too long")   \
 	X(LAN_BAD_ICRC, "lan_bad_icrc", "invariant CRC does not match")                                                \
 	X(LAN_BAD_VERSION, "lan_bad_version", "BTH transport version is not 0")                                        \
 	X(LAN_TTL, "lan_ttl", "time to live used up")                                                                  \
@@ -191,7 +191,7 @@
 	X(FLOW_STALLED, "flow_stalled", 'w', "the responder makes no progress")                                        \
 	X(FLOW_RESUMED, "flow_resumed", 'i', "the responder answers again")                                            \
 	X(FLOW_DEMOTED, "flow_demoted", 'w', "no early ACKs: the responder is silent or makes no progress")            \
-	X(FLOW_RNR_BACK_PRESSURE, "flow_rnr_back_pressure", 'w', "requester held off: buffer share used up")           \
+	X(FLOW_RNR_BACK_PRESSURE, "flow_rnr_back_pressure", 'w', "requester refused: no room, or not its turn")         \
 	X(PAIR_QUARANTINED, "pair_quarantined", 'w', "a probe was not answered")                                       \
 	X(PAIR_WRONG, "pair_wrong", 'e',                                                                               \
 	  "answers of another queue pair were taken for this one's: this queue pair is made to fail")                  \

@@ -188,7 +188,8 @@ int relay_open(struct relay_thread **out, const struct link_config *c, struct wo
 	dlist_init(&r->memories);
 	dlist_init(&r->readers);
 	dlist_init(&r->copies);
-	dlist_init(&r->written);
+	dlist_init(&r->written[0]);
+	dlist_init(&r->written[1]);
 	relay_files_init(r);
 	relay_ops_init(r);
 	for (uint32_t i = 0; i < r->nchannels; i++)

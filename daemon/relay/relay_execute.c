@@ -185,8 +185,8 @@ static bool put(struct relay_thread *r, struct relay_channel_out *ch, const stru
  * other site whose answers have to wait. */
 bool relay_execute_has_room(struct relay_thread *r, const struct relay_write *w)
 {
-	return w->is_get || w->status == LR_OK ? relay_port_has_room(r->port[r->channel[w->chunk.channel].worker])
-	                                       : relay_execute_may_answer(r, w->chunk.channel);
+	return relay_write_is_answered(w) ? relay_execute_may_answer(r, w->chunk.channel)
+	                                  : relay_port_has_room(r->port[r->channel[w->chunk.channel].worker]);
 }
 
 bool relay_execute_may_answer(struct relay_thread *r, uint32_t channel)

@@ -454,7 +454,7 @@ static void write_over(struct relay_thread *r, struct relay_io *io, int result)
 
 	w->status = result == -ESTALE ? LR_NO_REGION : result == 0 ? LR_OK : w->is_get ? LR_IO_LOCAL : LR_IO_REMOTE;
 	dlist_remove(&io->node);
-	dlist_append(&r->files.over, &io->node);
+	dlist_append(&r->files.over[relay_write_is_answered(w)], &io->node);
 }
 
 static void run_writes(struct relay_thread *r, struct relay_mount *m)
@@ -474,12 +474,12 @@ static void run_writes(struct relay_thread *r, struct relay_mount *m)
 	}
 }
 
-/* Their slots go back, as far as the workers' rings have room. False: not all of them. */
-static bool finish_writes(struct relay_thread *r)
+/* Their slots go back, as far as the workers' rings, or the answering channels, have room. False: not all of them. */
+static bool finish_writes(struct relay_thread *r, struct dnode *over)
 {
 	struct dnode *n;
 
-	while ((n = dlist_first(&r->files.over))) {
+	while ((n = dlist_first(over))) {
 		struct relay_io *io = dlist_entry(n, struct relay_io, node);
 		const struct relay_write *w = &io->write;
 
@@ -755,7 +755,8 @@ static void look_at_mount(struct relay_thread *r, struct relay_mount *m)
 void relay_files_init(struct relay_thread *r)
 {
 	dlist_init(&r->files.readers);
-	dlist_init(&r->files.over);
+	dlist_init(&r->files.over[0]);
+	dlist_init(&r->files.over[1]);
 	for (uint32_t i = 0; i < RELAY_MOUNTS; i++) {
 		struct relay_mount *m = &r->files.mount[i];
 
@@ -783,13 +784,17 @@ static void look_at_refused(struct relay_thread *r)
 
 bool relay_files_turn(struct relay_thread *r)
 {
+	bool all;
+
 	if (r->files.refused)
 		look_at_refused(r);
 	for (uint32_t i = 0; i < RELAY_MOUNTS; i++)
 		if (r->files.mount[i].mount && (!is_idle(&r->files.mount[i]) || r->files.mount[i].silent))
 			look_at_mount(r, &r->files.mount[i]);
 	run_readers(r);
-	return !finish_writes(r);
+	all = finish_writes(r, &r->files.over[0]);
+	all &= finish_writes(r, &r->files.over[1]);
+	return !all;
 }
 
 void relay_files_silent(const struct relay_thread *r, char text[RELAY_SILENT_FILE_MAX])
@@ -849,17 +854,18 @@ void relay_files_close(struct relay_thread *r)
 
 			forget_job(m->mount, io->job);
 			dlist_remove(n);
-			dlist_append(&r->files.over, n);
+			dlist_append(&r->files.over[0], n);
 		}
 		mount_put(m->mount);
 		pthread_mutex_unlock(&mounts_lock);
 		while ((n = dlist_first(&m->waiting))) {
 			dlist_remove(n);
-			dlist_append(&r->files.over, n);
+			dlist_append(&r->files.over[0], n);
 		}
 		m->mount = NULL;
 	}
-	while ((n = dlist_first(&r->files.over)))
-		io_free(dlist_entry(n, struct relay_io, node));
+	for (unsigned i = 0; i < 2; i++)
+		while ((n = dlist_first(&r->files.over[i])))
+			io_free(dlist_entry(n, struct relay_io, node));
 	leave_closing(&r->files);
 }

@@ -82,7 +82,8 @@ struct relay_file {
 struct relay_files {
 	struct relay_mount mount[RELAY_MOUNTS];
 	struct dnode readers; /* struct relay_file_reader */
-	struct dnode over;    /* struct relay_io: writes that have ended, and chunks of which are to be finished */
+	struct dnode over[2]; /* struct relay_io: writes that have ended, and chunks of which are to be finished; [1]:
+	                         relay_write_is_answered() */
 	bool is_over;         /* relay_files_close() was here */
 	/* under the lock of all mounts: */
 	uint32_t nunclosed;   /* descriptors that wait to be closed, or are being closed */

@@ -430,9 +430,11 @@ static void writes_over(struct relay_thread *r, struct dnode *writes, enum lr_st
 	struct dnode *n;
 
 	while ((n = dlist_first(writes))) {
+		struct relay_write *w = dlist_entry(n, struct relay_write, node);
+
 		dlist_remove(n);
-		dlist_entry(n, struct relay_write, node)->status = status;
-		dlist_append(&r->written, n);
+		w->status = status;
+		dlist_append(&r->written[relay_write_is_answered(w)], n);
 	}
 }
 
@@ -457,12 +459,12 @@ static void run_writes(struct relay_thread *r)
 	dlist_rotate(&r->memories);
 }
 
-/* Their slots go back, as far as the workers' rings have room. False: not all of them. */
-static bool finish_written(struct relay_thread *r)
+/* Their slots go back, as far as the workers' rings, or the answering channels, have room. False: not all of them. */
+static bool finish_written(struct relay_thread *r, struct dnode *written)
 {
 	struct dnode *n;
 
-	while ((n = dlist_first(&r->written))) {
+	while ((n = dlist_first(written))) {
 		struct relay_write *w = dlist_entry(n, struct relay_write, node);
 
 		if (!relay_execute_has_room(r, w))
@@ -552,7 +554,8 @@ bool relay_gpu_turn(struct relay_thread *r)
 	take_notes(r);
 	run_readers(r);
 	run_writes(r);
-	all = finish_written(r);
+	all = finish_written(r, &r->written[0]);
+	all &= finish_written(r, &r->written[1]);
 	if (r->gpu_wake)
 		gpu_wake(r->gpu);
 	r->gpu_wake = false;
@@ -582,7 +585,8 @@ void relay_gpu_close(struct relay_thread *r)
 		return;
 	}
 	r->gpu = NULL;
-	free_writes(&r->written);
+	free_writes(&r->written[0]);
+	free_writes(&r->written[1]);
 	while ((n = dlist_first(&r->copies))) {
 		struct relay_copy *c = dlist_entry(n, struct relay_copy, node);
 

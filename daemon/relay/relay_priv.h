@@ -248,7 +248,8 @@ struct relay_thread {
 	uint64_t unwell[RELAY_OPS]; /* operations of this site that have failed, by their low bits */
 	struct gpu *gpu; /* NULL: no GPU memory was exported yet */
 	bool gpu_wake;   /* it has commands */
-	struct dnode memories, readers, copies, written; /* relay_gpu.h; written: struct relay_write, to be finished */
+	struct dnode memories, readers, copies; /* relay_gpu.h */
+	struct dnode written[2]; /* struct relay_write of GPU memory, to be finished; [1]: relay_write_is_answered() */
 	struct relay_files files;
 	struct relay_rdma *rdma; /* NULL: no RelayListen= */
 	struct dnode deferred; /* of the other site's requests */
@@ -346,6 +347,13 @@ void relay_execute(struct relay_thread *r, const struct relay_chunk *c);
 void relay_execute_peer_started(struct relay_thread *r);
 /* The request's answer is committed, or not needed any more. */
 void relay_execute_answered(struct relay_thread *r, const struct relay_request *q);
+/* True for a write that has failed and is answered: its end waits for room in the answering channel. That room may come from
+ * ends of other writes, so those wait in a list of their own. */
+static inline bool relay_write_is_answered(const struct relay_write *w)
+{
+	return !w->is_get && w->status != LR_OK;
+}
+
 /* True if the worker's ring has room to finish the chunk, and the channel for an answer about it: check before
  * relay_execute_written(). */
 bool relay_execute_has_room(struct relay_thread *r, const struct relay_write *w);

@@ -347,7 +347,8 @@ static inline int setup(void **state)
 	dlist_init(&r->memories);
 	dlist_init(&r->readers);
 	dlist_init(&r->copies);
-	dlist_init(&r->written);
+	dlist_init(&r->written[0]);
+	dlist_init(&r->written[1]);
 	relay_files_init(r);
 	relay_ops_init(r);
 	r->notify_fd = -1;

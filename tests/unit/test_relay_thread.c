@@ -172,7 +172,8 @@ static int setup(void **state)
 	dlist_init(&r->memories);
 	dlist_init(&r->readers);
 	dlist_init(&r->copies);
-	dlist_init(&r->written);
+	dlist_init(&r->written[0]);
+	dlist_init(&r->written[1]);
 	relay_files_init(r);
 	relay_ops_init(r);
 	r->notify_fd = -1;
@@ -200,7 +201,8 @@ static int teardown(void **state)
 	for (int i = 0; i < 4; i++)
 		relay_gpu_turn(r);
 	assert_int_equal(toy.nopen + toy.ntaken, 0);
-	assert_true(dlist_empty(&r->memories) && dlist_empty(&r->copies) && dlist_empty(&r->readers) && dlist_empty(&r->written));
+	assert_true(dlist_empty(&r->memories) && dlist_empty(&r->copies) && dlist_empty(&r->readers) && dlist_empty(&r->written[0]) &&
+	            dlist_empty(&r->written[1]));
 	for (uint32_t i = 0; i < RELAY_CALLS; i++)
 		free(r->call[i].data);
 	close(program[0]);
@@ -555,6 +557,43 @@ static void relay_op_begin__after_one_that_has_failed(void **state)
 	work_off(r, 4);
 	assert_int_equal(nsent(r, RW_PUT_END), 0);
 	close(fd);
+}
+
+/* A file that is not in memory. */
+static int disk(void)
+{
+	int fd = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0 && ftruncate(fd, REGION_BYTES) == 0);
+	return fd;
+}
+
+/* What is got would wait for the other site to take answers, and the other site the same way. */
+static void relay_files_turn__a_get_does_not_wait_behind_a_put_that_failed(void **state)
+{
+	struct relay_thread *r = *state;
+	int theirs = disk(), mine = disk();
+	uint64_t id;
+
+	assert_int_equal(export_to(r, "r", theirs), 0);
+	id = begin(r, 0, LRM_GET, 4096, mine);
+	work_off(r, 2);
+	come(r, 0, &(struct relay_head){.type = RW_PUT, .op = 9ull << 32 | 1, .length = 3, .name = "r"}, "put", 31);
+	relay_region_drop(r, relay_region_find(r, (char[LR_NAME_MAX]){"r"}));
+	r->channel[1].nmessages += RELAY_MESSAGES;
+	work_off(r, 1); /* the put has failed */
+	come(r, 1, &(struct relay_head){.type = RW_GET_DATA, .op = id, .length = 4}, "data", 32);
+	for (int i = 0; i < 2000 && !is_finished(r, 32); i++) {
+		work_off(r, 1);
+		usleep(1000);
+	}
+	assert_true(is_finished(r, 32));
+	assert_false(is_finished(r, 31));
+	r->channel[1].nmessages -= RELAY_MESSAGES;
+	work_off(r, 3);
+	assert_true(is_finished(r, 31));
+	close(theirs);
+	close(mine);
 }
 
 /* --- starts --- */
@@ -1606,6 +1645,7 @@ int main(void)
 	    TEST(relay_op_end__nothing_is_left_to_be_said),
 	    TEST(relay_client_drop__tells_nobody),
 	    TEST(relay_op_begin__after_one_that_has_failed),
+	    TEST(relay_files_turn__a_get_does_not_wait_behind_a_put_that_failed),
 	    TEST(relay_op_answer__start_is_answered),
 	    TEST(relay_op_answer__start_ends_what_the_one_before_asked),
 	    TEST(channels__requests_reach_all_workers),

@@ -32,7 +32,7 @@
 	X(RNR, "rnr", "the other edge reports that the responder is in RNR")                                           \
 	X(STALLED, "stalled", "the responder makes no progress")                                                       \
 	X(RESUMED, "resumed", "the responder makes progress again")                                                    \
-	X(HELD_OFF, "held_off", "the buffer has no room: RNR NAKs hold the requester off")                             \
+	X(HELD_OFF, "held_off", "no room, or not its turn: RNR NAKs hold the requester off")                             \
 	X(LET_IN, "let_in", "the buffer has room again: the requester is let in")                                      \
 	X(CEILING, "ceiling", "another reason bounds the ACKs now")                                                    \
 	X(FAILED, "failed", "the responder refused, or the edge gave it up")                                           \

@@ -97,7 +97,7 @@ one_flow() {
 	keys Escape
 	wants 3 '^LINK +STATE' || return
 	keys h
-	wants 3 'RNR sent +the buffer has no room' || return
+	wants 3 'RNR sent +the flow has no room' || return
 	keys h
 	wants 3 '^LINK +STATE'
 }

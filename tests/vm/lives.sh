@@ -43,10 +43,11 @@ check_lives() {
 	finish "$name" $rc "$lives lives, QPNs ${here%,}${wrong:+; wrong:$wrong}"
 }
 
+# Directly the line loses nothing: rxe answers some repeated CMP_SWAPs with another value than the first time.
 suite_lives() {
 	local m
-	impair 300 0 0 0
 	for m in ${modes:-direct near host}; do
+		if [ "$m" = direct ]; then loss=0 impair 300 0 0 0; else impair 300 0 0 0; fi
 		use "$m"
 		check_lives lives "a b" 6 0 -P send,imm
 		check_lives lives-q4 "a b" 4 0 -P send -q 4

@@ -94,16 +94,25 @@ checkpoint() {
 	receive 4096 && pushed "$LAB_DIR/nothing"
 }
 
+# Waits until bytes have come. Then edge a stands still, so that the put is not over, however fast this machine is.
+stop_amid_the_put() {
+	local edge end=$((SECONDS + 20))
+	edge=$(lab_edge_child a)
+	while [ "$(stat -c %b "$LAB_DIR"/out/checkpoint.?????? 2>/dev/null || echo 0)" = 0 ]; do
+		[ $SECONDS -lt $end ] || return
+	done
+	kill -STOP "$edge"
+}
+
 # The receiver exports the same file to the next daemon, and the put goes on.
 checkpoint_over_a_kill() {
 	head -c $((32 * MIB)) /dev/urandom >"$LAB_DIR/src"
 	receive $((32 * MIB)) || return
-	{ sleep 0.3; } &
-	local timer=$!
 	(at a timeout 60 "$EXAMPLES/push_checkpoint" send link "$LAB_DIR/src") >"$LAB_DIR/sent" 2>&1 &
 	local sender=$!
-	wait $timer
+	stop_amid_the_put || why "no bytes came" || return
 	lab_edge_stop b KILL
+	kill -CONT "$(lab_edge_child a)"
 	kill -0 $sender 2>/dev/null || why "the put was over too soon" || return
 	lab_edge_start b
 	wait $sender || why "send: $(tail -1 "$LAB_DIR/sent")" || return

@@ -147,7 +147,8 @@ struct best {
 	/* few, most: the cheapest plans that leave no more than their limit; fewest: the plan that leaves fewest losses
 	 * within the room that the line has */
 	struct fec_plan few, fewest, most;
-	double left;         /* share of losses that `few` may leave over; `most` may leave FEC_LEFT_MOST */
+	double left;         /* share of losses that `few` may leave over, 0: `few` is not sought; `most` may leave
+	                        FEC_LEFT_MOST */
 	double afford, full; /* what `few` and `fewest` may cost, and what `most` may cost */
 	double fewest_left;
 };
@@ -205,7 +206,7 @@ static void try_groups(struct best *b, unsigned k, unsigned depth, unsigned repa
 	if (!most)
 		return;
 	m = m < 1 ? 1 : m > most ? most : m;
-	few = least_repairs(p, m, most, b->left, loss, q);
+	few = b->left > 0 ? least_repairs(p, m, most, b->left, loss, q) : 0;
 	if (few) {
 		p.m = (uint8_t)few;
 		cheaper(&b->few, &p);
@@ -297,8 +298,9 @@ static struct fec_plan step_down(const struct fec_plan *plan, double loss, doubl
 
 	if (step < FULL_LEAST || line->slack > FULL_SLACK)
 		return (struct fec_plan){0};
-	try_all(&b, loss, burst, line);
-	near = stays && b.most.k ? FULL_NEAR * cost_of(&b.most) : step;
+	if (stays)
+		try_all(&b, loss, burst, line);
+	near = b.most.k ? FULL_NEAR * cost_of(&b.most) : step;
 	b = (struct best){.afford = near < step ? near : step, .full = b.full, .left = left_few(loss, line)};
 	try_all(&b, loss, burst, line);
 	return stays && b.most.k && !(b.fewest.k && b.fewest_left <= FEC_LEFT_MOST) ? b.most : best_of(&b);

@@ -76,7 +76,7 @@ static size_t text_byte(char out[TEXT_BYTE_MAX], unsigned char c)
 	return (size_t)snprintf(out, TEXT_BYTE_MAX, c < 0x20 || c >= 0x7f || c == '\\' ? "\\x%02x" : "%c", c);
 }
 
-/* As json.h writes it. */
+/* The same for a string of JSON. */
 static size_t json_byte(char *out, size_t cap, unsigned char c)
 {
 	return (size_t)snprintf(out, cap, c < 0x20 || c == 0x7f || c == '"' || c == '\\' ? "\\u%04x" : "%c", c);

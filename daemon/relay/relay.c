@@ -184,16 +184,7 @@ int relay_open(struct relay_thread **out, const struct link_config *c, struct wo
 	r->nchannels = config_relay_channels(c);
 	r->listen_fd = r->notify_fd = r->epoll_fd = -1;
 	link_plan_relay_socket(c, r->path, sizeof(r->path));
-	dlist_init(&r->deferred);
-	dlist_init(&r->memories);
-	dlist_init(&r->readers);
-	dlist_init(&r->copies);
-	dlist_init(&r->written[0]);
-	dlist_init(&r->written[1]);
-	relay_files_init(r);
-	relay_ops_init(r);
-	for (uint32_t i = 0; i < r->nchannels; i++)
-		relay_channel_init(r, i);
+	relay_thread_init(r);
 	*out = r;
 	rc = open_all(r, err);
 	for (uint32_t i = 0; rc == 0 && i < nworkers; i++)

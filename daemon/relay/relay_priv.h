@@ -311,6 +311,21 @@ uint64_t relay_channel_queued(const struct relay_channel_out *ch);
 
 /* relay_op.c: operations of this site's clients. */
 void relay_ops_init(struct relay_thread *r);
+
+/* Empty lists, files, operations and channels of a relay whose config, nworkers and nchannels are set. */
+static inline void relay_thread_init(struct relay_thread *r)
+{
+	dlist_init(&r->deferred);
+	dlist_init(&r->memories);
+	dlist_init(&r->readers);
+	dlist_init(&r->copies);
+	dlist_init(&r->written[0]);
+	dlist_init(&r->written[1]);
+	relay_files_init(r);
+	relay_ops_init(r);
+	for (uint32_t i = 0; i < r->nchannels; i++)
+		relay_channel_init(r, i);
+}
 /* Whether such an operation has a descriptor: relay_op_begin() takes it over if it returns 0. Others stay the caller's. */
 bool relay_op_takes_fd(const struct lr_msg *m);
 int relay_op_begin(struct relay_thread *r, struct relay_client *cl, const struct lr_msg *m, const uint8_t *data,

@@ -141,17 +141,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	r->region = calloc(RELAY_REGIONS, sizeof(*r->region));
 	r->port[0] = calloc(1, sizeof(*r->port[0]));
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	dlist_init(&r->deferred);
-	dlist_init(&r->memories);
-	dlist_init(&r->readers);
-	dlist_init(&r->copies);
-	dlist_init(&r->written[0]);
-	dlist_init(&r->written[1]);
-	relay_files_init(r);
-	relay_ops_init(r);
+	relay_thread_init(r);
 	r->notify_fd = -1;
-	for (uint32_t i = 0; i < r->nchannels; i++)
-		relay_channel_init(r, i);
 	REQUIRE(relay_fuzz_client(r, pair[0]) == 0);
 	region = export_region(r);
 	nfinished = 0;

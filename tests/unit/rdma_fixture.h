@@ -343,17 +343,8 @@ static inline int setup(void **state)
 	r->region = calloc(RELAY_REGIONS, sizeof(*r->region));
 	r->port[0] = calloc(1, sizeof(*r->port[0]));
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	dlist_init(&r->deferred);
-	dlist_init(&r->memories);
-	dlist_init(&r->readers);
-	dlist_init(&r->copies);
-	dlist_init(&r->written[0]);
-	dlist_init(&r->written[1]);
-	relay_files_init(r);
-	relay_ops_init(r);
+	relay_thread_init(r);
 	r->notify_fd = -1;
-	for (uint32_t i = 0; i < r->nchannels; i++)
-		relay_channel_init(r, i);
 	for (uint32_t i = 0; i < BYTES; i++) {
 		memory[i] = 0;
 		expected[i] = (uint8_t)(i * 2654435761u >> 15);

@@ -168,17 +168,8 @@ static int setup(void **state)
 	r->port[0]->grants = 1000;
 	r->port[0]->told = true;
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	dlist_init(&r->deferred);
-	dlist_init(&r->memories);
-	dlist_init(&r->readers);
-	dlist_init(&r->copies);
-	dlist_init(&r->written[0]);
-	dlist_init(&r->written[1]);
-	relay_files_init(r);
-	relay_ops_init(r);
+	relay_thread_init(r);
 	r->notify_fd = -1;
-	for (uint32_t i = 0; i < r->nchannels; i++)
-		relay_channel_init(r, i);
 	for (unsigned i = 0; i < 2; i++)
 		program[i] = client_open(r, i);
 	nhellos = 0;

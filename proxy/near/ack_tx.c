@@ -133,7 +133,7 @@ static uint64_t backlog_ns(const struct proxy *p, const struct near_flow *f)
 	if (!f->rnr_back_pressure || !p->wan_up || f->rnr_retry != RNR_RETRY_INFINITE)
 		return 0;
 	if (rate && near_turn_line_full(p) && !near_turn_quantum(p))
-		half = (uint64_t)(bytes / 2 * 1e9 / (double)rate);
+		half = (uint64_t)(bytes / 4 * 3 * 1e9 / (double)rate);
 	return min_u64(max_u64(eighth, min_u64(half, RNR_WAIT_MAX_NS)), RNR_WAIT_CUT_NS);
 }
 

@@ -474,6 +474,7 @@ size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, 
 	bool more = n != &p->wan->lane_list;
 
 	begin_call(p, now_ns);
+	wan_paths_tell_flows(p);
 	p->wan->pacer_blocked = false;
 	if (cap < wan_path_sched_payload_max(p))
 		return 0;
@@ -487,9 +488,11 @@ size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, 
 		more = n != last;
 		next = n->next;
 		if (len) {
-			if (wan_pacer_ready(path->pacer, now_ns)) {
+			if (pacer_part_ready(&path->part, path->pacer, now_ns)) {
 				wan_lane_took_turn(p, l, len, flows);
-				wan_pacer_take(path->pacer, now_ns, len);
+				pacer_part_take(&path->part, path->pacer, now_ns, len);
+				if (flows)
+					p->wan->packets_sent_ns = now_ns;
 			} else {
 				wan_pacer_take_past(path->pacer, now_ns, len);
 			}

@@ -206,14 +206,16 @@ static int audit_responses(struct proxy *p)
 	return list_bytes(p, &p->given_resps) == p->given_bytes ? 0 : -107;
 }
 
-/* Flows that hold requests which their responders do not have yet; those that are closed may still have some to free. */
+/* Flows that hold requests which their responders do not have yet, or want sending time; those that are closed may still have some to free. */
 static int audit_busy(const struct proxy *p)
 {
-	uint32_t busy = 0;
+	uint32_t busy = 0, wanting = 0;
 
-	for (uint32_t i = 0; i < p->cfg.max_flows; i++)
+	for (uint32_t i = 0; i < p->cfg.max_flows; i++) {
 		busy += near_held(&p->near[i]) != 0;
-	return busy == p->near_busy ? 0 : -108;
+		wanting += near_wants_line(&p->near[i]);
+	}
+	return busy == p->near_busy && wanting == p->near_wanting ? 0 : -108;
 }
 
 /* Flows with responses to send are counted in their lanes. */

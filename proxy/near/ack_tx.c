@@ -118,23 +118,23 @@ static uint8_t rnr_code_within(uint64_t ns)
 }
 
 /* A host whose flow has much to send should not come back for every bit of room that a report brings, because each time
- * everything that the host has under way is lost. While the line is full the wait is the time in which half of the
- * flow's backlog drains at the flow's latest rate, at most RNR_WAIT_MAX_NS, for the flow gets faster once others stop.
- * With only the eighth below, hosts sent 3.38 packets for each one delivered (10 QPs of 256 KiB each, 8 MiB, 1 Gbit/s,
- * 300 km). While the line is not full the flow may be slow for want of room, and a longer wait would keep it
- * slow (lrsim --fair dead-small). In any case the wait is at least the time of an eighth of the backlog at the
- * line's rate. */
+ * everything that the host has under way is lost. While the line is full the wait is the time in which three quarters
+ * of the flow's backlog drain at the flow's latest rate, at most RNR_WAIT_MAX_NS, for the flow gets faster once others
+ * stop. With only the eighth below, hosts sent 3.38 packets for each one delivered (10 QPs of 256 KiB each, 8 MiB,
+ * 1 Gbit/s, 300 km); with half of the backlog 2.12 where three quarters make 1.90 (1,000 QPs, 1 GiB, 400 Gbit/s). While
+ * the line is not full the flow may be slow for want of room, and a longer wait would keep it slow (lrsim --fair
+ * dead-small). In any case the wait is at least the time of an eighth of the backlog at the line's rate. */
 static uint64_t backlog_ns(const struct proxy *p, const struct near_flow *f)
 {
 	double bytes = (double)near_unsent(f);
 	uint64_t rate = f->share.last_bytes ? share_rate(p, &f->share) : 0; /* known after a whole span, not before */
-	uint64_t eighth = (uint64_t)(bytes / 8 * 8e9 / (double)p->cfg.rate_hint_bps), half = 0;
+	uint64_t eighth = (uint64_t)(bytes / 8 * 8e9 / (double)p->cfg.rate_hint_bps), most = 0;
 
 	if (!f->rnr_back_pressure || !p->wan_up || f->rnr_retry != RNR_RETRY_INFINITE)
 		return 0;
 	if (rate && near_turn_line_full(p) && !near_turn_quantum(p))
-		half = (uint64_t)(bytes / 4 * 3 * 1e9 / (double)rate);
-	return min_u64(max_u64(eighth, min_u64(half, RNR_WAIT_MAX_NS)), RNR_WAIT_CUT_NS);
+		most = (uint64_t)(bytes / 4 * 3 * 1e9 / (double)rate);
+	return min_u64(max_u64(eighth, min_u64(most, RNR_WAIT_MAX_NS)), RNR_WAIT_CUT_NS);
 }
 
 /* The AETH syndrome with the wait of an RNR NAK: about the time until a report can bring room, doubled each time that

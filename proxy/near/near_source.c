@@ -224,6 +224,11 @@ static enum wan_due control_due(const struct proxy *p, const struct lane *l)
 	return dlist_empty(&p->near_lanes[l->id].closes) ? WAN_DUE_NOT : WAN_DUE;
 }
 
+static uint32_t wanting(const struct proxy *p)
+{
+	return p->near_wanting;
+}
+
 const struct wan_source near_source = {
     .name = "near",
     .frames_sent = 1ull << WF_FLOW_OPEN | 1ull << WF_READ_AGAIN | 1ull << WF_RESP_CREDIT | 1ull << WF_FLOW_CLOSE,
@@ -239,6 +244,7 @@ const struct wan_source near_source = {
     .frame_lost = frame_lost,
     .on_packet = near_on_packet,
     .on_frame = on_frame,
+    .wanting = wanting,
     .slot_held = slot_held,
     .slot_out = slot_out,
 };

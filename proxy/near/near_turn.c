@@ -70,10 +70,10 @@ static uint64_t line_rate(const struct proxy *p)
 	return max_u64(wan_line_bps(p) / 8, 1);
 }
 
-/* This shard's part of the line, in bytes per second: an equal one, whatever the other shards have to send. */
+/* This shard's part of the line, in bytes per second. */
 static uint64_t line_part(const struct proxy *p)
 {
-	return line_rate(p) / p->cfg.nshards;
+	return max_u64(wan_line_part_bps(p) / 8, 1);
 }
 
 /* Bytes that are under way on the WAN, or wait for their report, while the line is full. */
@@ -151,6 +151,13 @@ uint64_t near_turn_minimum(const struct proxy *p)
 	return clamp_u64(each, arena_class_bytes(LAN_PKT_MAX), CREDIT_MIN_BYTES);
 }
 
+static void set_turn(struct proxy *p, struct near_flow *f, uint64_t turn_ns)
+{
+	p->near_wanting -= near_wants_line(f);
+	f->turn_ns = turn_ns;
+	p->near_wanting += near_wants_line(f);
+}
+
 static bool turn_is_booked(const struct near_flow *f)
 {
 	return f->turn_ns != 0;
@@ -208,7 +215,7 @@ void near_turn_leave(struct proxy *p, struct near_flow *f)
 	not_due(p, f);
 	p->turns.away--;
 	p->turns.bytes -= f->turn_bytes;
-	f->turn_ns = 0;
+	set_turn(p, f, 0);
 	stay_in_force(p);
 }
 
@@ -260,7 +267,7 @@ static void book_turn(struct proxy *p, struct near_flow *f, uint64_t fair_ns)
 	p->turns.bytes += f->turn_bytes;
 	if (near_turn_quantum(p))
 		fair_ns = best_wait(p, min_u64(fair_ns, RNR_MAX_NS), f->turn_bytes);
-	f->turn_ns = p->now_ns + fair_ns + 1;
+	set_turn(p, f, p->now_ns + fair_ns + 1);
 }
 
 /* Time until the flow's next turn; shorter if the flow found no room for all of its quantum in the last one. */

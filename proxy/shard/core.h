@@ -907,6 +907,7 @@ struct proxy {
 		uint64_t in_force_until_ns; /* turns are in force at least until then */
 	} turns;                    /* near_turn.c */
 	uint32_t near_busy;         /* near flows with near_held() != 0: near_count_held() */
+	uint32_t near_wanting;      /* near flows with near_wants_line() */
 	struct near_unpaired unpaired;
 	struct end_to_end end_to_end;
 	uint64_t near_full_until_ns; /* the near table was full of busy flows: not searched again before */

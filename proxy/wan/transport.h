@@ -80,6 +80,9 @@ struct wan_source {
 	/* Takes a frame. Returns false if it is malformed. */
 	bool (*on_frame)(struct proxy *p, struct lane *l, const struct wan_frame *f);
 
+	/* The number of flows that have something to send, or will have as soon as there is room. NULL: those that
+	 * lane.nwaiting counts. */
+	uint32_t (*wanting)(const struct proxy *p);
 	/* A slot of the source was taken (bytes > 0) or freed (bytes < 0). */
 	void (*slot_held)(struct proxy *p, uint32_t slot, const struct slot_hdr *h, int64_t bytes);
 	/* A slot of the source begins (or ceases) to wait for its lane to send it. */

@@ -52,6 +52,7 @@ struct wan {
 	uint64_t lane_turn;     /* turn that the lane that sent last had before it sent */
 	bool keys_used_up;      /* since the session began, WAN_SEAL_USED_UP has kept a datagram back */
 	bool pacer_blocked;     /* the lanes on lane_list wait for the pacer */
+	uint64_t packets_sent_ns; /* when a lane with flows that wait last had its turn */
 	bool rate_waits_told;   /* rate_waits() has told the paths' controllers that lanes wait */
 	uint64_t refused_next_ns;  /* when the next refused slot goes */
 	uint64_t refused_look_ns;  /* when the pace of refused slots was last changed: at most once in a round trip */

@@ -298,7 +298,7 @@ static uint64_t hold_most_ns(const struct wan_path *path)
 /* The part of the line's rate that this shard's budget counts on. */
 static uint64_t share_bps(const struct proxy *p, const struct wan_path *path)
 {
-	return atomic_load_explicit(&path->pacer->rate_bps, memory_order_relaxed) / p->cfg.nshards;
+	return pacer_part_bps(&path->part, p->cfg.nshards, atomic_load_explicit(&path->pacer->rate_bps, memory_order_relaxed));
 }
 
 bool wan_fec_waiting(const struct pn_space *s)

@@ -49,6 +49,7 @@
 #define LOSSES_KEPT 256  /* at so many losses found_lost and found_spurious are halved */
 #define LOSS_OVER   512u /* datagrams that loss_ppm is of */
 #define LOSS_STEP_PPM (1000000u / LOSS_OVER)
+#define ACTIVE_NS     10000000ull /* a shard that has sent packets so lately wants its part of the line */
 
 void wan_path_init(struct wan_path *path, uint8_t id, const struct wan_path_config *c, uint64_t rtt_hint_ns)
 {
@@ -179,6 +180,42 @@ uint64_t wan_line_bps(const struct proxy *p)
 		if (usable & 1u << i)
 			bps += atomic_load_explicit(&p->wan->path[i].pacer->rate_bps, memory_order_relaxed);
 	return min_u64(bps, p->cfg.rate_hint_bps);
+}
+
+/* Flows of all sources that want sending time. */
+static uint32_t flows_wanting(const struct proxy *p)
+{
+	uint32_t n = 0;
+
+	for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
+		if (p->wan->transport.source[i] && p->wan->transport.source[i]->wanting)
+			n += p->wan->transport.source[i]->wanting(p);
+	for (const struct dnode *d = p->wan->lane_list.next; d != &p->wan->lane_list; d = d->next) {
+		const struct lane *l = dlist_entry(d, struct lane, node);
+
+		for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
+			if (p->wan->transport.source[i] && !p->wan->transport.source[i]->wanting)
+				n += l->nwaiting[i];
+	}
+	return n;
+}
+
+void wan_paths_tell_flows(struct proxy *p)
+{
+	bool active = p->wan->pacer_blocked || p->now_ns < p->wan->packets_sent_ns + ACTIVE_NS;
+	uint32_t flows;
+
+	if (p->cfg.nshards == 1 || !pacer_part_is_old(&p->wan->path[0].part, p->now_ns))
+		return;
+	flows = flows_wanting(p);
+	for (uint32_t i = 0; i < p->wan->npaths; i++)
+		pacer_part_tell(&p->wan->path[i].part, p->wan->path[i].pacer, p->cfg.shard, p->cfg.nshards, flows,
+		                active, p->now_ns);
+}
+
+uint64_t wan_line_part_bps(const struct proxy *p)
+{
+	return pacer_part_bps(&p->wan->path[0].part, p->cfg.nshards, wan_line_bps(p));
 }
 
 /* With several paths each path is judged by its own wan_path_patience_ns(). */

@@ -15,6 +15,7 @@
 #include "proxy/wan/dgram/wan_ecn.h"
 #include "proxy/util/loss_runs.h"
 #include "proxy/util/timer.h"
+#include "proxy/wan/cc/pacer_part.h"
 #include "proxy/wan/cc/wan_pacer.h"
 #include "proxy/wan/dgram/wan_pmtu.h"
 #include "proxy/wan/dgram/wan_recv.h"
@@ -30,6 +31,7 @@ struct wan_path {
 	uint8_t id;
 	uint32_t weight;      /* 0: used only if no other path lives */
 	struct wan_pacer *pacer;
+	struct pacer_part part; /* this shard's part of the pacer's time */
 	uint16_t payload_max; /* UDP payload of a datagram, tag included: pmtu.size */
 	struct wan_pmtu pmtu;
 	struct wan_rtt rtt;
@@ -167,5 +169,9 @@ uint32_t wan_paths_usable(const struct proxy *p);
 /* Rate of all usable paths together now, bits per second, as their controllers have set it: for all shards, overhead
  * included. 0: no path is usable. */
 uint64_t wan_line_bps(const struct proxy *p);
+/* This shard's part of wan_line_bps(), by the flows that want sending time here and in the other shards. */
+uint64_t wan_line_part_bps(const struct proxy *p);
+/* Tells the other shards, from time to time, how many flows of this one want sending time. */
+void wan_paths_tell_flows(struct proxy *p);
 
 #endif

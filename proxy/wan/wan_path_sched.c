@@ -40,7 +40,7 @@ static uint32_t with_time(const struct proxy *p, uint32_t set)
 	uint32_t ready = 0;
 
 	for (uint32_t i = 0; i < p->wan->npaths; i++)
-		if (set & 1u << i && wan_pacer_ready(p->wan->path[i].pacer, p->now_ns))
+		if (set & 1u << i && pacer_part_ready(&p->wan->path[i].part, p->wan->path[i].pacer, p->now_ns))
 			ready |= 1u << i;
 	return ready;
 }
@@ -105,7 +105,7 @@ uint64_t wan_path_sched_next_ns(const struct proxy *p)
 	uint64_t next = UINT64_MAX;
 
 	for (uint32_t i = 0; i < p->wan->npaths; i++) {
-		uint64_t at = wan_pacer_look_ns(p->wan->path[i].pacer, p->now_ns);
+		uint64_t at = pacer_part_look_ns(&p->wan->path[i].part, p->wan->path[i].pacer, p->now_ns);
 
 		if (wan_paths_usable(p) & 1u << i && (at > p->now_ns || p->wan->npaths == 1))
 			next = min_u64(next, at);

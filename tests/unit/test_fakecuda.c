@@ -106,14 +106,14 @@ static void late(void)
 
 	begin();
 	c = prepare();
-	faults("copy_us=100000");
+	faults("copy_us=1000000");
 	memset(c.host, 1, BYTES);
 	EXPECT(cuda.memcpy_htod(c.memory, c.host, BYTES) == CUDA_SUCCESS);
 	EXPECT(cuda.memcpy_dtoh_async(c.host, c.memory, BYTES, c.stream) == CUDA_SUCCESS);
 	EXPECT(cuda.event_record(c.event, c.stream) == CUDA_SUCCESS);
 	EXPECT(cuda.event_query(c.event) == CUDA_ERROR_NOT_READY);
 	EXPECT(c.host[0] == 0xa5 && c.host[BYTES - 1] == 0xa5);
-	usleep(2000); /* the first copy has begun to take its time */
+	usleep(50000); /* the first copy has begun to take its time */
 	faults("copy_us=1000");
 	other = prepare();
 	EXPECT(cuda.memcpy_dtoh_async(other.host, other.memory, BYTES, other.stream) == CUDA_SUCCESS);

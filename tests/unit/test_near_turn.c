@@ -61,6 +61,7 @@ static void all_go(struct core *c)
 		flow(c, i)->state = NEAR_FREE;
 	}
 	assert_int_equal(c->a.p->turns.away, 0);
+	assert_int_equal(c->a.p->near_wanting, 0);
 	assert_int_equal(c->a.p->turns.bytes, 0);
 	for (uint32_t i = 0; i < TURN_BINS; i++)
 		assert_int_equal(c->a.p->turns.due[i], 0);
@@ -80,6 +81,7 @@ static void near_turn__one_after_the_other(void **state)
 		most = max_u64(most, wait[i]);
 	}
 	assert_int_equal(p->turns.away, FLOWS);
+	assert_int_equal(p->near_wanting, FLOWS); /* of the line's time: their hosts will come (pacer_part.c) */
 	assert_int_equal(p->turns.bytes, bytes);
 	assert_true(near_turn_quantum(p) > 0);
 	assert_true(most >= 100 * CORE_MS);
@@ -385,6 +387,7 @@ static void near_turn__kept_requests_make_nobody_busy(void **state)
 	core_in(&c->a, atomic, 0, 0);
 	core_pump(c);
 	assert_int_equal(p->near_busy, 1);
+	assert_int_equal(p->near_wanting, 1);
 	core_in(&c->b, core_answer(RC_ATOMIC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), 0, 0);
 	core_wait(c, 5 * CORE_MS);
 	assert_int_not_equal(core_near(c)->kept_bytes, 0);

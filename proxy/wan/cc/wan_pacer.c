@@ -47,6 +47,8 @@ void wan_pacer_init(struct wan_pacer *p, uint64_t rate_bps, uint32_t overhead_by
 	atomic_init(&p->other_bytes, 0);
 	p->overhead_bytes = overhead_bytes;
 	atomic_init(&p->burst_ns, burst_ns);
+	for (uint32_t i = 0; i < SHARDS_MAX; i++)
+		atomic_init(&p->flows[i], 0);
 	rate_init(&p->control, p, rate_bps);
 }
 
@@ -79,6 +81,11 @@ static uint64_t line_time(uint64_t bits, uint64_t rate_bps)
 {
 	return rate_bps ? (bits * 1000000000 * PACER_FRACTION + rate_bps - 1) / rate_bps
 	                : bits * 1000000000 * PACER_FRACTION;
+}
+
+uint64_t wan_pacer_cost(const struct wan_pacer *p, size_t payload_len)
+{
+	return line_time((payload_len + p->overhead_bytes) * 8, atomic_load_explicit(&p->rate_bps, memory_order_relaxed));
 }
 
 /* Not atomic: if two shards do this at once, one of the two times is forgotten and a little less is made up for. */
@@ -135,8 +142,7 @@ void wan_pacer_take(struct wan_pacer *p, uint64_t now_ns, size_t payload_len)
 
 void wan_pacer_take_past(struct wan_pacer *p, uint64_t now_ns, size_t payload_len)
 {
-	uint64_t rate = atomic_load_explicit(&p->rate_bps, memory_order_relaxed), now = now_ns * PACER_FRACTION;
-	uint64_t cost = line_time((payload_len + p->overhead_bytes) * 8, rate);
+	uint64_t cost = wan_pacer_cost(p, payload_len), now = now_ns * PACER_FRACTION;
 	uint64_t next = atomic_load_explicit(&p->control_next, memory_order_relaxed);
 
 	if (next > now + CONTROL_AHEAD_NS * PACER_FRACTION)

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proxy/util/limits.h"
 #include "rate.h"
 
 /* One per path, shared by all shards of a link: a virtual clock that hands out sending time, and the rate's
@@ -26,6 +27,7 @@ struct wan_pacer {
 	_Atomic uint64_t other_bytes; /* line bytes of datagrams without packets; FEC's repairs count in neither */
 	uint32_t overhead_bytes;   /* per datagram: UDP, IP and link layer */
 	_Atomic uint32_t burst_ns; /* unused time that may be saved up */
+	_Atomic uint32_t flows[SHARDS_MAX]; /* of each shard: flows that want sending time (pacer_part.c) */
 	struct rate_control control;
 };
 
@@ -40,7 +42,9 @@ uint64_t wan_pacer_next_ns(struct wan_pacer *p);
  * reached. */
 uint64_t wan_pacer_look_ns(struct wan_pacer *p, uint64_t now_ns);
 bool wan_pacer_ready(struct wan_pacer *p, uint64_t now_ns);
-/* Takes line time for one datagram of payload_len bytes (overhead_bytes are added). */
+/* The line time of a datagram of payload_len bytes (overhead_bytes are added), in 1/PACER_FRACTION ns. */
+uint64_t wan_pacer_cost(const struct wan_pacer *p, size_t payload_len);
+/* Takes the line time of one datagram. */
 void wan_pacer_take(struct wan_pacer *p, uint64_t now_ns, size_t payload_len);
 /* Like wan_pacer_take(), for a datagram of control, which has not waited for the clock: no more than half of the line's
  * time. */

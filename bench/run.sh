@@ -23,6 +23,7 @@ flood 1.5 0.5 foreign datagrams at the UDP port, beside a socket that discards t
 beside 3 1.2 goodput and a new session while foreign users and machines connect and send datagrams, beside the same without them
 scrape 1.5 1 a scrape of /metrics with 10,000 flows, beside one without flows
 fair 12 1.7 one bottleneck, beside CUBIC, BBR and itself
+crowd 10 1 10 to 1,000 queue pairs over one line, beside the same without edges
 gpu 2 0.5 from GPU to GPU, beside memory to memory and the copies of CUDA; needs a GPU
 copy 6 1 trees and large files to the other site, beside rsync, tar and scp over TCP
 wan 32 1.8 goodput and latency over distance and loss, beside TCP and QUIC'
@@ -36,7 +37,7 @@ run_part() { # name
 	beside) bench/bench_beside.sh ;;
 	edge | flood) SECS=${SECS:-${quick:+2}} bench/bench_$1.sh ;;
 	scrape) bench/bench_scrape.sh ;;
-	fair | wan | copy | gpu) bench/bench_$1.sh --out "$OUT" ;;
+	fair | crowd | wan | copy | gpu) bench/bench_$1.sh --out "$OUT" ;;
 	esac
 }
 

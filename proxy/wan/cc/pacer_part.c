@@ -7,8 +7,8 @@
  *
  * So each shard tells how many of its flows want sending time, and has a clock of its own, which each datagram moves on
  * by its cost multiplied by all flows and divided by the shard's flows. While its clock is ahead of now, the shard has
- * had its part. It may borrow then (as a class of Linux's HTB may), but only time that no other shard has taken for half
- * of what the pacer saves up: shards that have not had their part come first, and no time is lost.
+ * had its part. It may borrow then (as a class of Linux's HTB may), but only time that no other shard has taken for a
+ * quarter of what the pacer saves up: shards that have not had their part come first, and no time is lost.
  *
  * Flows that want time and can take none (their responders are stuck, the peer grants no credit) must not make all other
  * shards borrowers, among which the first that comes is served. So only a shard that sends, or waits for the pacer,
@@ -55,7 +55,7 @@ static bool has_had_its_part(const struct pacer_part *q, uint64_t now_ns)
 /* The time for which a shard that has had its part leaves the pacer to others. */
 static uint64_t yield_ns(const struct pacer_part *q, struct wan_pacer *p, uint64_t now_ns)
 {
-	return has_had_its_part(q, now_ns) ? atomic_load_explicit(&p->burst_ns, memory_order_relaxed) / 2 : 0;
+	return has_had_its_part(q, now_ns) ? atomic_load_explicit(&p->burst_ns, memory_order_relaxed) / 4 : 0;
 }
 
 bool pacer_part_ready(const struct pacer_part *q, struct wan_pacer *p, uint64_t now_ns)

@@ -198,6 +198,7 @@ static void dispatch(struct engine *e, struct qp *qp, const uint8_t *l3, const s
 		break;
 	case ROCE_CNP_CLASS:
 		e->stats.cnps_rx++;
+		req_cnp(e, qp);
 		break;
 	default:
 		e->stats.rx_unsound++;

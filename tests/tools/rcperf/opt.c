@@ -53,6 +53,7 @@ static const struct option_row rows[] = {
     {"hang-after", V_SECS, F(hang_after_ns), 0, 86400, "S", "... so long after the start [1]"},
     {"pfc", V_U32, F(pfc), 1, 8, "N", "honour 802.1Qbb pauses of priority N - 1"},
     {"drop", V_SHARE, F(drop), 0, 0.9, "P", "drop this share of the packets received"},
+    {"dcqcn", V_GBPS, F(dcqcn_bps), 0.0001, 1000, "GBIT", "obey CNPs (DCQCN), as a NIC of that rate"},
     {"rate", V_GBPS, F(rate_bps), 0.0001, 1000, "GBIT", "send no faster, Gbit/s at layer 3"},
     {"every-ms", V_MS, F(every_ns), 0.001, 1e6, "MS",
      "post a message so often, per QP, and time it from when it was due"},

@@ -38,6 +38,7 @@ struct opt {
 	uint32_t retry, rnr_retry;
 	uint64_t timeout_ns;
 	bool adaptive_retrans;
+	double dcqcn_bps; /* rate of a NIC that obeys CNPs; 0: ignore them */
 	uint32_t recv_depth;
 	uint64_t rnr_timer_ns;
 	uint64_t every_ns;                /* between messages of a QP; 0: as soon as there is room */

@@ -177,6 +177,38 @@ void req_retry(struct engine *e, struct qp *qp, const char *last_words)
 	req_go_back(e, qp);
 }
 
+/* ---- congestion notifications ---- */
+
+void req_cnp(struct engine *e, struct qp *qp)
+{
+	if (e->opt->dcqcn_bps > 0)
+		reaction_cnp(&qp->req.reaction, e->opt->dcqcn_bps, e->now_ns);
+}
+
+/* True if the QP's reduced rate does not allow a packet now: it is sent later. */
+static bool waits_for_rate(struct engine *e, struct requester *r)
+{
+	uint64_t next_ns = e->opt->dcqcn_bps > 0 ? reaction_next_ns(&r->reaction, e->opt->dcqcn_bps, e->now_ns) : 0;
+
+	if (next_ns)
+		engine_wake_at(e, next_ns);
+	return next_ns != 0;
+}
+
+/* The time at which a QP that waits for its rate goes on. NEVER: it does not wait. */
+static uint64_t rate_timer(struct engine *e, struct qp *qp)
+{
+	uint64_t next_ns = qp->req.reaction.next_ns;
+
+	if (next_ns == 0)
+		return NEVER;
+	if (e->now_ns < next_ns)
+		return next_ns;
+	qp->req.reaction.next_ns = 0;
+	engine_mark_ready(e, qp);
+	return NEVER;
+}
+
 uint64_t req_timer(struct engine *e, struct qp *qp)
 {
 	struct requester *r = &qp->req;
@@ -195,6 +227,8 @@ uint64_t req_timer(struct engine *e, struct qp *qp)
 		req_retry(e, qp, "retries exhausted, the responder does not answer");
 	}
 	due_ns = post_timer(e, qp);
+	if (e->opt->dcqcn_bps > 0 && rate_timer(e, qp) < due_ns)
+		due_ns = qp->req.reaction.next_ns;
 	return r->deadline_ns != 0 && r->deadline_ns < due_ns ? r->deadline_ns : due_ns;
 }
 
@@ -239,6 +273,7 @@ static void send_data(struct engine *e, struct qp *qp, const struct msg *m)
 	if (last && len > 0 && (int64_t)m->no == e->opt->bad_byte_at)
 		payload[len - 1] ^= 1;
 	engine_send(e, &p, payload, len);
+	reaction_sent(&r->reaction, len, e->now_ns);
 	r->pos_nxt++;
 }
 
@@ -316,7 +351,7 @@ bool req_pump(struct engine *e, struct qp *qp, unsigned budget)
 	struct requester *r = &qp->req;
 
 	post(e, r);
-	while (may_send(e, r)) {
+	while (may_send(e, r) && !waits_for_rate(e, r)) {
 		if (budget-- == 0 || !engine_tx_room(e))
 			return true;
 		send_packet(e, qp, req_msg(r, r->msg_cur));

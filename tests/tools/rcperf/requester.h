@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "plan.h"
+#include "reaction.h"
 #include "proxy/roce/roce.h"
 
 struct engine;
@@ -49,6 +50,7 @@ struct requester {
 	uint64_t seed, peer_init_seed;
 	uint64_t peer_va;
 	uint32_t peer_rkey;
+	struct reaction reaction;           /* to CNPs, with --dcqcn */
 	bool failed;
 };
 
@@ -61,6 +63,9 @@ bool req_pump(struct engine *e, struct qp *qp, unsigned budget);
 
 /* An ACK, READ response or ATOMIC ACK for this QP (completer.c). */
 void req_response(struct engine *e, struct qp *qp, const uint8_t *l3, const struct roce_pkt *pkt);
+
+/* A CNP for this QP. */
+void req_cnp(struct engine *e, struct qp *qp);
 
 /* Looks at the timers; returns when to look again (NEVER: not needed). */
 uint64_t req_timer(struct engine *e, struct qp *qp);

@@ -450,7 +450,7 @@ static bool look_held_off(const struct explain_flow *f, struct explain_finding *
 		return false;
 	return explain_say(out,
 	                   "held off: this edge held host %s off %" PRIu64
-	                   " times (RNR), as its share of the buffer is used up: %" PRIu64
+	                   " times (RNR), mostly for want of room in the buffer, though the line is not full: %" PRIu64
 	                   " packets wait for the responder\nrun `longreach explain %s` at the other edge to see "
 	                   "whether the responder is slow; a larger [Buffer] Size= holds more",
 	                   j_text(f->flow, "src"), fact(f, "rnr_sent"), fact(f, "undelivered"), j_text(f->flow, "dst"));
@@ -561,7 +561,7 @@ const struct explain_cause explain_causes[] = {
     {"requester_gone", true, 0, look_requester_gone, "the requester stopped within a message"},
     {"lan_loss", false, E(RETRY), look_lan_loss, "the LAN of a site loses or reorders packets"},
     {"line_full", false, 0, look_line_full, "hosts send more than the line carries"},
-    {"held_off", false, E(RNR), look_held_off, "the requester's share of the buffer is used up"},
+    {"held_off", false, E(RNR), look_held_off, "the edge has no room for the requester's next packet, though the line is not full"},
     {"window", false, 0, look_window, "the requester has too few bytes outstanding for the round trip"},
     {"repeats_early", false, E(RETRY), look_repeats_early, "the requester repeats before an answer can have arrived"},
     {"edges_disagree", false, 0, look_not_early, "the link files of the edges differ: there are no early ACKs"},

@@ -72,8 +72,8 @@
 	  "Pairs of hosts with queue pairs beyond MaxFlows=, carried without early ACKs.", "",                         \
 	  v->snap->status.pairs_end_to_end)                                                                            \
 	X(LEARNING, "flows_in_state",                                                                                  \
-	  "Flows in a state other than normal. rnr_back_pressure for long: the buffer is too small; stalled, rnr: a "  \
-	  "host is slow.",                                                                                             \
+	  "Flows in a state other than normal. rnr_back_pressure: hosts are held off, normal on a full line; else a "  \
+	  "responder is slow, or Size= is too small. stalled, rnr: a host is slow.",                                   \
 	  ",state=\"learning\"", v->snap->status.flows_learning)                                                       \
 	X(RNR_BACK_PRESSURE, "flows_in_state", "", ",state=\"rnr_back_pressure\"",                                     \
 	  v->snap->status.flows_rnr_back_pressure)                                                                     \

@@ -45,10 +45,16 @@ static void page_counters(FILE *out)
 #undef X
 #define X(name, field, text) page_entry(out, #name, "", text);
 	LINK_COUNTERS(X)
-	SITE_COUNTERS(X)
 #undef X
 #define X(name, text) page_entry(out, #name, "", text);
 	RELAY_COUNTERS(X)
+#undef X
+	page_section(out, "OTHER COUNTERS",
+	             "As \\fBlongreach_\\fINAME\\fB_total\\fR. In status they are \\fBsteps\\fR of "
+	             "\\fBdistance\\fR, \\fBmissed\\fR of\n\\fBbursts\\fR, \\fBjumps\\fR of "
+	             "\\fBclock\\fR and \\fBsessions\\fR of \\fBpeer\\fR, in the order below.");
+#define X(name, field, text) page_entry(out, #name, "", text);
+	SITE_COUNTERS(X)
 #undef X
 }
 
@@ -155,7 +161,8 @@ static void counters_page(FILE *out)
 	      ".SH DESCRIPTION\n"
 	      "This page describes, by name, the counters, events and states of \\fBlongreach status \\-\\-json\\fR,\n"
 	      "\\fBlongreachd \\-\\-metrics\\fR and the log.\n"
-	      "All counts begin with the daemon.\n"
+	      "Counts begin with the start of the link: \\fBlongreach restart\\fR sets them to 0.\n"
+	      "Those of events and of \\fBdistance_steps\\fR go on then: they begin when the daemon first reads the link's file.\n"
 	      "\\fBlongreach\\fR(7) says what to do about each event, failure, state and drop.\n",
 	      out);
 	page_drops(out);

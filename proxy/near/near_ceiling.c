@@ -7,8 +7,8 @@
  *
  *     ceiling = min( mode near: next | mode far: far | mode host: reported, first unanswered READ/ATOMIC/unknown )
  *
- * Within a READ that was answered in part, the ceiling is the position from which the host has asked again. Only an RNR
- * NAK may carry that PSN, never an ACK.
+ * Within a READ that was answered in part, the ceiling is the position from which the host has asked again. A NAK or RNR
+ * NAK may carry that PSN, an ACK never does (near_inside_read()).
  *
  * Requests before "next" are committed here, those before "far" at the far edge, too, and those before "reported" are
  * ACKed by the responder. Any mode counts as host while the responder is silent for StallAfter or not heard (below), or

@@ -4,7 +4,8 @@
  *     FREE --> OPEN --> FAILING --> FAILED       OPEN, FAILING, FAILED --near_close()--> FREE, or ENDED --> FREE
  *
  * A rebuild enters OPEN, FAILED and ENDED from FREE: NEAR_FAILING lasts ANSWERS_NS at most and is not stored. After a
- * kill such a flow is OPEN, and the far edge reports the refusal again. */
+ * kill such a flow is OPEN. The far edge reports a refusal of the responder again; what this edge itself had refused it
+ * refuses again when the host's packet comes. */
 #include "near_priv.h"
 
 #include "proxy/util/probe.h"

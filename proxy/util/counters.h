@@ -32,7 +32,7 @@
 	X(LAN_SEQUENCE, "lan_sequence", "opcode that cannot follow the one before it")                                 \
 	X(LAN_WINDOW, "lan_window", "PSN too far from the expected one")                                               \
 	X(LAN_READ_RETRY, "lan_read_retry", "repeated READ or ATOMIC answered from kept responses")                    \
-	X(LAN_READS_FULL, "lan_reads_full", "too many READs and ATOMICs open in one flow")                             \
+	X(LAN_READS_FULL, "lan_reads_full", "too many READs and ATOMICs open or kept, in one flow or in all")          \
 	X(LAN_ACK_UNMATCHED, "lan_ack_unmatched", "response that belongs to no known flow")                            \
 	X(LAN_ACK_STALE, "lan_ack_stale", "response for a position that was answered before")                          \
 	X(LAN_ACK_UNSENT, "lan_ack_unsent", "response for a PSN that was never sent")                                  \
@@ -191,7 +191,9 @@
 	X(FLOW_STALLED, "flow_stalled", 'w', "the responder makes no progress")                                        \
 	X(FLOW_RESUMED, "flow_resumed", 'i', "the responder answers again")                                            \
 	X(FLOW_DEMOTED, "flow_demoted", 'w', "no early ACKs: the responder is silent or makes no progress")            \
-	X(FLOW_RNR_BACK_PRESSURE, "flow_rnr_back_pressure", 'w', "requester refused: no room, or not its turn")         \
+	X(FLOW_RNR_BACK_PRESSURE, "flow_rnr_back_pressure", 'w',                                                       \
+	  "requester refused for now: no room or not its turn (normal on a full line), too many READs, or a READ "     \
+	  "too long")                                                                                                  \
 	X(PAIR_QUARANTINED, "pair_quarantined", 'w', "a probe was not answered")                                       \
 	X(PAIR_WRONG, "pair_wrong", 'e',                                                                               \
 	  "answers of another queue pair were taken for this one's: this queue pair is made to fail")                  \

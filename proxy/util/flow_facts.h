@@ -20,7 +20,8 @@
 	  "timeout")                                                                                                   \
 	X(gaps, "gaps",                                                                                                \
 	  "near: gaps in the requester's PSNs that this edge answered with a NAK: the requester's LAN lost packets")   \
-	X(refused_packets, "refused_packets", "near: packets for which this edge had no free slot")                    \
+	X(refused_packets, "refused_packets",                                                                          \
+	  "near: packets that this edge refused for now: no room, not their turn, too many READs, or a READ too long") \
 	X(rnr_sent, "rnr_sent", "near: RNR NAKs to the requester, sent by this edge to hold it off")                   \
 	X(rnr_told, "rnr_told", "near: reports of the other edge that the responder is in RNR")                        \
 	X(seq_naks, "seq_naks", "far: sequence NAKs of the responder: its LAN lost packets")                           \
@@ -83,8 +84,8 @@
 	X(FAR_COMMITTED, "far_committed", "what the other edge has committed (mode far)")                              \
 	X(DELIVERED, "delivered", "what the responder has acknowledged (mode host)")                                   \
 	X(DEMOTED, "demoted",                                                                                          \
-	  "what the responder has acknowledged: early ACKs are withheld, because the responder is silent or the "      \
-	  "edges disagree")                                                                                            \
+	  "what the responder has acknowledged: early ACKs are withheld, because the responder is silent, the edges "  \
+	  "disagree, or the nft rules are not in force")                                                               \
 	X(LEARNING, "learning", "nothing: the responder has not answered yet, the requester's QPN is not known")       \
 	X(OPERATION, "operation", "the first READ or ATOMIC without an answer")                                        \
 	X(COUNT_UNKNOWN, "count_unknown", "nothing more: the responder's MSN is not known exactly yet")                \

@@ -198,13 +198,14 @@ lan_mtu_small() {
 }
 
 host_silent() {
+	# shellcheck disable=SC2086 # several words
+	lab_load --depth 4 $LAB_PATIENT || why "no traffic" || return
 	lab_ip hb link set rdma0 arp off
 	lab_ip eb neigh flush dev lan0
-	lab_load --depth 4 >/dev/null 2>&1
 	finds b lan_neighbour return_path stalled buffer_full
 	local r=$?
 	lab_ip hb link set rdma0 arp on
-	lab_load_end INT
+	lab_load_end
 	[ $r = 0 ] || return
 	is_well_again
 }
@@ -349,13 +350,13 @@ wrong_name() {
 files_differ() {
 	lab_edge_stop b
 	LAB_MODE=host lab_edge_start b
-	finds a edges_differ control
+	finds a edges_differ control path_down path_asymmetric
 }
 
 rates_differ() {
 	lab_edge_stop b
 	LAB_RATE=2M lab_edge_start b
-	finds a rates_apart
+	finds a rates_apart path_down path_asymmetric control
 }
 
 old_keys() {

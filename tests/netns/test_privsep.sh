@@ -49,7 +49,8 @@ keys_are_locked() {
 }
 
 traffic() {
-	lab_rcperf --op mix --qps 4 --size 20000 --iters 100 || why "traffic fails"
+	# shellcheck disable=SC2086 # several words
+	lab_rcperf --op mix --qps 4 --size 20000 --iters 100 $LAB_PATIENT || why "traffic fails"
 }
 
 # Acknowledged, undelivered bytes survive the process that held them.

@@ -236,7 +236,7 @@ $(O)/unit/test_worker_command $(O)/unit/test_flow_trace: $(call objs,daemon/work
 $(O)/unit/test_worker $(O)/unit/test_worker_lan $(O)/unit/test_worker_command $(O)/unit/test_metrics: $(call objs,daemon/worker/stage_cost.c)
 $(O)/unit/test_headroom_tool $(O)/unit/test_plan: $(CLIENT_JSON) $(call objs,daemon/util/units.c)
 
-$(O)/unit/test_client_relay: $(call objs,daemon/util/units.c lib/lr_strerror.c)
+$(O)/unit/test_client_relay: $(call objs,daemon/util/units.c daemon/util/json.c lib/lr_strerror.c)
 $(O)/unit/test_relay_thread: $(call objs,daemon/relay/relay_file.c)
 $(O)/unit/test_link_session: $(call objs,daemon/link/link_sum.c)
 # The relay's thread and the library at the two ends of fake_verbs.h.

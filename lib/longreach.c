@@ -554,7 +554,10 @@ int lr_regions(struct lr *h, struct lr_region *list, size_t n)
 	if (r < 0)
 		return r;
 	fit = (len - sizeof(m)) / sizeof(*list);
-	memcpy(list, h->buf + sizeof(m), (n < fit ? n : fit) * sizeof(*list));
+	fit = n < fit ? n : fit;
+	memcpy(list, h->buf + sizeof(m), fit * sizeof(*list));
+	for (size_t i = 0; i < fit; i++)
+		list[i].name[LR_NAME_MAX - 1] = '\0';
 	return r;
 }
 

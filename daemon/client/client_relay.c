@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "client_gpu.h"
+#include "daemon/util/json.h"
 #include "daemon/util/units.h"
 #include "lib/longreach.h"
 
@@ -68,7 +69,7 @@ struct place {
 /* --- what others have named --- */
 
 #define TEXT_BYTE_MAX sizeof("\\x00")
-#define NAME_TEXT_MAX (LR_NAME_MAX * sizeof("\\u0000"))
+#define NAME_TEXT_MAX (LR_NAME_MAX * TEXT_BYTE_MAX)
 
 /* A byte that a terminal shows as it is, or its number. */
 static size_t text_byte(char out[TEXT_BYTE_MAX], unsigned char c)
@@ -76,21 +77,14 @@ static size_t text_byte(char out[TEXT_BYTE_MAX], unsigned char c)
 	return (size_t)snprintf(out, TEXT_BYTE_MAX, c < 0x20 || c >= 0x7f || c == '\\' ? "\\x%02x" : "%c", c);
 }
 
-/* The same for a string of JSON. */
-static size_t json_byte(char *out, size_t cap, unsigned char c)
-{
-	return (size_t)snprintf(out, cap, c < 0x20 || c == 0x7f || c == '"' || c == '\\' ? "\\u%04x" : "%c", c);
-}
-
 /* The name of a region: any program, or RDMA host, may have chosen it. */
-static const char *name_text(char out[NAME_TEXT_MAX], const char *name, bool json)
+static const char *name_text(char out[NAME_TEXT_MAX], const char *name)
 {
 	size_t n = 0;
 
 	out[0] = '\0';
 	for (size_t i = 0; i < LR_NAME_MAX && name[i]; i++)
-		n += json ? json_byte(out + n, NAME_TEXT_MAX - n, (unsigned char)name[i])
-		          : text_byte(out + n, (unsigned char)name[i]);
+		n += text_byte(out + n, (unsigned char)name[i]);
 	return out;
 }
 
@@ -241,6 +235,19 @@ static void progress(struct lr *h, double since)
 	        (double)rate.queued_bytes / (1 << 20), (double)rate.free_bps / 1e9);
 }
 
+static void report_json(const struct lr_event *ev, const char *promise, double took)
+{
+	struct json j = {.stream = stdout};
+
+	json_object(&j, NULL);
+	json_uint(&j, "status", (uint64_t)ev->status);
+	json_string(&j, "text", lr_strerror(ev->status));
+	json_string(&j, "promise", promise);
+	json_uint(&j, "bytes", ev->bytes);
+	json_real(&j, "seconds", took);
+	json_object_end(&j);
+}
+
 static int report(const struct request *r, const struct lr_event *ev, double took)
 {
 	static const char *const promise[] = {"", "near", "far", "done"};
@@ -249,8 +256,7 @@ static int report(const struct request *r, const struct lr_event *ev, double too
 	if (isatty(STDERR_FILENO) && took >= 2)
 		fputc('\n', stderr);
 	if (r->json)
-		printf("{\"status\": %d, \"text\": \"%s\", \"promise\": \"%s\", \"bytes\": %llu, \"seconds\": %.6f}\n", ev->status,
-		       lr_strerror(ev->status), promise[ev->promise & 3], (unsigned long long)ev->bytes, took);
+		report_json(ev, promise[ev->promise & 3], took);
 	else if (ev->status == LR_OK)
 		printf("%llu bytes in %.3f s, %.3f Gbit/s (%s)\n", (unsigned long long)ev->bytes, took, bps / 1e9,
 		       promise[ev->promise & 3]);
@@ -515,30 +521,55 @@ static int export(const struct request *r)
 
 /* --- regions, rate --- */
 
+enum { REGIONS_MAX = 512 };
+
 static const char *access_name(unsigned access)
 {
 	return access == LR_PEER_READ ? "r" : access == LR_PEER_WRITE ? "w" : "rw";
 }
 
+static void regions_json(const struct lr_region *list, int n)
+{
+	struct json j = {.stream = stdout};
+
+	json_array(&j, NULL);
+	for (int i = 0; i < n; i++) {
+		json_object(&j, NULL);
+		json_string(&j, "name", list[i].name);
+		json_string(&j, "access", access_name(list[i].access));
+		json_uint(&j, "size", list[i].size);
+		json_uint(&j, "written", list[i].bytes_in);
+		json_uint(&j, "read", list[i].bytes_out);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
+}
+
+static void regions_table(const struct lr_region *list, int n)
+{
+	char name[NAME_TEXT_MAX];
+
+	printf("%-32s %6s %15s %15s %15s\n", "REGION", "ACCESS", "SIZE", "WRITTEN", "READ");
+	for (int i = 0; i < n; i++)
+		printf("%-32s %6s %15llu %15llu %15llu\n", name_text(name, list[i].name), access_name(list[i].access),
+		       (unsigned long long)list[i].size, (unsigned long long)list[i].bytes_in,
+		       (unsigned long long)list[i].bytes_out);
+}
+
 static int regions(const struct request *r)
 {
-	static struct lr_region list[512];
-	char name[NAME_TEXT_MAX];
+	static struct lr_region list[REGIONS_MAX];
 	struct lr *h = dial(r, r->first);
-	int n = h ? lr_regions(h, list, sizeof(list) / sizeof(list[0])) : -1;
+	int n = h ? lr_regions(h, list, REGIONS_MAX) : -1;
 
 	lr_close(h);
 	if (n < 0)
 		return EXIT_NO_RELAY;
-	printf(r->json ? "[" : "%-32s %6s %15s %15s %15s\n", "REGION", "ACCESS", "SIZE", "WRITTEN", "READ");
-	for (int i = 0; i < n && i < 512; i++)
-		printf(r->json ? "%s{\"name\": \"%s\", \"access\": \"%s\", \"size\": %llu, \"written\": %llu, \"read\": %llu}"
-		               : "%s%-32s %6s %15llu %15llu %15llu\n",
-		       r->json && i ? ", " : "", name_text(name, list[i].name, r->json), access_name(list[i].access),
-		       (unsigned long long)list[i].size, (unsigned long long)list[i].bytes_in,
-		       (unsigned long long)list[i].bytes_out);
+	n = n < REGIONS_MAX ? n : REGIONS_MAX;
 	if (r->json)
-		puts("]");
+		regions_json(list, n);
+	else
+		regions_table(list, n);
 	return EXIT_DONE;
 }
 
@@ -551,6 +582,21 @@ static double expected_s(const struct lr_rate *rate, uint64_t bytes)
 	return (double)rate->rtt_ns / 2e9 + (bps > 0 ? (double)(rate->queued_bytes + bytes) * 8 / bps : 0);
 }
 
+static void rate_json(const struct lr_rate *rate, uint64_t bytes)
+{
+	struct json j = {.stream = stdout};
+
+	json_object(&j, NULL);
+	json_uint(&j, "line_bps", rate->line_bps);
+	json_uint(&j, "free_bps", rate->free_bps);
+	json_uint(&j, "queued_bytes", rate->queued_bytes);
+	json_uint(&j, "rtt_ns", rate->rtt_ns);
+	json_uint(&j, "bytes", bytes);
+	json_real(&j, "expected_s", expected_s(rate, bytes));
+	json_string(&j, "computed", "rtt/2 + (queued + bytes) * 8 / max(free, line / 10)");
+	json_object_end(&j);
+}
+
 static int rate(const struct request *r)
 {
 	struct lr *h = dial(r, r->first);
@@ -561,11 +607,7 @@ static int rate(const struct request *r)
 	if (rc < 0)
 		return EXIT_NO_RELAY;
 	if (r->json)
-		printf("{\"line_bps\": %llu, \"free_bps\": %llu, \"queued_bytes\": %llu, \"rtt_ns\": %llu, \"bytes\": %llu, "
-		       "\"expected_s\": %.6f, \"computed\": \"rtt/2 + (queued + bytes) * 8 / max(free, line / 10)\"}\n",
-		       (unsigned long long)rate.line_bps, (unsigned long long)rate.free_bps,
-		       (unsigned long long)rate.queued_bytes, (unsigned long long)rate.rtt_ns, (unsigned long long)r->bytes,
-		       expected_s(&rate, r->bytes));
+		rate_json(&rate, r->bytes);
 	else
 		printf("%.3f Gbit/s of %.3f free, %llu bytes waiting, round trip %.3f ms; %llu bytes need about %.3f s\n",
 		       (double)rate.free_bps / 1e9, (double)rate.line_bps / 1e9, (unsigned long long)rate.queued_bytes,

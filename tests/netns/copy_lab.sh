@@ -18,7 +18,7 @@ copy_settings() {
 }
 
 copy() { # arguments...
-	LONGREACH_RELAY="$LAB_DIR/a.relay" timeout "${LAB_COPY_PATIENCE:-60}" "$LAB_BIN/longreach" copy "$@"
+	LONGREACH_RELAY="$LAB_DIR/a.relay" timeout "${LAB_COPY_PATIENCE:-300}" "$LAB_BIN/longreach" copy "$@"
 }
 
 start_exports() {
@@ -137,7 +137,7 @@ of_json() { # file field
 
 # Starts a copy in the background, its process is COPY.
 begin_copy() { # from to
-	LONGREACH_RELAY="$LAB_DIR/a.relay" "$LAB_BIN/longreach" copy --json --timeout 30 "$1" "$2" \
+	LONGREACH_RELAY="$LAB_DIR/a.relay" "$LAB_BIN/longreach" copy --json --timeout 200 "$1" "$2" \
 		>"$LAB_DIR/big.json" 2>"$LAB_DIR/big.err" &
 	COPY=$!
 }

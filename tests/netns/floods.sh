@@ -34,7 +34,7 @@ flood_start() { # user|box connects|hellos|datagrams|syns
 	esac
 	ip netns exec "$LAB_ID-ea" "${as[@]}" nice perl "$LAB_DIR/${what[0]}" "${what[@]:1}" >"$LAB_DIR/flood.out" 2>&1 &
 	FLOOD_PID=$!
-	sleep 0.5
+	sleep 0.5 # it ends at once if it cannot send
 	kill -0 $FLOOD_PID 2>/dev/null && return
 	echo "no flood: $(tail -1 "$LAB_DIR/flood.out")" >&2
 	return 1

@@ -463,6 +463,12 @@ lab_status() { # a|b expression
 	lab_client "$1" status --json 2>>"$LAB_DIR/client.err" | jq -r "$2"
 }
 
+# A running edge takes another Rate=. So the moment at which a test breaks in on a transfer lies within it, on any machine.
+lab_set_rate() { # a|b rate
+	sed -i "s/^Rate=.*/Rate=$2/" "$(lab_conf_path "$1")"
+	lab_client "$1" reload >"$LAB_DIR/reload.out" 2>&1
+}
+
 lab_link_is_up() {
 	[ "$(lab_status a '.links[0].state')" = up ] && [ "$(lab_status b '.links[0].state')" = up ]
 }
@@ -494,15 +500,57 @@ lab_logs() {
 
 # --- waiting ---
 
-# Repeats the command every 50 ms until it succeeds, for at most SECONDS.
+# Repeats the command every 50 ms until it succeeds. SECONDS is what it takes on an idle machine, at most. A busy machine needs
+# longer: the limit is ten times as long, at least half a minute, and only ends a hang.
 lab_wait() { # seconds command...
-	local tries=$(($1 * 20))
+	local limit=$(($1 < 3 ? 30 : 10 * $1)) end
+	end=$((SECONDS + limit))
 	shift
 	while ! "$@" >/dev/null 2>&1; do
-		tries=$((tries - 1))
-		[ $tries -gt 0 ] || return 1
+		[ $SECONDS -le $end ] || return 1
 		sleep 0.05
 	done
+}
+
+# A clock in milliseconds that stands still while any program on this machine waits for a processor (/proc/pressure/cpu). A
+# promise of time is judged by this clock: how busy the machine is does not count. Without /proc/pressure, the wall clock.
+lab_free_ms() {
+	local waited_us=0
+	[ ! -r /proc/pressure/cpu ] || waited_us=$(sed -n 's/^some .*total=//p' /proc/pressure/cpu)
+	echo $(((${EPOCHREALTIME/[.,]/} - waited_us) / 1000))
+}
+
+# lab_wait for what has to come within SECONDS by that clock; LAB_TOOK_MS is how long it took.
+lab_within() { # seconds command...
+	local start
+	start=$(lab_free_ms)
+	lab_wait "$@" || return
+	LAB_TOOK_MS=$(($(lab_free_ms) - start))
+	[ $LAB_TOOK_MS -le $(($1 * 1000)) ]
+}
+
+# Seconds for which the edges, the line and rcperf's servers have waited for a processor, all their threads together.
+lab_waited_s() {
+	local ns
+	for ns in ea eb line hb; do
+		ip netns pids "$LAB_ID-$ns"
+	done | sed 's|.*|/proc/&/task|' | xargs -I{} find {} -maxdepth 2 -name schedstat 2>/dev/null | xargs cat 2>/dev/null |
+		awk '{ s += $2 } END { printf "%.3f", s / 1e9 }'
+}
+
+# For tests that measure a rate: runs the command, and skips the test (77) if it fails although the programs of this lab had to
+# wait for a processor for more than a quarter of its time. How long is part of the reason.
+lab_rate_test() { # command...
+	local start=$EPOCHREALTIME before status waited
+	before=$(lab_waited_s)
+	"$@"
+	status=$?
+	[ $status != 0 ] || [ -n "$WHY" ] || return 0
+	waited=$(awk "BEGIN { printf \"%.1f\", $(lab_waited_s) - $before }")
+	awk "BEGIN { exit !($waited > ($EPOCHREALTIME - $start) / 4) }" || return $((status ? status : 1))
+	WHY="the processors were taken: edges, line and server waited for them for $waited s of $(
+		awk "BEGIN { printf \"%.1f\", $EPOCHREALTIME - $start }") s; ${WHY:-}"
+	return 77
 }
 
 # --- traffic: the user-space RC endpoint, server at site B, client at site A ---
@@ -550,6 +598,50 @@ lab_rcperf_between() { # from to json-file options...
 	timeout --foreground -s INT "${LAB_PATIENCE:-60}" ip netns exec "$LAB_ID-ha" "$LAB_TOOLS/rcperf" client \
 		--dev "${LAB_DEV:-rdma0}" --addr "$1" --peer "$2" --json "${@:4}" >"$3" 2>"$LAB_DIR/rcperf.err"
 }
+
+# Traffic of A against B for as long as a test needs it: lab_load rcperf-options..., and when its packets arrive at edge A the
+# test goes on; lab_load_end ends it in good order, with lab_rcperf's status and result. At most LAB_PATIENCE seconds (300).
+LAB_LOAD=
+lab_load() { # rcperf-options...
+	LAB_PATIENCE=${LAB_PATIENCE:-300} lab_rcperf --secs 3600 "$@" &
+	LAB_LOAD=$!
+	lab_load_moves
+}
+
+# Waits for another twenty packets from A's host. Fails if there is no load any more.
+lab_load_moves() {
+	local from
+	from=$(lab_lan_rx)
+	lab_wait 10 lab_load_moved "$from" && lab_load_runs
+}
+
+lab_load_moved() { # since the count of packets
+	! lab_load_runs || [ "$(lab_lan_rx)" -ge $(($1 + 20)) ]
+}
+
+lab_load_runs() {
+	kill -0 "$LAB_LOAD" 2>/dev/null
+}
+
+lab_lan_rx() {
+	lab_status a '.links[0].counters.lan_rx_packets // 0'
+}
+
+# rcperf takes the signal for the end of its time.
+lab_load_end() { # [signal]
+	local pid
+	for pid in $(lab_children "$LAB_LOAD"); do
+		[ "$(cat "/proc/$pid/comm" 2>/dev/null)" != rcperf ] || kill "-${1:-USR1}" "$pid"
+	done
+	wait "$LAB_LOAD"
+	local status=$?
+	LAB_LOAD=
+	return $status
+}
+
+# Options of a host that repeats after milliseconds and does not give up within half a minute: a daemon that a test has killed
+# takes seconds to come back on a busy machine.
+LAB_PATIENT="--adaptive-retrans --timeout-ms 4000"
 
 lab_result() { # jq expression on the last result
 	jq -r "$1" "$LAB_DIR/client.json"

@@ -57,13 +57,11 @@ restart_until() { # function arguments...
 
 # One queue pair with a message now and then: the buffer is empty most of the time.
 beside_a_queue_pair() { # function...
-	local pid mode=${OP:-write}
-	lab_rcperf --op "$mode" --size 20000 --timeout-ms 400 --every-ms "${EVERY:-40}" --secs "${SECS:-8}" &
-	pid=$!
-	sleep 1.5
+	# shellcheck disable=SC2086 # several words
+	lab_load --op "${OP:-write}" --size 20000 $LAB_PATIENT --every-ms "${EVERY:-40}" || why "no traffic" || return
 	"$@"
-	kill -0 $pid 2>/dev/null || NOTE="$NOTE (the load was over before the end)"
-	wait $pid || why "contents, order or count are wrong: $(tail -1 "$LAB_DIR/rcperf.err")" || return
+	[ -n "$WHY" ] || lab_load_moves || why "no traffic at the end"
+	lab_load_end || why "contents, order or count are wrong: $(tail -1 "$LAB_DIR/rcperf.err")" || return
 	NOTE="$NOTE $(lab_result '"\(.messages) messages, \(.here.timeouts) timeouts, slowest \(.here.latency_us.max) us"')"
 	[ -z "$WHY" ]
 }
@@ -184,11 +182,11 @@ check "both edges up, Size=auto" start_both
 check "Rate= reloaded, then SIGKILL: the buffer is taken up" beside_a_queue_pair rate_then_kill
 check "Rate= can still be reloaded" rate_again
 check "MaxFlows= held back, then SIGKILL: the buffer is taken up" beside_a_queue_pair held_then_kill
-EVERY=400 SECS=10 check "restart on an empty buffer: new size, queue pairs go on" beside_a_queue_pair restart_takes
-EVERY=400 SECS=14 check "restart on an empty buffer: more workers, then fewer" beside_a_queue_pair more_and_fewer_workers
-EVERY=400 SECS=14 check "restart with another Directory=: moves when the buffer is empty" beside_a_queue_pair another_directory
+EVERY=400 check "restart on an empty buffer: new size, queue pairs go on" beside_a_queue_pair restart_takes
+EVERY=400 check "restart on an empty buffer: more workers, then fewer" beside_a_queue_pair more_and_fewer_workers
+EVERY=400 check "restart with another Directory=: moves when the buffer is empty" beside_a_queue_pair another_directory
 if [ -n "${FULL:-}" ]; then
-	SECS=12 check "a full buffer keeps its workers over restart and SIGKILL" beside_a_queue_pair full_buffer
+	check "a full buffer keeps its workers over restart and SIGKILL" beside_a_queue_pair full_buffer
 	check "and the next restart takes the file" empty_at_last
 fi
 check_end

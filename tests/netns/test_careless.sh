@@ -37,7 +37,7 @@ idle_connections() {
 		pids="$pids $!"
 	done
 	sleep 0.5
-	printf 'GET /metrics HTTP/1.0\r\n\r\n' | socat -t 3 - "UNIX-CONNECT:$LAB_DIR/metrics" >"$LAB_DIR/scrape" 2>&1
+	printf 'GET /metrics HTTP/1.0\r\n\r\n' | socat -t 30 - "UNIX-CONNECT:$LAB_DIR/metrics" >"$LAB_DIR/scrape" 2>&1
 	kill $pids 2>/dev/null
 	wait $pids 2>/dev/null
 	grep -q '^longreach_link_state{' "$LAB_DIR/scrape" || why "no answer beside idle connections"

@@ -5,4 +5,4 @@ here=$(dirname "$0")
 if [ -n "${FULL:-}" ]; then
 	exec bash "$here/chaos.sh" 500
 fi
-BACK_WITHIN_MS=9000 exec bash "$here/chaos.sh" 5 47
+BACK_WITHIN_MS=6000 exec bash "$here/chaos.sh" 5 47

@@ -66,10 +66,10 @@ ready_when_the_rules_stand() {
 
 comes_back() { # what removes it
 	local start ms
-	start=$(date +%s%3N)
+	start=$(lab_free_ms)
 	"$@"
 	lab_wait 3 all_stands || why "the rules do not come back: $(tail -1 "$LAB_DIR/watch.log")" || return
-	ms=$(($(date +%s%3N) - start))
+	ms=$(($(lab_free_ms) - start))
 	[ $ms -le 1000 ] || why "back after $ms ms" || return
 	stays_closed
 	NOTE="back after $ms ms; $NOTE"
@@ -102,19 +102,30 @@ removed_again() {
 	done
 }
 
-# How often nft's ruleset changes within three seconds.
+# How often nft's ruleset changes by the command and in the three seconds behind it, between the tables "begin" and "end".
 changes() { # command...
-	lab_in ea timeout 3.5 nft monitor >"$LAB_DIR/monitor" 2>&1 &
+	ip netns exec "$LAB_ID-ea" nft monitor >"$LAB_DIR/monitor" 2>&1 &
 	local monitor=$!
-	sleep 0.5
+	lab_wait 2 marked begin
 	"$@"
-	wait $monitor
-	CHANGES=$(grep -c 'new generation' "$LAB_DIR/monitor")
+	sleep 3
+	lab_wait 3 rules_stand
+	lab_wait 2 marked end
+	kill $monitor
+	wait $monitor 2>/dev/null
+	CHANGES=$(awk '/add table inet end/ { exit } /add table inet begin/ { on = 1; n = -1 } on && /new generation/ { n++ } END { print n + 0 }' \
+		"$LAB_DIR/monitor")
+}
+
+# A table is made and deleted until the monitor shows both.
+marked() { # name
+	lab_in ea nft "add table inet $1; delete table inet $1"
+	grep -q "delete table inet $1" "$LAB_DIR/monitor"
 }
 
 changes_once() { # command...: once by it, once by the one that puts the rules back
 	changes "$@"
-	NOTE="the ruleset changed $CHANGES times in 3 s"
+	NOTE="the ruleset changed $CHANGES times"
 	[ "$CHANGES" = 2 ] || why "$NOTE"
 }
 
@@ -192,8 +203,7 @@ a_file_that_is_away_for_a_moment() {
 beside_a_daemon() {
 	lab_edges
 	lab_link_up || return
-	sleep 0.5
-	status_is 'longreachd runs' || why "it does not see the daemon" || return
+	lab_wait 2 status_is 'longreachd runs' || why "it does not see the daemon" || return
 	LINES_BEFORE=$(wc -l <"$LAB_DIR/watch.log")
 	lab_in ea nft list table inet longreach_link >"$LAB_DIR/form"
 	grep -q 'oifname !=' "$LAB_DIR/form" || why "the test's link has no barrier" || return

@@ -36,6 +36,16 @@ begin_and_wait() { # from to folder-where-it-arrives
 	lab_wait 20 some_arrived "$3" || why "nothing arrives: $(tail -1 "$LAB_DIR/big.err")"
 }
 
+# Breaks in on a copy. At the rate of the edge that sends, its 64 MiB last for ten seconds, until that is done.
+amid() { # a|b begin_large|begin_pull destination command...
+	local edge=$1 status
+	lab_set_rate "$edge" 50M || why "$(head -1 "$LAB_DIR/reload.out")" || return
+	"$2" "$3" && "${@:4}"
+	status=$?
+	lab_wait 5 lab_set_rate "$edge" "$LAB_RATE" || why "$(head -1 "$LAB_DIR/reload.out")" || return
+	return $status
+}
+
 begin_large() { # destination
 	begin_and_wait "$LAB_DIR/big" "link:data/$1/" "$LAB_DIR/there/$1"
 }
@@ -54,13 +64,8 @@ make_big() {
 
 killed_copy_goes_on() {
 	make_big
-	begin_large killed || return
-	kill_copy
-	if [ -e "$LAB_DIR/there/killed/big/d/file" ]; then # the kill came late: then the file is complete
-		cmp "$LAB_DIR/big/d/file" "$LAB_DIR/there/killed/big/d/file" || why "a half-written file has its name" || return
-		NOTE="the copy was through before the kill"
-		return
-	fi
+	amid a begin_large killed kill_copy || return
+	[ ! -e "$LAB_DIR/there/killed/big/d/file" ] || why "a half-written file has its name" || return
 	copy --json "$LAB_DIR/big" link:data/killed/ >"$LAB_DIR/big.json" 2>"$LAB_DIR/big.err" || why "copy: $(tail -1 "$LAB_DIR/big.err")" || return
 	same_trees "$LAB_DIR/big" "$LAB_DIR/there/killed/big" || return
 	# files complete at the second start had arrived before the kill
@@ -73,8 +78,7 @@ killed_copy_goes_on() {
 goes_on_over() { # destination command...
 	local to=$1
 	shift
-	begin_large "$to" || return
-	"$@"
+	amid a begin_large "$to" "$@" || return
 	wait $COPY || why "copy: $(tail -1 "$LAB_DIR/big.err")" || return
 	same_trees "$LAB_DIR/big" "$LAB_DIR/there/$to/big" || return
 	NOTE="$(($(of_json "$LAB_DIR/big.json" sent_again_bytes) / 1024)) KiB of $(($(of_json "$LAB_DIR/big.json" sent_bytes) / 1024)) KiB sent twice, $(of_json "$LAB_DIR/big.json" interruptions) interruptions"
@@ -196,8 +200,7 @@ begin_pull() { # name
 pull_goes_on_over() { # name command...
 	local to=$1
 	shift
-	begin_pull "$to" || return
-	"$@"
+	amid b begin_pull "$to" "$@" || return
 	wait $COPY || why "copy: exit $? $(tail -1 "$LAB_DIR/big.err")" || return
 	same_trees "$LAB_DIR/there/big" "$LAB_DIR/$to/big"
 }
@@ -207,9 +210,8 @@ killed_pull_goes_on() {
 	mkdir -p "$LAB_DIR/there/big/d"
 	head -c $((64 * MIB)) /dev/urandom >"$LAB_DIR/there/big/d/file"
 	for i in $(seq 200); do head -c 3000 /dev/urandom >"$LAB_DIR/there/big/d/s$i"; done
-	begin_pull back-killed || return
-	kill_copy
-	[ ! -e "$LAB_DIR/back-killed/big/d/file" ] || why "it was through before the kill" || return
+	amid b begin_pull back-killed kill_copy || return
+	[ ! -e "$LAB_DIR/back-killed/big/d/file" ] || why "a half-written file has its name" || return
 	copy --json link:data/big "$LAB_DIR/back-killed" >"$LAB_DIR/big.json" 2>"$LAB_DIR/big.err" || why "copy: $(tail -1 "$LAB_DIR/big.err")" || return
 	same_trees "$LAB_DIR/there/big" "$LAB_DIR/back-killed/big" || return
 	[ "$(of_json "$LAB_DIR/big.json" present_bytes)" -gt $((7 * MIB)) ] || why "it began from the beginning" || return

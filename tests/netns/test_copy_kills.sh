@@ -107,7 +107,7 @@ arrived() { # folder
 undisturbed() {
 	local before
 	before=$(line_bytes)
-	LAB_COPY_PATIENCE=240 copy --json "$FROM" "$TO/calm/" >"$LAB_DIR/calm.json" 2>"$LAB_DIR/copy.err" ||
+	LAB_COPY_PATIENCE=900 copy --json "$FROM" "$TO/calm/" >"$LAB_DIR/calm.json" 2>"$LAB_DIR/copy.err" ||
 		why "copy: $(tail -1 "$LAB_DIR/copy.err")" || return
 	CALM_BYTES=$(($(line_bytes) - before))
 	BYTES=$(of_json "$LAB_DIR/calm.json" sent_bytes)
@@ -154,7 +154,7 @@ random_kills() {
 		sleep "$(awk "BEGIN { printf \"%.3f\", $CALM_MS / 1e3 / ($KILLS + 1) * (0.3 + 1.2 * $RANDOM / 32768) }")"
 		alive $COPY || break
 		killed+=", $what at $((($(date +%s%N) - began) / 100000000))"
-		kill_one "$what" || why "cannot kill $what" || return
+		kill_one "$what" || ! alive $COPY || why "cannot kill $what" || return
 		kills=$((kills + 1))
 		[ "$what" != copy ] || { begin_copy "$FROM" "$TO/random/" && lives=$((lives + 1)); }
 	done

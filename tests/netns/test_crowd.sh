@@ -17,7 +17,7 @@ ratios() {
 # A queue pair that runs out of retries is reported but is no failure: hosts, edges and line share two processors, and packets
 # are lost on their way to an edge. Wrong bytes or a wrong order are failures, see check.sh.
 crowd() { # queue pairs, rcperf-options...
-	if LAB_PATIENCE=90 lab_rcperf --secs "${FULL:+1}5" --depth 4 --size 65536 --qps "$@"; then
+	if LAB_PATIENCE=300 lab_rcperf --secs "${FULL:+1}5" --depth 4 --size 65536 --qps "$@"; then
 		ratios
 	else
 		NOTE=$(lab_result .failure)
@@ -42,17 +42,18 @@ serves() { # log and status have the number of queue pairs that the buffer serve
 
 # A buffer of 2.5 bandwidth-delay products: the hosts are held off all the time, and the doctor says so.
 full_buffer() {
-	local pid
 	lab_edges_stop
 	LAB_BUFFER=20MiB lab_relink 10000 || return
-	lab_rcperf --secs 8 --depth 16 --size 65536 --qps 4 &
-	pid=$!
-	sleep 4
+	lab_load --depth 16 --size 65536 --qps 4 || why "no traffic" || return
+	lab_wait 8 doctor_says_full || why "the doctor says nothing of $NOTE"
+	lab_load_end INT
+	[ -z "$WHY" ]
+}
+
+doctor_says_full() {
 	NOTE=$(lab_status a '.links[0].buffer.from_lan | "\(.used_bytes) of \(.capacity_bytes) bytes"')
 	lab_client a doctor >"$LAB_DIR/doctor"
-	kill -INT $(lab_children $pid)
-	wait $pid
-	grep -q 'the buffer outward is' "$LAB_DIR/doctor" || why "the doctor says nothing of $NOTE"
+	grep -q 'the buffer outward is' "$LAB_DIR/doctor"
 }
 
 lab_up

@@ -13,35 +13,35 @@ CUT_S=${FULL:+10}
 CUT_S=${CUT_S:-3}
 
 cut_under_load() { # mode
-	local pid status
+	local status
 	LAB_MODE=$1
 	lab_relink 300 || return
-	lab_rcperf --secs $((CUT_S + 3)) --depth 32 --qps 2 &
-	pid=$!
-	sleep 1
+	lab_load --depth 32 --qps 2 || why "no traffic" || return
 	lab_line_ctl cut
 	sleep "$CUT_S"
 	lab_line_ctl uncut
-	wait $pid
+	lab_load_moves || why "no traffic after the cut"
+	lab_load_end
 	status=$?
+	[ -z "$WHY" ] || return
 	[ $status = 0 ] || why "the hosts did not come through (rcperf status $status): $(lab_result .failure)" || return
 	note_verified
 	lab_edge_alive a && lab_edge_alive b || why "an edge died"
 }
 
-# Early-acknowledged packets are in the buffer of the killed edge; the restarted daemon delivers them. Hosts retry for 2 s,
-# because a daemon on a busy machine may take half a second to restart.
+# Early-acknowledged packets are in the buffer of the killed edge; the restarted daemon delivers them.
 killed_under_load() { # edge
-	local pid status
+	local status
 	LAB_MODE=near
 	lab_relink 300 || return
-	lab_rcperf --secs 4 --depth 32 --qps 2 --timeout-ms 268 &
-	pid=$!
-	sleep 1.5
+	# shellcheck disable=SC2086 # several words
+	lab_load --depth 32 --qps 2 $LAB_PATIENT || why "no traffic" || return
 	{ lab_edge_stop "$1" KILL; } 2>/dev/null
 	lab_edge_start "$1"
-	wait $pid
+	lab_link_up && lab_load_moves || why "no traffic after the kill"
+	lab_load_end
 	status=$?
+	[ -z "$WHY" ] || return
 	[ $status = 0 ] || why "the hosts did not come through (rcperf status $status): $(lab_result .failure)" || return
 	note_verified
 }

@@ -45,18 +45,20 @@ nothing_lent() {
 	done
 }
 
+not_ours_since() { # a|b count
+	[ "$(lab_status "$1" '.links[0].counters.lan_not_ours')" -gt "$2" ]
+}
+
 # Hosts' packets to the edge itself also come from the device, and only a device counts them.
 by_devices() {
-	local e before after
+	local e before
 	for e in a b; do
 		grep -q "DPDK.*: device $DEVICE is open" "$LAB_DIR/$e/log" || why "edge $e has not opened its device" || return
 		before=$(lab_status $e '.links[0].counters.lan_not_ours')
 		for _ in 1 2 3; do
 			lab_in h$e bash -c "echo >/dev/udp/10.101.$([ $e = a ] && echo 1 || echo 2).1/9" 2>/dev/null
 		done
-		sleep 0.3
-		after=$(lab_status $e '.links[0].counters.lan_not_ours')
-		[ "$after" -gt "$before" ] || why "edge $e: what is not RDMA does not come off the device: $before, $after" || return
+		lab_wait 2 not_ours_since $e "$before" || why "edge $e: what is not RDMA does not come off the device: $before" || return
 	done
 }
 
@@ -90,18 +92,19 @@ no_rights() {
 }
 
 killed() {
-	local client child e
+	local child e
 	lab_line_set 300
-	lab_server $B_HOST --port 18517 --timeout-ms 500
-	lab_rcperf --port 18517 --secs 6 --depth 32 --op mix --bidir --timeout-ms 500 &
-	client=$!
+	# shellcheck disable=SC2086 # several words
+	lab_server $B_HOST --port 18517 $LAB_PATIENT
+	# shellcheck disable=SC2086
+	lab_load --port 18517 --depth 32 --op mix --bidir $LAB_PATIENT || why "no traffic" || return
 	for e in a b a; do
-		sleep 1.5
 		child=$(lab_edge_child $e)
 		kill -9 "$child"
 		lab_wait 5 lab_gone "$child"
+		lab_link_up && lab_load_moves || why "no traffic after a kill at $e"
 	done
-	wait $client || why "contents, order or count are wrong" || return
+	lab_load_end || why "contents, order or count are wrong" || return
 	NOTE="$(lab_result .messages) messages, $(lab_result .here.retries) retries"
 }
 

@@ -41,18 +41,19 @@ kill_both() { # a|b
 }
 
 killed() { # rcperf options
-	local client e i=0
+	local e i=0
 	STARTS=0
-	lab_rcperf --port 18517 --secs $((KILLS * 2)) --depth 32 --timeout-ms 500 "$@" &
-	client=$!
+	# shellcheck disable=SC2086 # several words
+	LAB_PATIENCE=$((KILLS * 60)) lab_load --port 18517 --depth 32 $LAB_PATIENT "$@" || why "no traffic" || return
 	while [ $i -lt "$KILLS" ]; do
-		sleep 1.5
+		sleep 0.5
 		e=a
 		[ $((i % 4)) -lt 2 ] || e=b
 		if [ $((i % 2)) = 0 ]; then kill_child $e; else kill_both $e || break; fi
 		i=$((i + 1))
+		lab_link_up && lab_load_moves || why "no traffic after kill $i" || break
 	done
-	wait $client || why "contents, order or count are wrong: $(tail -1 "$LAB_DIR/rcperf.err")" || return
+	lab_load_end || why "contents, order or count are wrong: $(tail -1 "$LAB_DIR/rcperf.err")" || return
 	[ -z "$WHY" ] || return
 	! grep -hE 'damaged|set aside' "$LAB_DIR"/[ab]/log || why "a buffer was damaged" || return
 	NOTE="$i kills, $(lab_result .messages) messages, $(lab_result .here.retries) retries"

@@ -77,18 +77,19 @@ bad_checksums() {
 
 # Without a neighbour there is no next hop: this is counted, and the kernel resolves the neighbour.
 cut_and_back() {
-	local client e=a
+	local e=a
 	lab_line_set 300
-	lab_server $B_HOST --port 18517 --timeout-ms 500
-	lab_rcperf --port 18517 --secs 8 --depth 32 --op mix --bidir --timeout-ms 500 &
-	client=$!
-	sleep 1.5
+	# shellcheck disable=SC2086 # several words
+	lab_server $B_HOST --port 18517 $LAB_PATIENT
+	# shellcheck disable=SC2086
+	lab_load --port 18517 --depth 32 --op mix --bidir $LAB_PATIENT || why "no traffic" || return
 	lab_ip ea link set wan0 down
 	sleep 1
 	lab_edge_wan ea 1
-	sleep 2
+	lab_link_up && lab_load_moves || why "no traffic after the cut"
 	kill -9 "$(lab_edge_child $e)"
-	wait $client || why "contents, order or count are wrong: $(tail -1 "$LAB_DIR/rcperf.err")" || return
+	lab_link_up && lab_load_moves || why "no traffic after the kill"
+	lab_load_end || why "contents, order or count are wrong: $(tail -1 "$LAB_DIR/rcperf.err")" || return
 	NOTE="$(lab_result .messages) messages, $(lab_result .here.retries) retries"
 }
 

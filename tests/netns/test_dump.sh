@@ -23,14 +23,12 @@ line_of_key() { # a|b
 # The search works: it finds what is there.
 finds_in_a_host() {
 	local pid
-	lab_rcperf --op write --qps 2 --size 65536 --secs 2 &
-	local client=$!
-	sleep 1
+	lab_load --op write --qps 2 --size 65536 || why "no traffic" || return
 	pid=$(ip netns pids "$LAB_ID-ha" | xargs -I{} sh -c 'grep -qx rcperf /proc/{}/comm && echo {}' | tail -1)
 	dumped "$pid" pattern
 	[ $? = 1 ] || why "no payload in a host's memory: $(cat "$LAB_DIR/dumped.out")" || return
 	NOTE=$(head -1 "$LAB_DIR/dumped.out")
-	wait $client
+	lab_load_end
 }
 
 finds_keys_in_a_shell() {
@@ -39,19 +37,19 @@ finds_keys_in_a_shell() {
 	[ ${#key} -ge 64 ] || why "what is the key? '$key'" || return
 	KEY_TEXT=$(line_of_key a) sleep 30 &
 	local pid=$!
-	sleep 0.2
+	lab_wait 2 grep -qx sleep "/proc/$pid/comm"
 	dumped $pid "text=$(line_of_key a)"
 	[ $? = 1 ] || why "not found: $(cat "$LAB_DIR/dumped.out")" || return
 	kill $pid
 }
 
 words_by_tcp() {
-	lab_in hb timeout 8 socat -u TCP-LISTEN:7777,reuseaddr OPEN:"$LAB_DIR/words",creat,trunc &
-	sleep 0.3
+	lab_in hb timeout 100 socat -u TCP-LISTEN:7777,reuseaddr OPEN:"$LAB_DIR/words",creat,trunc &
+	lab_wait 3 lab_listens hb 7777
 	for _ in $(seq 60); do
 		for _ in $(seq 200); do echo "$WORD"; done
 		sleep 0.05
-	done | lab_in ha timeout 10 socat -u - TCP:$B_HOST:7777
+	done | lab_in ha timeout 100 socat -u - TCP:$B_HOST:7777
 	wait
 }
 
@@ -67,13 +65,12 @@ nothing_in() { # a|b child|parent
 }
 
 under_load() { # a|b
-	lab_rcperf --op mix --qps 4 --size 65536 --secs 5 &
-	local client=$!
+	lab_load --op mix --qps 4 --size 65536 || why "no traffic" || return
 	words_by_tcp &
 	local words=$!
-	sleep 1.5
+	lab_wait 5 test -s "$LAB_DIR/words"
 	nothing_in "$1" child && nothing_in "$1" parent
-	wait $client || why "the client failed"
+	lab_load_end || why "the client failed"
 	wait $words
 	grep -q "$WORD" "$LAB_DIR/words" || why "no word came through"
 	[ -z "$WHY" ]

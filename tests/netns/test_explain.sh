@@ -27,7 +27,7 @@ found() { # the names of what was found, each once
 finds() { # a|b pattern words...
 	local edge=$1 pattern=$2 i
 	shift 2
-	for i in 1 2 3 4; do
+	for ((i = 0; i < 20; i++)); do
 		explain "$edge" "$@" --json
 		# shellcheck disable=SC2053 # a pattern
 		[ $STATUS = 1 ] && [[ "$(found)" = $pattern ]] && break
@@ -47,27 +47,17 @@ says_nothing() { # a|b words...
 }
 
 beside() { # rcperf-options... -- command...
-	local options=() pid status
+	local options=() status
 	while [ "$1" != -- ]; do
 		options+=("$1")
 		shift
 	done
 	shift
-	lab_rcperf "${options[@]}" >/dev/null 2>&1 &
-	pid=$!
-	sleep 0.7
+	lab_load "${options[@]}" >/dev/null 2>&1
 	"$@"
 	status=$?
-	end_client $pid
+	lab_load_end KILL 2>/dev/null
 	return $status
-}
-
-# The exit status of these programs does not matter.
-end_client() { # pid
-	local pids
-	pids=$(lab_children "$1" | tail -n +2)
-	[ -z "$pids" ] || kill -9 $pids 2>/dev/null
-	wait "$1" 2>/dev/null
 }
 
 server() { # options...
@@ -88,13 +78,11 @@ healthy() {
 	local edge status=0
 	hosts 2 2
 	server
-	lab_rcperf --op mix --qps 4 --size 20000 --secs 4 --depth 8 --rate 0.1 &
-	local pid=$!
-	sleep 0.7
+	lab_load --op mix --qps 4 --size 20000 --depth 8 --rate 0.1 || why "no traffic" || return
 	for edge in a b; do
 		says_nothing $edge $A && says_nothing $edge || status=1
 	done
-	wait $pid || why "contents, order or count are wrong" || return
+	lab_load_end || why "contents, order or count are wrong" || return
 	[ $status = 0 ] || return
 	says_nothing a "$A>$B" && says_nothing b $B
 }
@@ -252,24 +240,22 @@ both_name() { # cause
 
 not_ready() {
 	hosts 2 5
-	server --rnr-timer-ms 20 --freeze-ms 5000 --freeze-after 20 --recv-depth 8
-	beside --op send --size 4096 --secs 6 --depth 16 -- both_name rnr
+	server --rnr-timer-ms 20 --freeze-ms 30000 --freeze-after 20 --recv-depth 8
+	beside --op send --size 4096 --depth 16 -- both_name rnr
 }
 
 # The responder's program dies with its queue pairs, its host lives.
 peer_gone() {
 	hosts 2 6
 	server
-	lab_rcperf --secs 6 --depth 8 --rate 0.2 >/dev/null 2>&1 &
-	local pid=$! r
-	sleep 0.8
+	local r
+	lab_load --depth 8 --rate 0.2 >/dev/null 2>&1
 	kill -9 $LAB_SERVER_PIDS
 	wait $LAB_SERVER_PIDS 2>/dev/null
 	LAB_SERVER_PIDS=
-	sleep 1.2
 	both_name peer_gone
 	r=$?
-	end_client $pid
+	lab_load_end KILL 2>/dev/null
 	[ $r = 0 ] || return
 	explain a "$A>$B" --error 12 # the program is gone as well
 	grep -q "^error 12, IBV_WC_RETRY_EXC_ERR: " "$LAB_DIR/explain" || why "it does not say what error 12 is" || return
@@ -279,30 +265,28 @@ peer_gone() {
 acks_unheard() {
 	hosts 3 2
 	server
-	lab_rcperf --secs 5 --depth 4 --timeout-ms 20 --retry 7 --rate 0.2 >/dev/null 2>&1 &
-	local pid=$! r
-	sleep 0.8
+	local r
+	lab_load --depth 4 --timeout-ms 20 --retry 7 --rate 0.2 >/dev/null 2>&1
 	drop_roce ea lan0
 	sleep 0.7
 	names a acks_unheard "$A>$B" --error 12
 	r=$?
 	pass_roce ea
-	end_client $pid
+	lab_load_end KILL 2>/dev/null
 	return $r
 }
 
 line_cut() {
 	hosts 3 4
 	server
-	lab_rcperf --secs 8 --depth 8 --rate 0.2 >/dev/null 2>&1 &
-	local pid=$! r
-	sleep 0.7
+	local r
+	lab_load --depth 8 --rate 0.2 >/dev/null 2>&1
 	lab_line_ctl cut
 	sleep 1.2
 	names a line_down "$A>$B" --error 12
 	r=$?
 	lab_line_ctl uncut
-	end_client $pid
+	lab_load_end KILL 2>/dev/null
 	return $r
 }
 
@@ -311,38 +295,40 @@ line_cut() {
 lan_loss() {
 	hosts 3 5
 	server --drop 0.01
-	beside --secs 6 --depth 16 --size 16384 --rate 0.05 -- names b lan_loss "$A>$B"
+	beside --depth 16 --size 16384 --rate 0.05 -- names b lan_loss "$A>$B"
 }
 
 window() {
 	hosts 3 6
 	server
-	beside --secs 6 --depth 8 --size 4096 -- names a window "$A>$B"
+	beside --depth 8 --size 4096 -- names a window "$A>$B"
 }
 
 line_full() {
 	hosts 3 7
 	server
 	# held-off hosts sometimes repeat early
-	beside --secs 6 --qps 2 --depth 64 -- names_first a line_full "$A>$B"
+	beside --qps 2 --depth 64 -- names_first a line_full "$A>$B"
 }
 
 # --- a flow's time line, and all of it ---
 
 # Every packet of the flow has its row with its result at both edges, without payload bytes; nothing is traced afterwards.
 time_line() {
-	local edge n
+	local edge n pids=
 	hosts 4 2
 	server --qpn 0x4242
 	for edge in a b; do
-		lab_in "e$edge" "$LAB_BIN/longreach" --control "$LAB_DIR/$edge/control" trace link "$A>$B:0x4242" --seconds 4 --json \
+		lab_in "e$edge" "$LAB_BIN/longreach" --control "$LAB_DIR/$edge/control" trace link "$A>$B:0x4242" --seconds 8 --json \
 			>"$LAB_DIR/trace.$edge" 2>"$LAB_DIR/trace.$edge.err" &
+		pids="$pids $!"
 	done
-	sleep 0.5
+	sleep 1
 	lab_rcperf --iters 20 --depth 2 --size 8192 >/dev/null || why "the program failed" || return
 	lab_client a trace link "$A>$B:0x4242" --seconds 1 >/dev/null 2>"$LAB_DIR/trace.second"
 	grep -q "is being traced" "$LAB_DIR/trace.second" || why "a second trace at once: $(head -1 "$LAB_DIR/trace.second")" || return
-	sleep 4
+	# shellcheck disable=SC2086 # several
+	wait $pids
 	n=$(grep -c '"what":"in","side":"near"' "$LAB_DIR/trace.a")
 	[ "$n" -ge 40 ] || why "edge a: $n requests came, of 40: $(head -1 "$LAB_DIR/trace.a.err")" || return
 	grep -q '"what":"out","side":"near".*"syndrome":31' "$LAB_DIR/trace.a" || why "edge a: no ACK to the requester" || return

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Floods from foreign senders: an unprivileged user on edge A's machine (from A's own address), and another machine on the WAN.
-# During each flood a new session must come up within 5 s of the other edge's start, and a running session must keep at least
-# 0.95 of its goodput.
+# During each flood a new session must come up within 5 s (lab_free_ms) of the other edge's start, and a running session must
+# keep at least 0.95 of its goodput.
 . "$(dirname "$0")/lab.sh"
 . "$(dirname "$0")/check.sh"
 . "$(dirname "$0")/floods.sh"
@@ -10,7 +10,7 @@
 RATE=100M # far below what the machine can do: a flood's own work must not be what slows the link down
 
 goodput() {
-	LAB_PATIENCE=20 lab_rcperf --size 65536 --depth 16 --secs 3 || return
+	LAB_PATIENCE=100 lab_rcperf --size 65536 --depth 16 --secs 3 || return
 	lab_goodput_gbps
 }
 
@@ -30,7 +30,7 @@ session_is_new() { # before
 }
 
 under_flood() { # user|box what
-	local before ms g best=0 i r
+	local before g best=0 i r
 	flood_start "$@" || why "no flood: $(tail -1 "$LAB_DIR/flood.out")" || return
 	for i in 1 2 3; do
 		g=$(goodput) || why "no traffic" || return
@@ -42,14 +42,21 @@ under_flood() { # user|box what
 	lab_edge_stop a
 	lab_edge_start a
 	lab_wait 5 edge_a_answers || why "edge A does not start" || return
-	ms=$(date +%s%3N)
-	lab_wait 6 session_is_new "$before"
+	lab_within 5 session_is_new "$before"
 	i=$?
-	ms=$(($(date +%s%3N) - ms))
 	flood_stop
-	NOTE="goodput $r of without, a new session after $ms ms, $(lab_status b '.links[0].peer.refused_connections') refused"
-	[ $i = 0 ] && [ $ms -lt 5000 ] || why "no session after $ms ms: $(lab_status b '.links[0].peer.trouble')" || return
+	NOTE="goodput $r of without, a new session after $LAB_TOOK_MS ms, $(lab_status b '.links[0].peer.refused_connections') refused"
+	[ $i = 0 ] || SESSION="no session after ${LAB_TOOK_MS:-} ms: $(lab_status b '.links[0].peer.trouble')"
 	holds "$r >= $LEAST" || why "$NOTE"
+}
+
+# A goodput that the machine cannot carry is no verdict; a session that does not come is one.
+floods() { # as under_flood
+	local status SESSION=
+	lab_rate_test under_flood "$@"
+	status=$?
+	[ -z "$SESSION" ] || why "$SESSION" || return
+	return $status
 }
 
 edge_a_answers() {
@@ -71,6 +78,6 @@ check "goodput without" baseline
 for flood in "${FLOODS[@]}"; do
 	[[ -n "${FULL:-}" || $flood =~ ^(user connects|box hellos|box syns) ]] || continue
 	# shellcheck disable=SC2086 # two words
-	check "${flood#*|}" under_flood ${flood%|*}
+	check "${flood#*|}" floods ${flood%|*}
 done
 check_end

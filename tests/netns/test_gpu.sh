@@ -41,7 +41,7 @@ end_program() { # signal pid: a function in the background, and what runs in it
 faults() { # a|b words
 	echo "$2" >"$LAB_DIR/fake.new"
 	mv "$LAB_DIR/fake.new" "$LAB_DIR/fake.$1"
-	sleep 0.01
+	sleep 0.1
 }
 
 provide() { # a|b REGION options of longreach export... In the background; its pid in $PROVIDER.

@@ -19,27 +19,25 @@ across() {
 		"RNR \(.here.rnr_rx)"')
 }
 
-DEAD_S=8 # the edges give a responder up after 3 s, the host a little later
 FROZEN=18601 HANGING=18602 LOSSY=18603 STUCK=18605
 
 # Host B falls silent for good under load, with its TCP connection still open: host A must see its own retry error in time
 # instead of being held off for ever, and edge A must report the bytes that it could not deliver.
 dead_responder() {
-	local pid server
+	local server
 	lab_server $B_HOST --port 18604 || why "the server does not start" || return
 	server=${LAB_SERVER_PIDS##* }
 	: >"$LAB_DIR/a/log"
 	LAB_EXTRA="Tuning.GiveUp=3s Tuning.StallAfter=500ms" link "$LAB_MODE" || return
-	LAB_PATIENCE=$DEAD_S lab_rcperf --secs 300 --depth 16 --port 18604 &
-	pid=$!
-	sleep 1
+	LAB_PATIENCE=80 lab_load --depth 16 --port 18604 || why "no traffic" || return
 	kill -STOP $(lab_children "$server")
-	! wait $pid || why "the requester ended well, though nobody answers it"
+	! wait "$LAB_LOAD" || why "the requester ended well, though nobody answers it"
 	{ kill -9 $(lab_children "$server") "$server"; wait "$server"; } 2>/dev/null
 	[ -z "$WHY" ] || return
 	NOTE=$(lab_result '.failure // empty' 2>/dev/null | cut -c1-90)
 	# The host sees when its retries are used up; its wait for the other program's report afterwards does not count.
-	[[ $NOTE == *"retries exhausted"* ]] || why "after $DEAD_S s the requester still has not heard of it: $NOTE" || return
+	# The edges give the responder up after 3 s.
+	[[ $NOTE == *"retries exhausted"* ]] || why "after 80 s the requester still has not heard of it: $NOTE" || return
 	[ "$LAB_MODE" = host ] || grep -q flow_failed "$LAB_DIR/a/log" ||
 		why "edge A does not say which flow it could not deliver" || return
 	lab_edge_alive a && lab_edge_alive b || why "an edge died"
@@ -54,7 +52,7 @@ next_program() {
 	pid=$!
 	sleep "$1"
 	{ kill -9 $(lab_children $pid); wait $pid; } 2>/dev/null
-	LAB_PATIENCE=20 lab_rcperf --iters 100 --qps 2 --size 20000 --depth 8 || why "the second program fails"
+	LAB_PATIENCE=200 lab_rcperf --iters 100 --qps 2 --size 20000 --depth 8 || why "the second program fails"
 }
 
 # The responder reads nothing for five seconds, while the sender could send ten times the buffer. RNR NAKs hold the sender off;
@@ -75,7 +73,7 @@ stuck_responder() {
 # A request is acknowledged early and then refused: the requester's QP must fail, and the edge must report it.
 late_error() {
 	lab_line_set 300
-	LAB_PATIENCE=20 lab_rcperf --secs 3 --size 8192 --depth 16 --bad-rkey-at 500
+	LAB_PATIENCE=200 lab_rcperf --secs 3 --size 8192 --depth 16 --bad-rkey-at 500
 	[ $? = 1 ] || why "the client did not fail in good order" || return
 	NOTE=$(lab_result '.failure' | cut -c1-100)
 	[ -n "$NOTE" ] || why "the requester never learned of the refusal" || return
@@ -105,7 +103,7 @@ for mode in near host; do
 	check "$mode: a wrong R_Key" late_error
 	check "$mode: a program killed at its start, and the next one" next_program 0.1
 	check "$mode: a program killed under load, and the next one" next_program 1
-	# eight seconds of waiting for a host's last retry
+	# seconds of waiting for a host's last retry
 	[ "$mode" = host ] && [ -z "${FULL:-}" ] || check "$mode: a responder that dies" dead_responder
 done
 check_end

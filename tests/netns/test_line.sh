@@ -14,11 +14,21 @@ rtt_ms() { # destination
 
 round_trip() { # km
 	local ms want
+	rm -f "$LAB_DIR/rtt"
 	lab_line_set "$1"
-	ms=$(rtt_ms $B_HOST)
 	want=$(awk "BEGIN { print $1 * 0.01 }")
+	lab_wait 5 pings_within "$(awk "BEGIN { print $want + 2 }")"
+	ms=$(sort -g "$LAB_DIR/rtt" | head -1)
 	NOTE="ping sees at least $ms ms, the fibre takes $want ms"
 	holds "$ms >= $want && $ms < $want + 2" || why "$NOTE"
+}
+
+# On a busy machine most pings take longer.
+pings_within() { # ms
+	local ms
+	ms=$(rtt_ms $B_HOST)
+	echo "$ms" >>"$LAB_DIR/rtt"
+	holds "${ms:-1e9} < $1"
 }
 
 tcp_bytes() { # MiB of zeros that arrive at host B, as its count
@@ -40,7 +50,7 @@ cut_and_mend() {
 	lab_line_ctl cut
 	! lab_in ha busybox ping -c 1 -W 1 $B_HOST >/dev/null || why "ping crossed a cut line" || return
 	lab_line_ctl uncut
-	lab_in ha busybox ping -c 1 -W 1 $B_HOST >/dev/null || why "ping does not cross the mended line"
+	lab_wait 2 lab_in ha busybox ping -c 1 -W 1 $B_HOST || why "ping does not cross the mended line"
 }
 
 accounted_for() {

@@ -10,21 +10,25 @@ hosts_send() { [ "$(lab_status a '.links[0].counters.lan_rx_packets // 0')" -gt 
 
 # Acknowledged bytes are in the buffer of edge a, which is dead; the line is cut.
 bytes_held_by_the_dead() {
-	local pid
 	LAB_MODE=near
 	lab_line_ctl uncut 2>/dev/null # a failed test has left it cut
 	lab_relink 300 || return
-	lab_rcperf --secs 10 --size 65536 --depth 16 --qps 2 &
-	pid=$!
-	lab_wait 5 hosts_send || why "no host sends" || return
-	sleep 0.5
+	lab_load --size 65536 --depth 16 --qps 2 && lab_wait 5 hosts_send || why "no host sends" || return
 	lab_line_ctl cut
-	sleep 0.3
-	HELD=$(lab_status a '.links[0].buffer.from_lan.used_bytes')
+	lab_wait 3 enough_is_held || why "only $HELD bytes are held"
 	{ lab_edge_stop a KILL; } 2>/dev/null
-	kill $(lab_children $pid) 2>/dev/null
-	wait $pid 2>/dev/null
-	[ "${HELD:-0}" -gt 100000 ] || why "only $HELD bytes were held before edge a died"
+	lab_load_end TERM 2>/dev/null
+	[ -z "$WHY" ]
+}
+
+# A window of each queue pair.
+enough_is_held() {
+	HELD=$(lab_status a '.links[0].buffer.from_lan.used_bytes')
+	[ "${HELD:-0}" -gt 1000000 ]
+}
+
+nothing_is_held() {
+	[ "$(lab_status a '[.links[0].buffer[].used_bytes] | add')" = 0 ]
 }
 
 zero_bytes() { # file offset
@@ -123,9 +127,9 @@ near_buffer_gone_twice() {
 	bytes_held_by_the_dead || return
 	rm "$LAB_SHM/a/$ARENA"
 	lab_edge_start a
-	sleep 1
+	lab_wait 5 test -s "$LAB_SHM/a/$ARENA" || why "edge a made no buffer" || return
+	lab_wait 5 lab_client a status || why "edge a does not answer" || return
 	{ lab_edge_stop a KILL; } 2>/dev/null
-	[ -s "$LAB_SHM/a/$ARENA" ] || why "edge a made no buffer" || return
 	{ lab_edge_stop b KILL; } 2>/dev/null
 	lab_edge_start b
 	lab_edge_start a
@@ -141,6 +145,7 @@ near_buffer_drained() {
 	LAB_MODE=near
 	lab_relink 30 || return
 	lab_rcperf --secs 1 --qps 2 || why "no traffic" || return
+	lab_wait 5 nothing_is_held || why "the buffer does not drain" || return
 	lab_edge_stop a
 	lab_edge_start a
 	lab_link_up || return
@@ -157,7 +162,7 @@ thousand_failed() {
 	LAB_MODE=near LAB_EXTRA=Tuning.GiveUp=1s
 	lab_relink 30 || return
 	LAB_EXTRA=
-	lab_rcperf --qps $QPS --cm --size 1024 --mtu 1024 --depth 2 --secs 60 &
+	LAB_PATIENCE=300 lab_rcperf --qps $QPS --cm --size 1024 --mtu 1024 --depth 2 --secs 300 &
 	pid=$!
 	lab_wait 20 all_paired $QPS || why "not all queue pairs are paired" || return
 	server="$LAB_SERVER_PIDS $(lab_children $LAB_SERVER_PIDS)"

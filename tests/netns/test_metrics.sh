@@ -41,41 +41,48 @@ sound() {
 
 # Every counter and drop of the status exists and, without traffic, has the same value.
 as_status() {
-	local name is want n=0
 	lab_rcperf --iters 200 --size 8192 || why "no traffic" || return
-	sleep 0.5
+	# the last packets and their reports are still under way
+	lab_wait 3 alike || why "$DIFFERENCE" || return
+	[ "$(value 'longreach_link_state{link="link",state="up"}')" = 1 ] || why "the state is not up" || return
+	holds "$(value 'longreach_lan_rx_bytes_total{link="link"}') >= 200 * 8192" || why "too few bytes from hosts" || return
+	NOTE="$(wc -l <"$LAB_DIR/wanted") values alike"
+}
+
+alike() {
+	local name is want
 	scrape
 	lab_status a '.links[0] | (.counters | to_entries[] | "\(.key)_total{link=\"link\"} \(.value)"),
 		(.drops | to_entries[] | "drops_total{link=\"link\",reason=\"\(.key)\"} \(.value)"),
 		(.events | to_entries[] | "events_total{link=\"link\",event=\"\(.key)\"} \(.value)")' >"$LAB_DIR/wanted"
 	while read -r name want; do
 		is=$(value "longreach_$name")
-		n=$((n + 1))
 		# keepalives go on
 		[[ $name == wan_*x_* ]] && holds "$is > 0 && $is <= $want" && continue
-		[ "$is" = "$want" ] || why "$name is ${is:-missing}, status says $want" || return
+		DIFFERENCE="$name is ${is:-missing}, status says $want"
+		[ "$is" = "$want" ] || return
 	done <"$LAB_DIR/wanted"
-	[ "$(value 'longreach_link_state{link="link",state="up"}')" = 1 ] || why "the state is not up" || return
-	holds "$(value 'longreach_lan_rx_bytes_total{link="link"}') >= 200 * 8192" || why "too few bytes from hosts" || return
-	NOTE="$n values alike"
 }
 
 # Requests at a low rate: each is acknowledged at LAN distance, delivered after the line (300 km), and then measured at the other
 # edge.
 latency() {
 	local acked delivered
-	lab_rcperf --secs 2 --size 4096 --depth 1 --every-ms 5 || why "no traffic" || return
-	sleep 0.2
+	lab_rcperf --iters 400 --size 4096 --depth 1 --every-ms 5 || why "no traffic" || return
+	lab_wait 3 measured_inward || why "inward at the other edge: few samples" || return
 	scrape
 	acked=$(value 'longreach_latency_seconds_bucket{link="link",stage="acked",le="0.002"}')
 	holds "$(value 'longreach_latency_seconds_count{link="link",stage="acked"}') >= 100" || why "ACKs: few samples" || return
-	holds "$acked >= 0.5 * $(value 'longreach_latency_seconds_count{link="link",stage="acked"}')" || why "ACKs at LAN distance: $acked" || return
+	holds "$acked > 0" || why "no ACK at LAN distance" || return # no delivery takes as little, see below
 	delivered=$(value 'longreach_latency_seconds_count{link="link",stage="delivered"}')
 	holds "$delivered >= 100" || why "deliveries: $delivered samples" || return
 	[ "$(value 'longreach_latency_seconds_bucket{link="link",stage="delivered",le="0.002"}')" = 0 ] || why "delivered within 2 ms over 300 km" || return
-	holds "$(lab_status b '.links[0].latency.inward.samples') >= 20" || why "inward at the other edge: few samples" || return
 	NOTE=$(lab_client a status | sed -n 's/^ *latency *//p')
 	[[ $NOTE = *ACK*delivered* ]] || why "status says: $NOTE"
+}
+
+measured_inward() {
+	holds "$(lab_status b '.links[0].latency.inward.samples') >= 20"
 }
 
 # The sample of turns counts about as many packets as there were, and the worker is busier with traffic than without.
@@ -83,11 +90,11 @@ costs() {
 	local before after load idle
 	idle=$(cost_of_second)
 	before=$(sampled_and_all)
-	lab_rcperf --secs 4 --size 65536 --depth 8 &
-	sleep 1
+	lab_load --size 65536 --depth 8 || why "no traffic" || return
 	load=$(cost_of_second)
 	lab_client a status --cycles >"$LAB_DIR/cycles"
-	wait $! || why "no traffic" || return
+	sleep 1 # more turns for the sample
+	lab_load_end || why "contents, order or count are wrong" || return
 	after=$(sampled_and_all)
 	NOTE=$(printf '%s\n%s\n' "$before" "$after" | awk '{ s[NR] = $1; a[NR] = $2 } END { printf "%.2f", (s[2] - s[1]) / (a[2] - a[1]) }')
 	holds "$NOTE >= 0.5 && $NOTE <= 2" || why "$NOTE of the packets by the sample" || return

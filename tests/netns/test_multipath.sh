@@ -108,16 +108,14 @@ use_both() {
 }
 
 dies_under_load() { # cut command, restore command, index
-	local pid status moved
-	lab_rcperf --op write --qps 4 --size 65536 --secs 6 &
-	pid=$!
-	sleep 1.5
+	local status moved
+	lab_load --op write --qps 4 --size 65536 && lab_wait 5 both_carry || why "no traffic by both paths" || return
 	"${@:2:1}" cut
 	lab_wait 3 states_are a "$3" || why "path is not found dead: $(states a)" || return
-	sleep 1.5
+	lab_load_moves || why "no traffic by the other path" || return
 	"${@:2:1}" uncut
 	lab_wait 3 both_states_are "up up" || why "the path does not come back: $(states a), $(states b)" || return
-	wait $pid
+	lab_load_end
 	status=$?
 	[ $status = 0 ] || why "the hosts did not come through (rcperf status $status)" || return
 	moved=$(of_path a "$1" moved)
@@ -126,17 +124,23 @@ dies_under_load() { # cut command, restore command, index
 	grep -q path_dead "$LAB_DIR/a/log" || why "the log does not speak of it"
 }
 
+# Each path has more than a megabyte under way or behind it since the last call.
+both_carry() {
+	local now
+	now="$(of_path a 0 tx_bytes) $(of_path a 1 tx_bytes)"
+	: "${CARRIED:=$now}"
+	[ "${now% *}" -gt $((${CARRIED% *} + 1000000)) ] && [ "${now#* }" -gt $((${CARRIED#* } + 1000000)) ] && CARRIED=
+}
+
 both_die() {
-	local pid status
-	lab_rcperf --op write --qps 4 --size 65536 --secs 5 &
-	pid=$!
-	sleep 1
+	local status
+	lab_load --op write --qps 4 --size 65536 || why "no traffic" || return
 	lab_line_ctl cut
 	second cut
-	sleep 1.5
-	states_are a "dead dead" || why "paths are $(states a)" || return
+	lab_wait 3 states_are a "dead dead" || why "paths are $(states a)" || return
 	second uncut
-	wait $pid
+	lab_load_moves || why "no traffic by the second path"
+	lab_load_end
 	status=$?
 	lab_line_ctl uncut
 	[ $status = 0 ] || why "the hosts did not come through (rcperf status $status)" || return

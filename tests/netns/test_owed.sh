@@ -11,6 +11,10 @@ barrier() { # a|b
 	lab_status "$1" '.links[0].barrier.mode'
 }
 
+barrier_is() { # a|b mode
+	[ "$(barrier "$1")" = "$2" ]
+}
+
 both_barriers_are() { # mode
 	[ "$(barrier a)" = "$1" ] && [ "$(barrier b)" = "$1" ] && lab_link_is_up
 }
@@ -18,7 +22,8 @@ both_barriers_are() { # mode
 # Host A has completed all its WRITEs and sends a TCP message; then both edges die, and come back in mode host.
 near_life_ends() { # how: KILL or TERM
 	LAB_MODE=near LAB_RATE=20M LAB_EXTRA=Link.BarrierMax=60s lab_relink 30 rate=25M || return
-	LAB_PATIENCE=60 lab_rcperf --size 65536 --iters $((KB / 64)) --depth $((KB / 64)) &
+	# shellcheck disable=SC2086 # several words
+	LAB_PATIENCE=300 lab_rcperf --size 65536 --iters $((KB / 64)) --depth $((KB / 64)) $LAB_PATIENT &
 	LOAD=$!
 	lab_wait 20 word_waits || why "host A was not acknowledged early" || return
 	lab_edge_stop a "$1"
@@ -36,9 +41,9 @@ the_word_waits() { # how
 	rm -f "$LAB_DIR"/[ab]/log
 	LAB_MODE=host LAB_RATE=20M LAB_EXTRA=Link.BarrierMax=60s lab_edges
 	lab_wait 3 lab_client a status >/dev/null
-	[ "$(barrier a)" = pair ] || why "the barrier of edge A is $(barrier a), its buffer owes" || return
+	lab_wait 3 barrier_is a pair || why "the barrier of edge A is $(barrier a), its buffer owes" || return
 	grep -q 'owes packets that an earlier start acknowledged early' "$LAB_DIR/a/log" || why "the log does not say it" || return
-	lab_in ha busybox ping -q -i 0.1 -c 30 $B_HOST >/dev/null 2>&1 & # packets of another kind: TCP may pause for seconds
+	lab_in ha busybox ping -q -i 0.1 -c 300 $B_HOST >/dev/null 2>&1 & # packets of another kind: TCP may pause for seconds
 	lab_wait 5 both_barriers_are pair || why "A $(barrier a), B $(barrier b), $(lab_status a '.links[0].state')" || return
 	wait $LOAD || why "contents, order or count are wrong" || return
 	[ "$(lab_result .there.missing_at_done)" = 0 ] || why "$(lab_result .there.missing_at_done) messages were missing at the word" ||

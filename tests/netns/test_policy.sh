@@ -48,11 +48,11 @@ a_says() { says ha hb "$1" "${3:-$B_HOST}" "${2:-$A_HOST}"; } # port [from [to]]
 b_says() { says hb ha "$1" $A_HOST $B_HOST; }
 
 all_passes() {
-	pings ha $B_HOST || why "no ping" || return
-	pings ha $B_HOST6 || why "no ping by IPv6" || return
-	a_says $PORT || why "no TCP to port $PORT" || return
-	a_says $OTHER_PORT || why "no TCP to port $OTHER_PORT" || return
-	b_says $PORT || why "no TCP from B"
+	lab_wait 3 pings ha $B_HOST || why "no ping" || return
+	lab_wait 3 pings ha $B_HOST6 || why "no ping by IPv6" || return
+	lab_wait 3 a_says $PORT || why "no TCP to port $PORT" || return
+	lab_wait 3 a_says $OTHER_PORT || why "no TCP to port $OTHER_PORT" || return
+	lab_wait 3 b_says $PORT || why "no TCP from B"
 }
 
 # Port X of host A alone: by addresses and ports, both ways.
@@ -65,7 +65,7 @@ only_what_is_accepted() { # edge
 }
 
 judge_policy() {
-	a_says $PORT || why "what is accepted does not pass" || return
+	lab_wait 3 a_says $PORT || why "what is accepted does not pass" || return
 	! pings ha $B_HOST || why "ping passes" || return
 	! pings ha $B_HOST6 || why "ping by IPv6 passes" || return
 	! pings hb $A_HOST || why "ping from B passes" || return
@@ -81,9 +81,9 @@ established() { # edges
 		policy "$e" "ct state established,related accept" "ct state invalid drop" \
 			"ip saddr 10.101.1.0/24 ct state new accept"
 	done
-	a_says $PORT || why "TCP from A does not pass" || no_policy || return
-	pings ha $B_HOST || why "ping from A does not pass"
-	pings ha -s 20000 $B_HOST || why "fragments from A do not pass"
+	lab_wait 3 a_says $PORT || why "TCP from A does not pass" || no_policy || return
+	lab_wait 3 pings ha $B_HOST || why "ping from A does not pass"
+	lab_wait 3 pings ha -s 20000 $B_HOST || why "fragments from A do not pass"
 	! pings hb $A_HOST || why "ping from B passes"
 	! b_says $PORT || why "TCP from B passes"
 	no_policy
@@ -94,10 +94,10 @@ established() { # edges
 rejected() {
 	local start ms
 	policy b "tcp dport $OTHER_PORT reject with tcp reset" accept
-	lab_in hb timeout 5 socat "TCP-LISTEN:$OTHER_PORT,reuseaddr" EXEC:cat 2>/dev/null &
+	lab_in hb timeout 50 socat "TCP-LISTEN:$OTHER_PORT,reuseaddr" EXEC:cat 2>/dev/null &
 	lab_wait 3 lab_listens hb $OTHER_PORT || why "socat does not listen"
 	start=$(date +%s%3N)
-	lab_in ha timeout 5 socat - "TCP:$B_HOST:$OTHER_PORT" </dev/null 2>"$LAB_DIR/socat.err"
+	lab_in ha timeout 50 socat - "TCP:$B_HOST:$OTHER_PORT" </dev/null 2>"$LAB_DIR/socat.err"
 	ms=$(($(date +%s%3N) - start))
 	no_policy
 	kill $! 2>/dev/null
@@ -115,7 +115,7 @@ rc_flows() {
 }
 
 hop() { # host ttl address
-	lab_in "$1" busybox traceroute -n -f "$2" -m "$2" -q 1 -w 2 "$3" 2>/dev/null | awk 'NR > 1 { print $2 }'
+	lab_in "$1" busybox traceroute -n -f "$2" -m "$2" -q 1 -w 10 "$3" 2>/dev/null | awk 'NR > 1 { print $2 }'
 }
 
 two_hops() {
@@ -130,9 +130,9 @@ too_large() {
 	lab_ip ha route flush cache 2>/dev/null
 	a_says $PORT
 	head -c 2M /dev/urandom >"$LAB_DIR/sent"
-	lab_in hb timeout 10 socat -u "TCP-LISTEN:$PORT,reuseaddr" "CREATE:$LAB_DIR/got" 2>/dev/null &
+	lab_in hb timeout 100 socat -u "TCP-LISTEN:$PORT,reuseaddr" "CREATE:$LAB_DIR/got" 2>/dev/null &
 	lab_wait 3 lab_listens hb $PORT || why "socat does not listen"
-	lab_in ha timeout 5 socat -u "OPEN:$LAB_DIR/sent" "TCP:$B_HOST:$PORT" 2>/dev/null || why "TCP does not pass"
+	lab_in ha timeout 100 socat -u "OPEN:$LAB_DIR/sent" "TCP:$B_HOST:$PORT" 2>/dev/null || why "TCP does not pass"
 	wait $!
 	[ -n "$WHY" ] || cmp -s "$LAB_DIR/sent" "$LAB_DIR/got" || why "not the bytes that were sent"
 	NOTE="$(lab_ip ha route get $B_HOST | grep -o 'mtu [0-9]*')"
@@ -144,9 +144,9 @@ too_large() {
 
 # The edges' own addresses inside the prefixes, from the other site and to it.
 edges_themselves() {
-	pings ha 10.101.2.1 || why "A does not reach edge B" || return
-	pings ea -I 10.101.1.1 $B_HOST || why "edge A does not reach B" || return
-	pings eb $A_HOST || why "edge B does not reach A"
+	lab_wait 3 pings ha 10.101.2.1 || why "A does not reach edge B" || return
+	lab_wait 3 pings ea -I 10.101.1.1 $B_HOST || why "edge A does not reach B" || return
+	lab_wait 3 pings eb $A_HOST || why "edge B does not reach A"
 }
 
 nothing_unsealed() {
@@ -232,7 +232,7 @@ vlan_of_the_wan() {
 # One that is made while the link runs: hosts are behind it.
 vlan_of_the_lan() {
 	[ -n "$LAB_HAS_VLAN" ] || { NOTE="no VLAN devices in this kernel"; return 77; }
-	pings hb $A_VLAN_HOST || why "no ping to a host behind lan0.100" || return
+	lab_wait 3 pings hb $A_VLAN_HOST || why "no ping to a host behind lan0.100" || return
 	lab_ip ha link add rdma0.200 link rdma0 type vlan id 200
 	lab_ip ha addr add 10.101.1.66/26 dev rdma0.200
 	lab_ip ha link set rdma0.200 up
@@ -264,7 +264,7 @@ one_edge_only() {
 	LAB_EXTRA= LAB_EXTRA_A=Link.Barrier=pair LAB_EXTRA_B=Link.Barrier=off
 	lab_edges
 	lab_wait 10 disagree || why "state $(lab_status a '.links[0].state')" || return
-	pings ha $B_HOST || why "no ping" || return
+	lab_wait 3 pings ha $B_HOST || why "no ping" || return
 	only_what_is_accepted b
 }
 
@@ -280,7 +280,7 @@ nothing_is_left() {
 	! lab_ip ea link show lr-link >/dev/null 2>&1 || why "lr-link is left" || return
 	! lab_ip ea rule show | grep 191 || why "rules are left" || return
 	! lab_ip ea route show table all | grep 'proto 191' || why "routes are left" || return
-	pings ha $B_HOST || why "the kernel does not forward" || return
+	lab_wait 3 pings ha $B_HOST || why "the kernel does not forward" || return
 	[ "$(lab_unsealed)" -gt "$before" ] || why "the test would not notice what is unsealed"
 }
 

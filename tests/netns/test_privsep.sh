@@ -49,23 +49,25 @@ keys_are_locked() {
 }
 
 traffic() {
-	lab_rcperf --op mix --qps 4 --size 20000 --iters 100 || why "traffic fails"
+	# shellcheck disable=SC2086 # several words
+	lab_rcperf --op mix --qps 4 --size 20000 --iters 100 $LAB_PATIENT || why "traffic fails"
 }
 
 # Acknowledged, undelivered bytes survive the process that held them.
 child_is_replaced() {
 	local child parent=${LAB_EDGE_PID[a]} start ms
 	child=$(lab_edge_child a)
-	lab_rcperf --op write --qps 4 --size 100000 --secs 2 --adaptive-retrans --timeout-ms 1000 &
-	local client=$!
-	sleep 0.7
+	# shellcheck disable=SC2086 # several words
+	lab_load --op write --qps 4 --size 100000 $LAB_PATIENT || why "no traffic" || return
 	start=$(date +%s%3N)
 	LAB_CRASH_MEANT=yes
 	kill -SEGV "$child"
 	lab_wait 3 another_child a "$child" || why "no other child" || return
 	lab_wait 5 lab_client a status --check >"$LAB_DIR/check.out" || why "$(cat "$LAB_DIR/check.out")" || return
 	ms=$(($(date +%s%3N) - start))
-	wait $client || why "the client failed" || return
+	lab_load_moves || why "no traffic by the new one"
+	lab_load_end || why "the client failed: $(lab_result .failure)"
+	[ -z "$WHY" ] || return
 	! check_wrong_data || why "contents are wrong" || return
 	[ "${LAB_EDGE_PID[a]}" = "$parent" ] && lab_edge_alive a || why "another parent" || return
 	grep -q 'was ended by signal 11' "$LAB_DIR/a/log" || why "the log does not say so" || return

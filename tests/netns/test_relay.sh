@@ -9,7 +9,7 @@ MIB=$((1 << 20))
 relay() { # a|b command...: the socket is a file
 	local edge=$1
 	shift
-	LONGREACH_RELAY="$LAB_DIR/$edge.relay" timeout 40 "$LAB_BIN/longreach" "$@"
+	LONGREACH_RELAY="$LAB_DIR/$edge.relay" timeout 300 "$LAB_BIN/longreach" "$@"
 }
 
 # In the background: the region's provider. Its pid in $PROVIDER.
@@ -119,7 +119,7 @@ near_promise_outlives_its_daemon() {
 	lab_wait 5 lab_client a status >/dev/null
 	lab_edge_stop a KILL
 	lab_edge_start a
-	sleep 1
+	lab_wait 5 lab_client a status >/dev/null
 	lab_line_ctl uncut
 	lab_wait 20 grep -q "^second+0 .* late" "$LAB_DIR/notices" || why "the notice does not come" || return
 	same "$LAB_DIR/src2" "$LAB_DIR/dst2"

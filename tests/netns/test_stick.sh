@@ -88,7 +88,7 @@ datagram() { # bytes port
 passing() { # command...: N, how many packets go by the routers' own line meanwhile
 	N=$(passed ra)
 	"$@"
-	sleep 0.2
+	sleep 0.5
 	N=$(($(passed ra) - N))
 }
 

@@ -168,8 +168,7 @@ lab_line_set 300
 lab_server $B_HOST
 lab_edges
 lab_link_up
-lab_rcperf --secs 90 --qps $QPS --rate 0.3 &
-sleep 2
+lab_load --qps $QPS --rate 0.3
 check "top: all links" all_links
 check "top: the flows of a link" flows_of_a_link
 check "top: order and filter" sort_and_filter

@@ -46,14 +46,12 @@ two_carries() {
 
 # Runs commands on the second link beside the first link's traffic.
 beside_the_first() { # function...
-	local pid life
+	local life
 	life=$(of link '"\(.peer.sessions) \(.counters.rules_restored)"')
-	lab_rcperf --op mix --qps 2 --size 20000 --secs "${SECS:-6}" &
-	pid=$!
-	sleep 0.5
+	lab_load --op mix --qps 2 --size 20000 || why "no traffic" || return
 	"$@"
-	kill -0 $pid 2>/dev/null || NOTE="$NOTE (the first link's load was over before the end)"
-	wait $pid || why "the first link: contents, order or count are wrong" || return
+	[ -n "$WHY" ] || lab_load_moves || why "the first link: no traffic at the end"
+	lab_load_end || why "the first link: contents, order or count are wrong" || return
 	[ "$(of link '"\(.peer.sessions) \(.counters.rules_restored)"')" = "$life" ] || why "the first link has begun again" || return
 	NOTE="$NOTE the first link's slowest message: $(lab_result '.here.latency_us.max') us, $(lab_result .here.timeouts) timeouts"
 	nothing_unsealed
@@ -134,12 +132,17 @@ rules_stay_those_of_what_runs() {
 
 other_edge_knows() { [ "$(lab_status b '.links[] | select(.name == "two") | .state')" = peer_stopped ]; }
 
+two_moves() { # packets from hosts before
+	[ "$(of two .counters.lan_rx_packets)" -gt $(($1 + 100)) ]
+}
+
 # In the middle of its traffic, which completes after the start.
 stop_and_start() {
-	local pid
+	local pid from
+	from=$(of two .counters.lan_rx_packets)
 	two_carries 2000 --timeout-ms 3000 &
 	pid=$!
-	sleep 0.7
+	lab_wait 5 two_moves "$from" || why "the second link carries nothing" || return
 	client stop two || why "$(head -1 "$LAB_DIR/said")" || return
 	said 'stays closed' || return
 	state_is two stopped || why "state $(state_of two)" || return
@@ -219,7 +222,7 @@ check "PeerName= put right by a reload" beside_the_first wrong_name
 check "PeerName= that becomes wrong is seen at once" beside_the_first name_goes_wrong
 check "a change for a start only: held back, restart LINK takes it up" beside_the_first held_back
 check "held back: the rules stay those of what runs" beside_the_first rules_stay_those_of_what_runs
-SECS=9 check "stop, reload, start in the midst of traffic" beside_the_first stop_and_start
+check "stop, reload, start in the midst of traffic" beside_the_first stop_and_start
 check "a bad file, a wrong name" bad_files
 check "who may look changes nothing" group_looks
 check "a daemon that starts anew asks the file" daemon_restart

@@ -21,6 +21,10 @@ fed() {
 	grep -ao 'WATCHDOG=1' "$LAB_DIR/notified" | wc -l
 }
 
+fed_since() { # count
+	[ "$(fed)" -ge "$1" ]
+}
+
 told_of() { # text
 	grep -qa "$1" "$LAB_DIR/notified"
 }
@@ -36,12 +40,9 @@ edges_under_watch() {
 
 # Idle workers are asked, and answer.
 idle_is_alive() {
-	local before after
+	local before
 	before=$(fed)
-	sleep 3
-	after=$(fed)
-	NOTE="fed $((after - before)) times in 3 s"
-	[ $((after - before)) -ge 6 ] || why "$NOTE"
+	lab_wait 3 fed_since $((before + 6)) || why "fed $(($(fed) - before)) times"
 }
 
 # ptrace stops one thread of a process.
@@ -51,22 +52,19 @@ worker_hangs() {
 	task=${task%/comm}
 	tid=${task##*/}
 	perl -e '$p = 101; syscall($p, 16, $ARGV[0] + 0, 0, 0) == 0 or die $!; waitpid($ARGV[0], 0x40000000);
-		open(F, ">", $ARGV[1]); close(F); sleep 4; syscall($p, 17, $ARGV[0] + 0, 0, 0)' "$tid" "$LAB_DIR/held" &
+		open(F, ">", $ARGV[1]); close(F); select(undef, undef, undef, 0.05) until -e $ARGV[2];
+		syscall($p, 17, $ARGV[0] + 0, 0, 0)' "$tid" "$LAB_DIR/held" "$LAB_DIR/let_go" &
 	local holder=$!
 	lab_wait 2 test -e "$LAB_DIR/held" || why "cannot stop a thread" || return
-	sleep 1
+	lab_wait 3 grep -q 'a worker hangs' "$LAB_DIR/a/log" || why "the log says nothing"
 	before=$(fed)
 	sleep 2
 	after=$(fed)
+	touch "$LAB_DIR/let_go"
 	wait $holder
+	[ -z "$WHY" ] || return
 	[ "$after" = "$before" ] || why "fed $((after - before)) times while a worker hung" || return
-	grep -q 'a worker hangs' "$LAB_DIR/a/log" || why "the log says nothing" || return
-	sleep 1
-	before=$(fed)
-	sleep 2
-	after=$(fed)
-	NOTE="silent for 2 s; fed $((after - before)) times in the 2 s after it went on"
-	[ $((after - before)) -ge 3 ] || why "$NOTE"
+	lab_wait 3 fed_since $((after + 3)) || why "fed $(($(fed) - after)) times after it went on"
 }
 
 stopping() {

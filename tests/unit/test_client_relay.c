@@ -52,8 +52,9 @@ int lr_wait(struct lr *h, struct lr_event *ev, int timeout_ms)
 
 int lr_rate(struct lr *h, struct lr_rate *rate)
 {
-	(void)h, (void)rate;
-	return -EIO;
+	(void)h;
+	*rate = (struct lr_rate){.line_bps = 1000000000, .free_bps = 500000000, .queued_bytes = 1000, .rtt_ns = 3000000};
+	return 0;
 }
 
 int lr_put(struct lr *h, const struct lr_transfer *t, uint64_t *op)
@@ -97,19 +98,58 @@ void client_gpu_free(struct client_gpu *gpu)
 	(void)gpu;
 }
 
-/* --- regions --- */
+/* --- what goes to standard output --- */
 
-static char *regions_said(bool json)
+static char *said;
+static size_t said_len;
+static FILE *was;
+
+static void stdout_kept(void)
 {
-	char *said = NULL;
-	size_t len;
-	FILE *was = stdout;
+	was = stdout;
+	stdout = open_memstream(&said, &said_len);
+}
 
-	stdout = open_memstream(&said, &len);
-	assert_int_equal(regions(&(struct request){.command = "regions", .first = "link", .json = json}), EXIT_DONE);
+static void stdout_back(void)
+{
 	fclose(stdout);
 	stdout = was;
-	return said;
+}
+
+/* --- put, rate --- */
+
+static void put__as_json(void **state)
+{
+	struct lr_event ev = {.status = LR_OK, .promise = LR_DONE, .bytes = 12345};
+
+	(void)state;
+	stdout_kept();
+	assert_int_equal(report(&(struct request){.json = true}, &ev, 1.5), EXIT_DONE);
+	stdout_back();
+	assert_string_equal(said, "{\n  \"status\": 0,\n  \"text\": \"done\",\n  \"promise\": \"done\",\n  \"bytes\": 12345,\n"
+	                          "  \"seconds\": 1.5\n}\n");
+	free(said);
+}
+
+static void rate__as_json(void **state)
+{
+	(void)state;
+	stdout_kept();
+	assert_int_equal(rate(&(struct request){.first = "link", .json = true, .bytes = 4000}), EXIT_DONE);
+	stdout_back();
+	assert_string_equal(said, "{\n  \"line_bps\": 1000000000,\n  \"free_bps\": 500000000,\n  \"queued_bytes\": 1000,\n"
+	                          "  \"rtt_ns\": 3000000,\n  \"bytes\": 4000,\n  \"expected_s\": 0.00158,\n"
+	                          "  \"computed\": \"rtt/2 + (queued + bytes) * 8 / max(free, line / 10)\"\n}\n");
+	free(said);
+}
+
+/* --- regions --- */
+
+static void list_regions(bool json)
+{
+	stdout_kept();
+	assert_int_equal(regions(&(struct request){.command = "regions", .first = "link", .json = json}), EXIT_DONE);
+	stdout_back();
 }
 
 static void name_regions(const char *first, const char *second)
@@ -121,23 +161,19 @@ static void name_regions(const char *first, const char *second)
 
 static void regions__names_are_escaped_in_json(void **state)
 {
-	char *said;
-
 	(void)state;
 	name_regions("a\"}, \\\n\033", "plain");
-	said = regions_said(true);
-	assert_non_null(strstr(said, "{\"name\": \"a\\u0022}, \\u005c\\u000a\\u001b\", "));
-	assert_non_null(strstr(said, "{\"name\": \"plain\", "));
+	list_regions(true);
+	assert_non_null(strstr(said, "\"name\": \"a\\\"}, \\\\\\n\\u001b\",\n"));
+	assert_non_null(strstr(said, "\"name\": \"plain\",\n"));
 	free(said);
 }
 
 static void regions__names_move_no_cursor(void **state)
 {
-	char *said;
-
 	(void)state;
 	name_regions("a\033[2J\n", "plain");
-	said = regions_said(false);
+	list_regions(false);
 	assert_non_null(strstr(said, "\na\\x1b[2J\\x0a "));
 	assert_non_null(strstr(said, "\nplain "));
 	assert_null(strchr(said, '\033'));
@@ -146,12 +182,10 @@ static void regions__names_move_no_cursor(void **state)
 
 static void regions__a_name_of_escapes_only(void **state)
 {
-	char *said;
-
 	(void)state;
 	name_regions("\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1", "plain");
-	said = regions_said(true);
-	assert_non_null(strstr(said, "\\u0001\", \"access\""));
+	list_regions(true);
+	assert_non_null(strstr(said, "\\u0001\",\n"));
 	free(said);
 }
 
@@ -178,6 +212,8 @@ static void export__goes_on_after_the_end_of_a_connection(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(put__as_json),
+	    cmocka_unit_test(rate__as_json),
 	    cmocka_unit_test(regions__names_are_escaped_in_json),
 	    cmocka_unit_test(regions__names_move_no_cursor),
 	    cmocka_unit_test(regions__a_name_of_escapes_only),

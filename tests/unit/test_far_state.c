@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a far flow as a table: each state, each event that can meet it, the state behind the event, and whether
  * the host gets a request. Frames are written by hand, and the WAN is cut: the other edge knows nothing of the flow. */
-#include "core_fixture.h"
+#include "state_table.h"
 
 #include "proxy/far/far_priv.h"
 
-#define SECOND (1000 * CORE_MS)
-
 enum { FLOW = 3, INC = 9 };
-
-static const char *const state_name[FAR_STATES] = {"free", "named", "keyed", "open", "failed", "lost"};
 
 /* --- frames --- */
 
@@ -97,11 +93,6 @@ static void make_free(struct core *c)
 	core_pump(c);
 }
 
-static void (*const make[FAR_STATES])(struct core *c) = {
-    [FAR_FREE] = make_free, [FAR_NAMED] = make_named,   [FAR_KEYED] = make_keyed,
-    [FAR_OPEN] = make_open, [FAR_FAILED] = make_failed, [FAR_LOST] = make_lost,
-};
-
 /* --- events --- */
 
 static void rest_of_packet(struct core *c)
@@ -153,7 +144,7 @@ static void responder_refuses(struct core *c)
 
 static void silence(struct core *c)
 {
-	core_wait(c, c->b.cfg.give_up_ns + 5 * SECOND);
+	core_wait(c, c->b.cfg.give_up_ns + 5 * STATE_SECOND);
 }
 
 static void restart(struct core *c)
@@ -175,15 +166,10 @@ static void near_edge_loses_arena(struct core *c)
 	core_pump(c);
 }
 
-/* The state behind the event, for each state in front of it, in the order of enum far_state. SENT: a request went to the
- * host. */
+/* The columns are in the order of enum far_state. SENT: a request went to the host. */
 enum { SENT = 0x10, FREE = FAR_FREE, NAMED = FAR_NAMED, KEYED = FAR_KEYED, OPEN = FAR_OPEN, FAILED = FAR_FAILED, LOST = FAR_LOST };
 
-static const struct event {
-	const char *name;
-	void (*meet)(struct core *c);
-	uint8_t then[FAR_STATES];
-} event[] = {
+static const struct state_event event[] = {
     /* clang-format off */
     /*                                                                      FREE   NAMED  KEYED        OPEN           FAILED  LOST */
     {"the rest of the first packet",         rest_of_packet,               {KEYED, KEYED, KEYED,       OPEN,          FAILED, LOST}},
@@ -205,18 +191,23 @@ static const struct event {
     /* clang-format on */
 };
 
-static bool sent_to_host(struct core *c)
+static unsigned int sent_to_host(struct core *c)
 {
 	bool sent = false;
 	const struct core_pkt *k;
 
 	while ((k = core_take(&c->b)))
 		sent |= k->h.class == ROCE_RC_REQUEST;
-	return sent;
+	return sent ? SENT : 0;
+}
+
+static const char *sent_name(unsigned int r)
+{
+	return r & SENT ? "a request" : "nothing";
 }
 
 /* Of the one flow in the table; no frame finds a stale one. */
-static enum far_state state_of_flow(struct core *c)
+static unsigned int state_of_flow(struct core *c)
 {
 	for (uint32_t i = 0; i < CORE_FLOWS; i++)
 		if (c->b.p->far[i].state != FAR_FREE)
@@ -224,52 +215,36 @@ static enum far_state state_of_flow(struct core *c)
 	return FAR_FREE;
 }
 
-/* False, with a line that says so: another state, or another packet for the host, than the table has. */
-static bool meets(struct core *c, const struct event *e, enum far_state s)
+static bool may_become(unsigned int from, unsigned int to)
 {
-	unsigned int want = e->then[s], then;
-
-	make[s](c);
-	if (state_of_flow(c) != s)
-		fail_msg("%s: the flow is %s before the event", state_name[s], state_name[state_of_flow(c)]);
-	core_forget(&c->b);
-	e->meet(c);
-	then = state_of_flow(c) | (sent_to_host(c) ? SENT : 0);
-	if (then != want)
-		print_error("%s, %s: %s, %s; expected %s, %s\n", state_name[s], e->name, state_name[then & 0xf],
-		            then & SENT ? "sent" : "not sent", state_name[want & 0xf], want & SENT ? "sent" : "not sent");
-	return then == want;
+	return far_may_become(from, to);
 }
+
+static const struct state_table table = {
+    .nstates = FAR_STATES,
+    .name = {"free", "named", "keyed", "open", "failed", "lost"},
+    .make = {make_free, make_named, make_keyed, make_open, make_failed, make_lost},
+    .given = core_given,
+    .cut = true,
+    .state_of_flow = state_of_flow,
+    .host_gets = sent_to_host,
+    .gets_name = sent_name,
+    .event = event,
+    .nevents = sizeof(event) / sizeof(event[0]),
+    .may_become = may_become,
+    .may = {".x....", "x.x...", "x..xxx", "x...xx", "x.....", "x....."},
+};
 
 static void far_state__each_event_in_each_state(void **state)
 {
-	bool ok = true;
-
 	(void)state;
-	for (size_t i = 0; i < sizeof(event) / sizeof(event[0]); i++) {
-		for (enum far_state s = 0; s < FAR_STATES; s++) {
-			void *one = NULL;
-			struct core *c = core_given(&one, ACK_MODE_NEAR);
-
-			core_know_epochs(c);
-			c->cut = true;
-			ok &= meets(c, &event[i], s);
-			core_done(&one);
-		}
-	}
-	assert_true(ok);
+	state_table_holds(&table);
 }
 
-/* FREE, NAMED, KEYED, OPEN, FAILED, LOST; from the line's to the column's. */
 static void far_state__what_may_follow(void **state)
 {
-	static const char *const may[FAR_STATES] = {".x....", "x.x...", "x..xxx", "x...xx", "x.....", "x....."};
-
 	(void)state;
-	for (enum far_state from = 0; from < FAR_STATES; from++)
-		for (enum far_state to = 0; to < FAR_STATES; to++)
-			if (far_may_become(from, to) != (may[from][to] == 'x'))
-				fail_msg("%s -> %s", state_name[from], state_name[to]);
+	state_table_allows(&table);
 }
 
 int main(void)

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a near flow as a table: each state, each event that can meet it, the state behind the event, and what the
  * host gets. Mode near, so that the flow owes requests that it has ACKed. */
-#include "core_fixture.h"
+#include "state_table.h"
 
 #include "proxy/near/near_priv.h"
 
-#define SECOND (1000 * CORE_MS)
-
-static const char *const state_name[NEAR_STATES] = {"free", "ended", "open", "failing", "failed"};
+/* The one flow; after a restart its table is another one. */
+static struct near_flow *flow(struct core *c)
+{
+	return &c->a.p->near[0];
+}
 
 /* --- states --- */
 
@@ -53,7 +55,7 @@ static void make_failed(struct core *c)
 static void make_ended(struct core *c)
 {
 	make_failed(c);
-	near_close(c->a.p, core_near(c));
+	near_close(c->a.p, flow(c));
 	core_pump(c);
 }
 
@@ -63,72 +65,61 @@ static void make_free(struct core *c)
 	core_wait(c, 2 * LOSS_FETCHED_NS);
 }
 
-static void (*const make[NEAR_STATES])(struct core *c) = {
-    [NEAR_FREE] = make_free,       [NEAR_ENDED] = make_ended,   [NEAR_OPEN] = make_open,
-    [NEAR_FAILING] = make_failing, [NEAR_FAILED] = make_failed,
-};
-
 /* The last PSN that the host has sent in each state. */
 static const uint32_t last_psn[NEAR_STATES] = {1, 1, 1, 2, 1};
 
 /* --- events --- */
 
-struct meeting {
-	struct core *c;
-	struct near_flow *f;
-	enum near_state state;
-};
-
-static void next_request(const struct meeting *m)
+static void next_request(struct core *c)
 {
-	core_send(m->c, RC_WRITE_ONLY, last_psn[m->state] + 1);
+	core_send(c, RC_WRITE_ONLY, last_psn[state_met] + 1);
 }
 
-static void repeated_request(const struct meeting *m)
+static void repeated_request(struct core *c)
 {
-	core_send(m->c, RC_WRITE_ONLY, last_psn[m->state]);
+	core_send(c, RC_WRITE_ONLY, last_psn[state_met]);
 }
 
-static void responder_acks(const struct meeting *m)
+static void responder_acks(struct core *c)
 {
-	core_ack(m->c, last_psn[m->state], AETH_ACK_NO_CREDITS, last_psn[m->state] + 1);
+	core_ack(c, last_psn[state_met], AETH_ACK_NO_CREDITS, last_psn[state_met] + 1);
 }
 
-static void responder_refuses(const struct meeting *m)
+static void responder_refuses(struct core *c)
 {
-	core_ack(m->c, last_psn[m->state], AETH_NAK_REM_ACCESS, last_psn[m->state]);
+	core_ack(c, last_psn[state_met], AETH_NAK_REM_ACCESS, last_psn[state_met]);
 }
 
 /* A report that the flow has failed, of the incarnation before. */
-static void stale_report(const struct meeting *m)
+static void stale_report(struct core *c)
 {
-	struct wan_flow_report r = {.flow = near_wire_id(m->c->a.p, m->f),
-	                            .inc = m->f->inc - 1,
+	struct wan_flow_report r = {.flow = near_wire_id(c->a.p, flow(c)),
+	                            .inc = flow(c)->inc - 1,
 	                            .state = WFS_FAILED,
-	                            .received = m->f->pos_base,
-	                            .delivered = m->f->pos_base,
-	                            .nak_pos = m->f->pos_base,
+	                            .received = flow(c)->pos_base,
+	                            .delivered = flow(c)->pos_base,
+	                            .nak_pos = flow(c)->pos_base,
 	                            .syndrome = AETH_NAK_REM_ACCESS};
 
-	near_on_report(m->c->a.p, lane_of(m->c->a.p, m->f->lane), &r);
-	core_pump(m->c);
+	near_on_report(c->a.p, lane_of(c->a.p, flow(c)->lane), &r);
+	core_pump(c);
 }
 
 /* GiveUp= passes, the line is up, and the responder says nothing. */
-static void silence(const struct meeting *m)
+static void silence(struct core *c)
 {
-	core_wait(m->c, m->c->a.cfg.give_up_ns + 11 * SECOND);
+	core_wait(c, c->a.cfg.give_up_ns + 11 * STATE_SECOND);
 }
 
 /* The host's queue pair was reset: other bytes from PSN 0 on, twice. */
-static void reset(const struct meeting *m)
+static void reset(struct core *c)
 {
-	m->c->salt++;
-	core_insist(m->c, RC_WRITE_ONLY, 0);
+	c->salt++;
+	core_insist(c, RC_WRITE_ONLY, 0);
 }
 
 /* CM has opened another connection to the same queue pair. */
-static void another_connection(const struct meeting *m)
+static void another_connection(struct core *c)
 {
 	struct near_cm_info ci = {.src = core_ip(1, 2),
 	                          .dst = core_ip(2, 2),
@@ -139,33 +130,28 @@ static void another_connection(const struct meeting *m)
 	                          .pmtu = CORE_PMTU,
 	                          .tag = 7};
 
-	near_cm_open(m->c->a.p, &ci);
-	core_wait(m->c, CORE_MS);
+	near_cm_open(c->a.p, &ci);
+	core_wait(c, CORE_MS);
 }
 
 /* And the WAN carries everything again: responses and reports share datagrams. */
-static void restart(const struct meeting *m)
+static void restart(struct core *c)
 {
-	m->c->wan = NULL;
-	core_rebuild(&m->c->a);
-	core_hello(m->c, 1, 1);
-	core_wait(m->c, 50 * CORE_MS);
+	c->wan = NULL;
+	core_rebuild(&c->a);
+	core_hello(c, 1, 1);
+	core_wait(c, 50 * CORE_MS);
 }
 
-static void far_edge_loses_arena(const struct meeting *m)
+static void far_edge_loses_arena(struct core *c)
 {
-	core_lose(m->c, &m->c->b, 2);
+	core_lose(c, &c->b, 2);
 }
 
-/* The state behind the event, for each state in front of it, in the order of enum near_state; and what the host gets:
- * nothing, an ACK, or the responder's NAK. */
+/* The columns are in the order of enum near_state. The host gets nothing, an ACK, or the responder's NAK. */
 enum { ACK = 0x10, NAK = 0x20, FREE = NEAR_FREE, ENDED = NEAR_ENDED, OPEN = NEAR_OPEN, FAILING = NEAR_FAILING, FAILED = NEAR_FAILED };
 
-static const struct event {
-	const char *name;
-	void (*meet)(const struct meeting *m);
-	uint8_t then[NEAR_STATES];
-} event[] = {
+static const struct state_event event[] = {
     /* clang-format off */
     /*                                                                  FREE  ENDED  OPEN        FAILING       FAILED */
     {"the next request",                   next_request,               {FREE, ENDED, OPEN | ACK, FAILING,      FAILED | NAK}},
@@ -200,54 +186,40 @@ static const char *answer_name(unsigned int r)
 	return r & NAK ? "a NAK" : r & ACK ? "an ACK" : "nothing";
 }
 
-/* False, with a line that says so: another state, or another packet for the host, than the table has. */
-static bool meets(struct core *c, const struct event *e, enum near_state s)
+static unsigned int state_of_flow(struct core *c)
 {
-	struct meeting m = {.c = c, .f = core_near(c), .state = s};
-	unsigned int want = e->then[s], then;
-	uint32_t idx = m.f->idx;
-
-	make[s](c);
-	if (m.f->state != s)
-		fail_msg("%s: the flow is %s before the event", state_name[s], state_name[m.f->state]);
-	core_forget(&c->a);
-	core_forget(&c->b);
-	e->meet(&m);
-	then = c->a.p->near[idx].state | answer_to_host(c); /* after a restart the table is another one */
-	if (then != want)
-		print_error("%s, %s: %s, and the host gets %s; expected %s and %s\n", state_name[s], e->name,
-		            state_name[then & 0xf], answer_name(then), state_name[want & 0xf], answer_name(want));
-	return then == want;
+	return flow(c)->state;
 }
+
+static bool may_become(unsigned int from, unsigned int to)
+{
+	return near_may_become(from, to);
+}
+
+static const struct state_table table = {
+    .nstates = NEAR_STATES,
+    .name = {"free", "ended", "open", "failing", "failed"},
+    .make = {make_free, make_ended, make_open, make_failing, make_failed},
+    .given = core_given_pair,
+    .state_of_flow = state_of_flow,
+    .host_gets = answer_to_host,
+    .gets_name = answer_name,
+    .event = event,
+    .nevents = sizeof(event) / sizeof(event[0]),
+    .may_become = may_become,
+    .may = {".xx.x", "x....", "xx.x.", "xx..x", "xx..."},
+};
 
 static void near_state__each_event_in_each_state(void **state)
 {
-	bool ok = true;
-
 	(void)state;
-	for (size_t i = 0; i < sizeof(event) / sizeof(event[0]); i++) {
-		for (enum near_state s = 0; s < NEAR_STATES; s++) {
-			void *one = NULL;
-			struct core *c = core_given_pair(&one, ACK_MODE_NEAR);
-
-			core_know_epochs(c);
-			ok &= meets(c, &event[i], s);
-			core_done(&one);
-		}
-	}
-	assert_true(ok);
+	state_table_holds(&table);
 }
 
-/* FREE, ENDED, OPEN, FAILING, FAILED; from the line's to the column's. */
 static void near_state__what_may_follow(void **state)
 {
-	static const char *const may[NEAR_STATES] = {".xx.x", "x....", "xx.x.", "xx..x", "xx..."};
-
 	(void)state;
-	for (enum near_state from = 0; from < NEAR_STATES; from++)
-		for (enum near_state to = 0; to < NEAR_STATES; to++)
-			if (near_may_become(from, to) != (may[from][to] == 'x'))
-				fail_msg("%s -> %s", state_name[from], state_name[to]);
+	state_table_allows(&table);
 }
 
 int main(void)

@@ -123,6 +123,8 @@ build_programs() {
 	$CC -std=gnu17 $WARN -O2 -g -o "$out/vmrun" "$vm/vmrun.c"
 	# shellcheck disable=SC2086
 	$CC -std=gnu17 $WARN -O2 -g -o "$root/bin/rccheck" "$vm"/rccheck/*.c -lrdmacm -libverbs
+	# shellcheck disable=SC2086
+	$CC -std=gnu17 $WARN -O2 -g -shared -fPIC -o "$root/bin/late_connect.so" "$vm/late_connect.c"
 	copy_elf "$root/bin/rccheck" 2>/dev/null || true
 	ldd "$root/bin/rccheck" | awk '{ for (i = 1; i <= NF; i++) if ($i ~ /^\//) print $i }' | while read -r lib; do
 		copy_file "$lib"
@@ -131,7 +133,7 @@ build_programs() {
 
 inputs_key() {
 	{
-		cat "$vm/build_guest.sh" "$vm/init.sh" "$vm/agent.c" "$vm/vmrun.c" "$vm"/rccheck/*.[ch]
+		cat "$vm/build_guest.sh" "$vm/init.sh" "$vm/agent.c" "$vm/vmrun.c" "$vm/late_connect.c" "$vm"/rccheck/*.[ch]
 		# shellcheck disable=SC2086
 		dpkg-query -W $packages
 		echo "$1 $CC"

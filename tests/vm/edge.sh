@@ -74,17 +74,17 @@ edges_up() {
 guests_plugged() {
 	local s
 	for s in a b; do
-		[ ! -f "$work/$s.pid" ] || "$vm_build/vmrun" -n "$P-$s" -t 20 \
-			'for i in $(seq 300); do grep -q 1 /sys/class/net/lan0/carrier && exit 0; usleep 30000; done; exit 1' || return
+		[ ! -f "$work/$s.pid" ] || "$vm_build/vmrun" -n "$P-$s" -t 100 \
+			'for i in $(seq 2000); do grep -q 1 /sys/class/net/lan0/carrier && exit 0; usleep 30000; done; exit 1' || return
 	done
 }
 
 edge_status() { "$daemon/longreach" --control "$work/edge-$1.sock" status "${@:2}"; }
 
-# Waits until both edges report the link as up, at most 10 s.
+# Waits until both edges report the link as up; the limit of a minute only ends a hang.
 edges_wait() {
 	local i s up
-	for i in $(seq 100); do
+	for i in $(seq 600); do
 		up=0
 		for s in a b; do
 			edges_alive || return 1

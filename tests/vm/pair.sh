@@ -6,15 +6,21 @@
 
 # server_wait PORT: until guest b listens there by TCP or rdma_cm.
 server_wait() {
-	on_b -t 10 "for i in \$(seq 200); do
+	on_b -t 60 "for i in \$(seq 1500); do
 		grep -qi ':$(printf %04X "$1") 0*:0000 0A' /proc/net/tcp /proc/net/tcp6 && exit 0
 		rdma res show cm_id | grep 'state LISTEN' | grep -q ':$1 ' && exit 0
 		usleep 30000; done; exit 1" >/dev/null
 }
 
+# cm_listens PORT: as soon as guest b listens there by rdma_cm, a client in guest a may connect (late_connect.c).
+cm_listens() {
+	on_b -t 120 "until rdma res show cm_id | grep 'state LISTEN' | grep -q ':$1 '; do usleep 30000; done" >/dev/null
+	on_a -t 10 "touch /tmp/listens.$1" >/dev/null
+}
+
 # pair NAME SECONDS SERVER CLIENT: both must succeed. Output in $work/NAME.{a,b}; PORT and PEER are replaced.
 pair() {
-	local name=$1 t=$2 srv=$3 cli=$4 pid rc_a rc_b
+	local name=$1 t=$2 srv=$3 cli=$4 pid watch rc_a rc_b
 	port=$((port + 1))
 	srv=${srv//PORT/$port} cli=${cli//PORT/$port}
 	cli=${cli//PEER/${peer:-$lan_addr_b}}
@@ -23,8 +29,12 @@ pair() {
 	on_b -t $((t + 5)) "$srv" >"$work/$name.b" 2>&1 &
 	pid=$!
 	server_wait $port || note "$name: server not seen listening"
+	[[ $cli != *LATE_CONNECT* ]] || cm_listens $port &
+	watch=$!
 	on_a -t "$t" "$cli" >"$work/$name.a" 2>&1
 	rc_a=$?
+	kill $watch 2>/dev/null
+	wait $watch 2>/dev/null
 	if [ $rc_a != 0 ]; then
 		sleep 1 # it may be ending by itself
 		kill $pid 2>/dev/null

@@ -8,8 +8,8 @@ check_drill() {
 	local name=$1 early="" rc
 	wanted "$name" || return
 	[ "$mode" = near ] || [ "$mode" = far ] && early=--early-acks
-	pair "$mode-$name" "${rc_seconds:-60}" "rccheck -S -p PORT --timeout ${rc_seconds:-60}" \
-		"rccheck -p PORT --timeout ${rc_seconds:-60} $early --drill ${*:2} PEER"
+	pair "$mode-$name" "${rc_seconds:-300}" "rccheck -S -p PORT --timeout ${rc_seconds:-300}" \
+		"rccheck -p PORT --timeout ${rc_seconds:-300} $early --drill ${*:2} PEER"
 	rc=$?
 	finish "$name" $rc "$(sed -n 's/^qp 0: \(told by .*\)/\1/p' "$work/$mode-$name.a" | tail -n 1)"
 }

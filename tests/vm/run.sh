@@ -104,7 +104,7 @@ port=20000
 passed=0 failed=0
 mode=direct line_km=0
 start_s=$(date +%s)
-case $what in quick) limit_s=250 ;; *) limit_s=3000 ;; esac
+limit_s=3000 # only ends a hang
 table=$work/table
 : >"$table"
 
@@ -202,7 +202,7 @@ suite_quick() {
 		lan_over
 		check_cut ""
 	done
-	perf_seconds=30
+	perf_seconds=300
 	[ "$engine" = vhost ] || compare ib_write_bw -m 1024 -s 65536 -n 80
 }
 

@@ -86,7 +86,7 @@ line_up() {
 		>"$work/line.log" 2>&1 &
 	echo $! >"$work/line.pid"
 	local i
-	for i in $(seq 50); do
+	for i in $(seq 600); do
 		[ -S "$work/line.ctl" ] && return
 		sleep 0.1
 	done
@@ -118,7 +118,7 @@ stop_pid() {
 	pid=$(cat "$1")
 	rm -f "$1"
 	kill "$pid" 2>/dev/null || return 0
-	for i in $(seq "${2:-30}"); do
+	for i in $(seq "${2:-300}"); do
 		kill -0 "$pid" 2>/dev/null || return 0
 		sleep 0.1
 	done

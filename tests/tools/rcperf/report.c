@@ -42,6 +42,7 @@ void report_collect(const struct engine *e, struct end_report *r)
 	r->exec_gbps = meter_gbps(&e->exec);
 	r->done_mps = meter_msgs_per_s(&e->done);
 	r->lat_n = e->latency.n;
+	r->lat_p1 = hist_quantile(&e->latency, 0.01);
 	r->lat_p50 = hist_quantile(&e->latency, 0.5);
 	r->lat_p99 = hist_quantile(&e->latency, 0.99);
 	r->lat_p999 = hist_quantile(&e->latency, 0.999);
@@ -162,8 +163,8 @@ static void json_end(const char *name, const struct end_report *r)
 {
 	printf(",\"%s\":{\"goodput_gbps\":%.6f,\"executed_gbps\":%.6f,\"msgs_per_s\":%.1f", name, r->done_gbps,
 	       r->exec_gbps, r->done_mps);
-	printf(",\"latency_us\":{\"n\":%" PRIu64 ",\"p50\":%.1f,\"p99\":%.1f,\"p99_9\":%.1f,\"max\":%.1f}", r->lat_n,
-	       (double)r->lat_p50 * 1e-3, (double)r->lat_p99 * 1e-3, (double)r->lat_p999 * 1e-3,
+	printf(",\"latency_us\":{\"n\":%" PRIu64 ",\"p1\":%.1f,\"p50\":%.1f,\"p99\":%.1f,\"p99_9\":%.1f,\"max\":%.1f}", r->lat_n,
+	       (double)r->lat_p1 * 1e-3, (double)r->lat_p50 * 1e-3, (double)r->lat_p99 * 1e-3, (double)r->lat_p999 * 1e-3,
 	       (double)r->lat_max * 1e-3);
 	for (size_t i = 0; i < NROWS; i++)
 		printf(",\"%s\":%" PRIu64, rows[i].name, value_of(&r->stats, i));

@@ -57,6 +57,13 @@ static void stop_posting(struct session *s)
 		req_stop(&s->e.qps[i].req);
 }
 
+/* A timed run ends now, if it has not ended. */
+static void end_time(struct session *s)
+{
+	if (s->stop_ns != NEVER)
+		s->stop_ns = s->e.now_ns;
+}
+
 static bool all_completed(const struct session *s)
 {
 	const struct stats *st = &s->e.stats;
@@ -96,6 +103,7 @@ static void watch_peers(struct session *s)
 static void take_done(struct session *s, const char *line)
 {
 	s->peer_done = true;
+	end_time(s); /* of both directions at once: the peer's time may have been cut short */
 	s->peer_done_ns = s->e.now_ns;
 	s->peer_msgs = wire_u64(line, "msgs", 0);
 	if (s->e.stats.msgs_exec < s->peer_msgs)
@@ -171,6 +179,8 @@ static void run(struct session *s)
 			read_ctl(s);
 		if (stop_wanted())
 			engine_fail(&s->e, "stopped by a signal");
+		if (stop_time_is_over())
+			end_time(s);
 		watch_own(s);
 		watch_peers(s);
 		watch_cm(s);

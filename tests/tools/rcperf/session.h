@@ -30,7 +30,7 @@
 struct end_report {
 	struct stats stats;
 	double done_gbps, exec_gbps, done_mps;
-	uint64_t lat_p50, lat_p99, lat_p999, lat_max, lat_n;
+	uint64_t lat_p1, lat_p50, lat_p99, lat_p999, lat_max, lat_n;
 };
 
 struct session {

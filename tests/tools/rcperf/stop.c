@@ -4,12 +4,14 @@
 #include <signal.h>
 #include <stddef.h>
 
-static volatile sig_atomic_t wanted;
+static volatile sig_atomic_t wanted, over;
 
 static void on_signal(int sig)
 {
-	(void)sig;
-	wanted = 1;
+	if (sig == SIGUSR1)
+		over = 1;
+	else
+		wanted = 1;
 }
 
 /* Without SA_RESTART, so that blocking calls return. */
@@ -19,9 +21,15 @@ void stop_catch_signals(void)
 
 	sigaction(SIGINT, &a, NULL);
 	sigaction(SIGTERM, &a, NULL);
+	sigaction(SIGUSR1, &a, NULL);
 }
 
 bool stop_wanted(void)
 {
 	return wanted != 0;
+}
+
+bool stop_time_is_over(void)
+{
+	return over != 0;
 }

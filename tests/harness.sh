@@ -67,9 +67,14 @@ stub goes_on <<-'END'
 	check "goes on: a test of two halves" two
 	check_end
 END
-stub would_pass_then <<-'END'
+stub second_try <<-'END'
 	once() { [ -e "$STUB_STATE" ] || { touch "$STUB_STATE"; return 1; }; }
-	check "would pass in a second try" once
+	check "second try: passes then" once
+	check_end
+END
+stub dies_second <<-'END'
+	once() { [ ! -e "$STUB_STATE" ] || lab_die "in the second try"; touch "$STUB_STATE"; return 1; }
+	check "dies in the second try" once
 	check_end
 END
 stub status <<-'END'
@@ -99,7 +104,8 @@ files RED '^FAIL test_empty.sh has tested nothing' good empty
 files GREEN '^skipped: skips: hosts in a VLAN: this kernel has no VLAN devices$' skips
 files GREEN '^2 passed, 0 failed, 1 skipped$' good skips
 files RED 'the first half is wrong' good goes_on
-files RED '^1 passed, 1 failed$' good would_pass_then
+files GREEN '^unsteady: failed once: second try: passes then$' second_try
+files RED '^FAIL test_dies_second.sh did not run to its end' good dies_second
 files RED 'which is not what its tests say' status
 
 # --- step.sh: commands ---
@@ -125,7 +131,7 @@ steps() {
 	(
 		logs=$work
 		. "$here/step.sh"
-		ends='^[1-9][0-9]* passed, 0 failed'
+		ends='^[1-9][0-9]* passed, 0 failed' grave='a wrong|died'
 		step stub "$@"
 		verdict
 	) >"$work/out" 2>&1
@@ -140,7 +146,13 @@ steps RED "" '^FAIL  stub' says 1 "$ok"
 steps RED "" "without '" says 0 ""
 steps RED "" "without '" says 0 "0 passed, 0 failed"
 steps RED "" '^FAIL  stub' bash -c 'kill -KILL $$'
-steps RED 1 '^FAIL  stub' by_turns 1 "$fails" 0 "$ok"
+steps GREEN 2 '^stub: unsteady: failed once: *near  cut' by_turns 1 "$fails" 0 "$ok"
+steps RED 2 '^FAIL  stub' by_turns 1 "$fails" 1 "$fails"
+steps RED 2 '^FAIL  stub' by_turns 1 "$fails" 0 ""
+steps RED 1 '^FAIL  stub' by_turns 1 'run.sh: no guests' 0 "$ok"
+steps RED 1 '^FAIL  stub' by_turns 1 '[  9s] FAIL  near  cut' 0 "$ok"
+steps RED 1 '^FAIL  stub' by_turns 1 '0 passed, 0 failed' 0 "$ok"
+steps RED 1 '^FAIL  stub' by_turns 1 '[  9s] FAIL  near  longreachd died\n0 passed, 1 failed' 0 "$ok"
 steps GREEN "" '^stub: skipped: hosts in a VLAN: no such devices' says 0 'skipped: hosts in a VLAN: no such devices' "$ok"
 
 # adopted RED|GREEN PATTERN STATUS LINE...: the verdict on a stage with this status and output that ran beside another step.
@@ -179,6 +191,19 @@ stub seal <<-'END'
 END
 rm -f "$work/go"
 ONLY_WAITING=$work/go files GREEN '^2 passed, 0 failed$' rate seal
+# A second try must wait until the simulator has ended and the lock is free.
+stub locked <<-'END'
+	through() { [ -e "$STUB_STATE" ]; }
+	check "locked: passes when the lock is free" through
+	check_end
+END
+held() {
+	flock "$work/go" sh -c 'sleep 3; touch "$0"' "$work/state" &
+	ONLY_WAITING=$work/go files GREEN '^unsteady: failed once: locked: passes' locked
+	wait
+}
+rm -f "$work/go"
+held
 
 # --- netns/chaos_table.sh: sums of its steps ---
 

@@ -196,14 +196,13 @@ netns() {
 	[ -z "$idle" ] || adopt_idle
 }
 
-# once_there FILE COMMAND...: runs COMMAND as soon as FILE exists. Not at all, if this shell ends first.
+# once_there FILE COMMAND...: locks FILE and runs COMMAND as soon as FILE exists. Not at all, if this shell ends first.
 once_there() {
 	until [ -e "$1" ]; do
 		sleep 0.5
 		kill -0 $$ || return
 	done
-	shift
-	exec "$@"
+	exec flock --no-fork "$@"
 }
 
 adopt_idle() {
@@ -231,7 +230,8 @@ vm() {
 			step 'guests on vhost-user ports' tests/vm/run.sh --full --engine vhost --build build/gcc
 		step 'guests, acceptance' tests/vm/run.sh --accept --build build/gcc
 	else
-		step 'guests' tests/vm/run.sh --quick --build build/gcc
+		grave='[1-9][0-9]* wrong|a wrong|not there|died|killed|early' \
+			step 'guests' tests/vm/run.sh --quick --build build/gcc
 	fi
 }
 

@@ -174,7 +174,10 @@ const struct rd_op *near_again_awaited(struct proxy *p, const struct near_flow *
 /* Called when a datagram with a READ_AGAIN of the flow was lost. */
 void near_again_lost(struct proxy *p, struct near_flow *f);
 /* Called when the request in that slot was put into a datagram. */
-void near_wan_sent(struct near_flow *f, const struct slot_hdr *h);
+static inline void near_wan_sent(struct near_flow *f, const struct slot_hdr *h)
+{
+	f->pos_wan += h->psns;
+}
 
 /* --- from the other edge --- */
 

@@ -23,7 +23,7 @@
 
 #include <errno.h>
 
-#include "proxy/arena/arena.h"
+#include "proxy/arena/arena_slot.h"
 #include "proxy/util/dlist.h"
 #include "proxy/util/fault.h"
 #include "proxy/util/idx_hash.h"

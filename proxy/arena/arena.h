@@ -203,7 +203,7 @@ bool arena_pin(struct arena *a, uint32_t slot);
 void arena_unpin(struct arena *a, uint32_t slot);
 
 /* Slot bytes that packets of `len` bytes can take. These bytes are fewer than the free bytes if chunks used in part
- * have too small slots. */
+ * have too small slots. arena_has_room() (arena_slot.h) compares them sooner. */
 uint64_t arena_room(const struct arena *a, enum arena_pool pool, uint16_t len);
 
 /* Walks all committed slots (after attach; any order). *cursor starts at 0. SLOT_NONE at the end. */

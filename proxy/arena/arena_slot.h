@@ -181,4 +181,12 @@ static inline uint64_t arena_capacity(const struct arena *a, enum arena_pool poo
 	return a->capacity_bytes[pool];
 }
 
+/* True if arena_room() is more than `bytes`: mostly the pool has so many free slots of the packet's own class. */
+static inline bool arena_has_room(const struct arena *a, enum arena_pool pool, uint16_t len, uint64_t bytes)
+{
+	uint64_t own = (uint64_t)a->room[pool][arena_class_of(len)].slots * arena_class_bytes(len);
+
+	return own > bytes || arena_room(a, pool, len) > bytes;
+}
+
 #endif

@@ -12,7 +12,7 @@
  *     far_rx()             the host's answer                                           far_answer.c, far_read.c
  *     far_report()         the near edge is to be told                                 far_report.c
  *
- * Positions are 64-bit (core.h). */
+ * Positions are 64-bit (flow.h). */
 #ifndef PROXY_FAR_H
 #define PROXY_FAR_H
 

@@ -12,7 +12,7 @@
  *
  * and of a READ: near_rx(), near_on_packet() for each response, near_resp_tx() to the host (near_read.c, near_resp.c).
  *
- * Positions are 64-bit (core.h); a PSN is 24 bits and occurs only in packets. */
+ * Positions are 64-bit (flow.h); a PSN is 24 bits and occurs only in packets. */
 #ifndef PROXY_NEAR_H
 #define PROXY_NEAR_H
 

@@ -149,8 +149,7 @@ uint32_t near_commit(struct proxy *p, struct near_flow *f, const uint8_t *l3, co
 		slot = slot_take(p, SLOT_REQ_NEAR, f->idx, f->inc, pos, len, f->lane, true);
 	if (slot == SLOT_NONE)
 		return SLOT_NONE;
-	slot = slot_fill(p, slot, l3, pkt, vlan_tci);
-	h = arena_hdr(p->arena, slot);
+	h = slot_fill(p, &slot, l3, pkt, vlan_tci);
 	h->waits = (uint8_t)waits;
 	h->psns = psns;
 	h->fp = fp;

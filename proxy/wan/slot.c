@@ -27,10 +27,10 @@ static bool leaves_urgent_room(const struct proxy *p, enum slot_kind kind, uint1
 {
 	enum arena_pool pool = arena_pool_of(kind);
 	uint32_t bytes = arena_class_bytes(len);
-	uint64_t slots = arena_room(p->arena, pool, len) + (pool == POOL_WAN ? p->given_bytes : 0);
+	uint64_t urgent = URGENT_SLOTS * bytes, given = pool == POOL_WAN ? p->given_bytes : 0;
 
 	return pool_free(p, pool) >= pool_reserve(p, pool) + bytes + room_of_others(p, kind) &&
-	       slots > URGENT_SLOTS * bytes;
+	       (given > urgent || arena_has_room(p->arena, pool, len, urgent - given));
 }
 
 void slot_given(struct proxy *p, uint32_t slot)
@@ -138,20 +138,21 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 
 /* Copies through the caches although most of the packet is not read again for a round trip: the cipher reads it in a
  * moment. A copy past the caches saves half of what fetching the bytes back would cost. */
-uint32_t slot_fill(struct proxy *p, uint32_t slot, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci)
+struct slot_hdr *slot_fill(struct proxy *p, uint32_t *slot, const uint8_t *l3, const struct roce_pkt *pkt,
+                           uint16_t vlan_tci)
 {
 	struct slot_hdr *h;
 	uint8_t *data;
 
 	if (l3 == p->landed.l3)
-		slot = slot_adopt_landed(p, slot);
-	h = arena_hdr(p->arena, slot);
-	data = arena_data_of(p->arena, slot, h);
+		*slot = slot_adopt_landed(p, *slot);
+	h = arena_hdr(p->arena, *slot);
+	data = arena_data_of(p->arena, *slot, h);
 	if (data != l3)
 		memcpy(data, l3, pkt->len);
 	roce_forward(data, pkt);
 	slot_describe(h, pkt, vlan_tci);
-	return slot;
+	return h;
 }
 
 void slot_describe(struct slot_hdr *h, const struct roce_pkt *pkt, uint16_t vlan_tci)

@@ -10,8 +10,9 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
                    uint16_t lane, bool urgent);
 /* Puts a packet of a host into its slot, with one hop taken from its TTL and without the CE mark of this LAN, and
  * describes it in the header. A packet that a device has landed in a blank is not copied: the blank takes the slot's
- * place. Returns the slot that the packet is in now. */
-uint32_t slot_fill(struct proxy *p, uint32_t slot, const uint8_t *l3, const struct roce_pkt *pkt, uint16_t vlan_tci);
+ * place, and *slot names the blank. Returns the header. */
+struct slot_hdr *slot_fill(struct proxy *p, uint32_t *slot, const uint8_t *l3, const struct roce_pkt *pkt,
+                           uint16_t vlan_tci);
 /* Fills in the header of a slot from its packet; the caller sets psns, msn and fp and commits. */
 void slot_describe(struct slot_hdr *h, const struct roce_pkt *pkt, uint16_t vlan_tci);
 /* The packet in a slot as three parts for a host: header copied, body in place, ICRC copied. The caller sets VLAN and

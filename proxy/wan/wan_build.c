@@ -162,7 +162,7 @@ static bool credit_is_old(const struct proxy *p, const struct lane *l, uint64_t 
 	uint64_t diff = window > granted ? window - granted : granted - window;
 
 	return diff > granted / 8 ||
-	       (granted < held + beyond / 2 && arena_room(p->arena, POOL_WAN, LAN_PKT_MAX) > beyond &&
+	       (granted < held + beyond / 2 && arena_has_room(p->arena, POOL_WAN, LAN_PKT_MAX, beyond) &&
 	        !FAULT(FAULT_WINDOW_UNTOLD));
 }
 

@@ -274,7 +274,7 @@ unit: $(UNIT_BINS)
 # --- simulator: its own build of the core, with the deliberate bugs that the simulator must find ---
 .PHONY: sim-bin sim
 sim-bin: $(O)/lrsim
-SIM_OBJS := $(patsubst %.c,$(O)/sim-build/%.o,$(SIM_SRC) $(PROXY_SRC) daemon/lan/lan_wait.c)
+SIM_OBJS := $(patsubst %.c,$(O)/sim-build/%.o,$(SIM_SRC) $(PROXY_SRC) daemon/lan/lan_wait.c tests/tools/rcperf/reaction.c)
 $(O)/sim-build/%.o: %.c $(O)/made-with
 	@mkdir -p $(dir $@)
 	$(Q)$(CC) $(CFLAGS_ALL) -DPROXY_FAULTS -c -o $@ $<

@@ -43,8 +43,8 @@ measure() { # near|direct qps deaf|obeys rxe|cx
 		alive=no
 		grep -q 'retries exhausted' <<<"$(lab_result .failure)" || lab_die "$*: $(lab_result '.failure, .peer_failure')"
 	fi
-	mbps=$(tail -1 "$LAB_DIR/client.json" | jq -r '[.goodput_gbps, .there.executed_gbps] | min * 1000')
-	packets=$(tail -1 "$LAB_DIR/client.json" | jq -r '.there.bytes_exec as $b | .here.tx_packets * 4096 / ($b + 1)')
+	mbps=$(lab_goodput_gbps | awk '{ print $1 * 1000 }')
+	packets=$(lab_sent_per_delivered)
 	GOT["$*"]="$mbps $packets $alive"
 	echo "$1,$2,$3,$4,$mbps,$packets,$alive" >>"$CSV"
 	awk -v way="$1" -v qps="$2" -v cnps="$3" -v retries="$4" -v m="$mbps" -v p="$packets" -v alive="$alive" 'BEGIN {
@@ -63,7 +63,7 @@ judge() { # qps
 		for cnps in deaf obeys; do
 			key="near $1 $cnps $retries"
 			verdict "$1 QPs, $cnps, $retries: queue pairs that died, 0 or some" "$([ "$(of "$key" 3)" = yes ] && echo 0 || echo 1)" '<=' 0
-			verdict "$1 QPs, $cnps, $retries: packets sent for each delivered" "$(printf %.2f "$(of "$key" 2)")" '<=' \
+			verdict "$1 QPs, $cnps, $retries: packets sent for each delivered" "$(of "$key" 2)" '<=' \
 				"$([ $cnps = deaf ] && echo 2 || echo 1.1)"
 			[ "$(of "$direct" 3)" = yes ] || { no_verdict "$1 QPs, $cnps, $retries: goodput / direct" "directly one died" && continue; }
 			verdict "$1 QPs, $cnps, $retries: goodput / direct" \

@@ -647,6 +647,11 @@ lab_result() { # jq expression on the last result
 	jq -r "$1" "$LAB_DIR/client.json"
 }
 
+# From the last result: packets that the requesters sent, also in vain, for each of 4 KiB that was delivered.
+lab_sent_per_delivered() {
+	tail -1 "$LAB_DIR/client.json" | jq -r '.here.tx_packets * 4096 / ([.there.bytes_exec, 1] | max) * 100 | round / 100'
+}
+
 # From the last result: messages completed, or executed by the other host; the smaller number if both are known.
 lab_goodput_gbps() {
 	tail -1 "$LAB_DIR/client.json" | jq -r '[.goodput_gbps, .there.executed_gbps] | map(select(. > 0)) | min'

@@ -8,10 +8,8 @@
 
 KM=300
 
-# Packets that the requesters sent, also in vain, for each that was delivered.
 ratios() {
-	NOTE=$(tail -1 "$LAB_DIR/client.json" | jq -r '.there.bytes_exec as $b |
-		"\(.here.tx_packets * 4096 / $b * 100 | round / 100) packets sent for each delivered, \(.goodput_gbps * 1000 | round) Mbit/s"')
+	NOTE="$(lab_sent_per_delivered) packets sent for each delivered, $(lab_result '.goodput_gbps * 1000 | round' | tail -1) Mbit/s"
 }
 
 # A queue pair that runs out of retries is reported but is no failure: hosts, edges and line share two processors, and packets

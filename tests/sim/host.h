@@ -18,6 +18,7 @@
 #include "payload.h"
 #include "rng.h"
 #include "proxy/roce/roce.h"
+#include "tests/tools/rcperf/reaction.h"
 
 struct world;
 struct conn;
@@ -159,18 +160,6 @@ struct responder {
 	uint32_t nnamed;
 };
 
-/* What a queue pair does about congestion: host_cnp.c. */
-struct reaction {
-	uint64_t told_ns;            /* the last CNP that it sent */
-	double rate_bps, target_bps; /* 0: as fast as its NIC */
-	double alpha;
-	uint64_t cut_ns, step_ns; /* the last CNP that it obeyed; the steps that were made since */
-	uint32_t steps;
-	uint64_t next_ns; /* no packet before */
-	bool waits;       /* an event is on its way for that */
-	uint64_t cuts;
-};
-
 enum qp_state { QP_INIT, QP_READY, QP_ERROR, QP_CLOSED };
 
 struct qp {
@@ -190,7 +179,9 @@ struct qp {
 	struct responder resp;
 	uint64_t cnp_ns[2]; /* when the edge last sent one for it, and before that; 0: never */
 	uint32_t cnps_sent; /* to its peer, by its host; until the pair is known they may arrive together */
-	struct reaction rp;
+	struct reaction rp; /* to CNPs: host_cnp.c */
+	uint64_t cnp_told_ns; /* when it last sent a CNP itself */
+	bool rate_waits;      /* an event is on its way for rp.next_ns */
 	bool active;     /* in the host's ring of queue pairs with something to send */
 	struct qp *next_active;
 	struct qp *next_gone;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* reaction.c - DCQCN (Zhu et al., SIGCOMM 2015), the reaction point: a CNP cuts the rate by alpha / 2, at most once in
  * 50 us; the rate recovers by half of what it lacks every 300 us (rpg_time_reset of ConnectX), and after five such steps
- * the target grows as well. The same as the simulator's host_cnp.c. */
+ * the target grows as well. Written from the paper, not from the core's. */
 #include "reaction.h"
 
 #define CUT_GAP_NS 50000
@@ -27,7 +27,7 @@ static void recover(struct reaction *r, double nic_bps, uint64_t now_ns)
 void reaction_cnp(struct reaction *r, double nic_bps, uint64_t now_ns)
 {
 	recover(r, nic_bps, now_ns);
-	if (r->cut_ns && now_ns < r->cut_ns + CUT_GAP_NS)
+	if (r->cuts && now_ns < r->cut_ns + CUT_GAP_NS)
 		return;
 	if (r->rate_bps <= 0) {
 		r->rate_bps = nic_bps;
@@ -40,6 +40,7 @@ void reaction_cnp(struct reaction *r, double nic_bps, uint64_t now_ns)
 		r->rate_bps = nic_bps / LEAST_PART;
 	r->steps = 0;
 	r->cut_ns = r->step_ns = now_ns;
+	r->cuts++;
 }
 
 uint64_t reaction_next_ns(struct reaction *r, double nic_bps, uint64_t now_ns)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reaction.h - what a NIC's queue pair does on congestion notifications: DCQCN's reaction point. */
+/* reaction.h - what a NIC's queue pair does on congestion notifications: DCQCN's reaction point. Of rcperf and of the
+ * simulator's hosts. */
 #ifndef RCPERF_REACTION_H
 #define RCPERF_REACTION_H
 
@@ -11,6 +12,7 @@ struct reaction {
 	uint32_t steps;                     /* since the last cut */
 	uint64_t cut_ns, step_ns;           /* last cut, last step of recovery */
 	uint64_t next_ns;                   /* the next packet goes no earlier */
+	uint64_t cuts;                      /* CNPs that were obeyed */
 };
 
 /* A CNP came. nic_bps: the rate that the NIC recovers to. */

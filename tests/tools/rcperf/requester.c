@@ -188,7 +188,7 @@ void req_cnp(struct engine *e, struct qp *qp)
 /* True if the QP's reduced rate does not allow a packet now: it is sent later. */
 static bool waits_for_rate(struct engine *e, struct requester *r)
 {
-	uint64_t next_ns = e->opt->dcqcn_bps > 0 ? reaction_next_ns(&r->reaction, e->opt->dcqcn_bps, e->now_ns) : 0;
+	uint64_t next_ns = reaction_next_ns(&r->reaction, e->opt->dcqcn_bps, e->now_ns); /* 0 before the first CNP */
 
 	if (next_ns)
 		engine_wake_at(e, next_ns);
@@ -212,7 +212,7 @@ static uint64_t rate_timer(struct engine *e, struct qp *qp)
 uint64_t req_timer(struct engine *e, struct qp *qp)
 {
 	struct requester *r = &qp->req;
-	uint64_t due_ns;
+	uint64_t due_ns, rate_ns;
 
 	if (r->failed)
 		return NEVER;
@@ -227,8 +227,9 @@ uint64_t req_timer(struct engine *e, struct qp *qp)
 		req_retry(e, qp, "retries exhausted, the responder does not answer");
 	}
 	due_ns = post_timer(e, qp);
-	if (e->opt->dcqcn_bps > 0 && rate_timer(e, qp) < due_ns)
-		due_ns = qp->req.reaction.next_ns;
+	rate_ns = rate_timer(e, qp);
+	if (rate_ns < due_ns)
+		due_ns = rate_ns;
 	return r->deadline_ns != 0 && r->deadline_ns < due_ns ? r->deadline_ns : due_ns;
 }
 

@@ -38,7 +38,8 @@
 #define RNR_WAIT_CUT_NS 122880000ull /* while the other edge does not answer */
 #define RNR_CUT_MIN_NS  2560000ull
 #define COUNT_WAIT_NS   100000000ull /* less than hosts are known to stand without an answer (ConnectX: 7 x 16 ms) */
-#define CNP_GAP_NS      50000ull /* a reaction point cuts its rate once in so long: more CNPs have no effect */
+#define CNP_GAP_NS      50000ull     /* a reaction point cuts its rate once in so long: more CNPs have no effect */
+#define MANY            256          /* flows that want the line */
 
 static uint32_t msn_on_wire(const struct near_flow *f, uint32_t relative)
 {
@@ -118,12 +119,14 @@ static uint8_t rnr_code_within(uint64_t ns)
 }
 
 /* A host whose flow has much to send should not come back for every bit of room that a report brings, because each time
- * everything that the host has under way is lost. While the line is full the wait is the time in which three quarters
- * of the flow's backlog drain at the flow's latest rate, at most RNR_WAIT_MAX_NS, for the flow gets faster once others
- * stop. With only the eighth below, hosts sent 3.38 packets for each one delivered (10 QPs of 256 KiB each, 8 MiB,
- * 1 Gbit/s, 300 km); with half of the backlog 2.12 where three quarters make 1.90 (1,000 QPs, 1 GiB, 400 Gbit/s). While
- * the line is not full the flow may be slow for want of room, and a longer wait would keep it slow (lrsim --fair
- * dead-small). In any case the wait is at least the time of an eighth of the backlog at the line's rate. */
+ * everything that the host has under way is lost. While the line is full the wait is the time in which half of the
+ * flow's backlog drains at the flow's latest rate, at most RNR_WAIT_MAX_NS, for the flow gets faster once others stop.
+ * With only the eighth below, hosts sent 3.38 packets for each one delivered (10 QPs of 256 KiB each, 8 MiB, 1 Gbit/s,
+ * 300 km). If MANY flows want the line, others fill it when one of them runs dry, so three quarters may drain: 1.90
+ * packets instead of 2.12 (1,000 QPs, 1 GiB, 400 Gbit/s). With few flows that wait took 10 % from the newer of them
+ * (lrsim --fair dead-near). While the line is not full the flow may be slow for want of room, and a longer wait would
+ * keep it slow (lrsim --fair dead-small). In any case the wait is at least the time of an eighth of the backlog at the
+ * line's rate. */
 static uint64_t backlog_ns(const struct proxy *p, const struct near_flow *f)
 {
 	double bytes = (double)near_unsent(f);
@@ -133,7 +136,7 @@ static uint64_t backlog_ns(const struct proxy *p, const struct near_flow *f)
 	if (!f->rnr_back_pressure || !p->wan_up || f->rnr_retry != RNR_RETRY_INFINITE)
 		return 0;
 	if (rate && near_turn_line_full(p) && !near_turn_quantum(p))
-		most = (uint64_t)(bytes / 4 * 3 * 1e9 / (double)rate);
+		most = (uint64_t)(bytes / 4 * (p->near_wanting < MANY ? 2 : 3) * 1e9 / (double)rate);
 	return min_u64(max_u64(eighth, min_u64(most, RNR_WAIT_MAX_NS)), RNR_WAIT_CUT_NS);
 }
 
@@ -367,7 +370,8 @@ size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		return build_invalid_request(f, tx);
 	if ((f->pairing == PAIR_LEARNING && !near_may_back_pressure(f, due)) || !f->template_len)
 		return 0;
-	if (f->state == NEAR_FAILED) /* silence for a silent responder; and no NAK of a PSN that the host has not sent */
+	if (f->state ==
+	    NEAR_FAILED) /* silence for a silent responder; and no NAK of a PSN that the host has not sent */
 		return f->nak_syndrome && ceiling < f->pos_max ? build_nak(p, f, ceiling, f->nak_syndrome, tx) : 0;
 	if (answering_again(f)) {
 		f->ack_owed = true;
@@ -387,7 +391,8 @@ size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 			return 0;
 		if ((inside_response(f) && !FAULT(FAULT_RNR_IN_READ)) || p->now_ns < f->rnr_sent_ns + RNR_QUIET_NS ||
 		    answer_is_near(p, f))
-			return ceiling > f->pos_acked ? build_ack(p, f, ceiling, tx) : 0; /* it may have been due as well */
+			return ceiling > f->pos_acked ? build_ack(p, f, ceiling, tx)
+			                              : 0; /* it may have been due as well */
 		if (ceiling >= f->pos_max || !may_send_away(p, f, ceiling))
 			return build_ack(p, f, ceiling, tx); /* nothing to refuse, or RNR retries are used up */
 		f->rnr_sent_ns = p->now_ns;

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "proxy/arena/arena.h"
+#include "proxy/arena/arena_slot.h"
 
 enum { PKT_LEN = 4096 + 60, ROUNDS = 7, STEPS = 100000, FLOWS = 64, ARENA_MIB = 512, DESC_LEN = 208 };
 

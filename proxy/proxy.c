@@ -431,9 +431,9 @@ size_t proxy_lan_tx(struct proxy *p, uint64_t now_ns, struct lan_tx *tx)
 	tx->slot = SLOT_NONE;
 	len = tx_acks(p, tx);
 	tx->answer = len > 0;
-	if (!len)
+	if (!len && !dlist_empty(&p->far_cnps))
 		len = far_cnp_tx(p, tx);
-	if (!len)
+	if (!len && !dlist_empty(&p->held_packets))
 		len = held_packet_lan_tx(p, tx);
 	if (!len) {
 		len = tx_response(p, tx);

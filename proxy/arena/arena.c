@@ -37,62 +37,13 @@ uint32_t arena_damaged(const struct arena *a)
 	return a->damaged;
 }
 
-uint32_t arena_class_bytes(uint16_t len)
-{
-	static const uint16_t bytes[ARENA_CLASSES] = {512, 1152, 2176, ARENA_BLANK_BYTES};
-
-	return bytes[arena_class_of(len)];
-}
-
-uint64_t arena_used(const struct arena *a, enum arena_pool pool)
-{
-	return a->used_bytes[pool];
-}
-
-uint64_t arena_capacity(const struct arena *a, enum arena_pool pool)
-{
-	return a->capacity_bytes[pool];
-}
-
-uint64_t arena_room(const struct arena *a, enum arena_pool pool, uint16_t len)
-{
-	uint8_t class = arena_class_of(len);
-	uint64_t slots = arena_slots_takeable(a, pool, class);
-
-	for (uint8_t c = class; c < ARENA_CLASSES; c++)
-		slots += a->room[pool][c].slots;
-	return slots * arena_class_bytes(len);
-}
-
-struct slot_hdr *arena_hdr(struct arena *a, uint32_t slot)
-{
-	return arena_slot_hdr(a, slot);
-}
-
-struct slot_meta *arena_meta(struct arena *a, uint32_t slot)
-{
-	return &a->meta[slot];
-}
-
-static uint8_t *slot_data(const struct arena *a, const struct arena_class *class, uint32_t slot)
-{
-	return arena_chunk_base(a, slot >> a->lay.shift) + class->data_off +
-	       (size_t)(slot & a->slot_mask) * class->stride;
-}
-
-uint8_t *arena_data(struct arena *a, uint32_t slot)
-{
-	return slot_data(a, &a->lay.class[a->chunks[slot >> a->lay.shift].class], slot) +
-	       arena_slot_hdr(a, slot)->data_off;
-}
-
 /* Filling or committed. */
 static inline __attribute__((always_inline)) bool slot_in_use(const struct arena *a, uint32_t slot)
 {
 	uint32_t chunk = slot >> a->lay.shift;
 
 	return chunk < a->lay.nchunks && a->chunks[chunk].use == CHUNK_USED &&
-	       (slot & a->slot_mask) < a->chunks[chunk].fresh && arena_slot_hdr(a, slot)->state - 1u < SLOT_COMMITTED;
+	       (slot & a->slot_mask) < a->chunks[chunk].fresh && arena_hdr(a, slot)->state - 1u < SLOT_COMMITTED;
 }
 
 static bool is_of(const struct slot_hdr *h, enum slot_kind kind, uint32_t flow, uint64_t pos)
@@ -108,7 +59,7 @@ static uint32_t find_by_index(const struct arena *a, enum slot_kind kind, uint32
 	for (uint32_t i = tag & ix->mask; arena_index_candidate(ix, tag, &i); i = (i + 1) & ix->mask) {
 		uint32_t slot = arena_index_slot(ix, i);
 
-		if (is_of(arena_slot_hdr(a, slot), kind, flow, pos))
+		if (is_of(arena_hdr(a, slot), kind, flow, pos))
 			return slot;
 	}
 	return SLOT_NONE;
@@ -136,19 +87,14 @@ static __attribute__((noinline)) uint32_t find_anew(struct arena *a, enum slot_k
 	return slot;
 }
 
-/* The core looks for a flow's packets one after the other, some of them twice in a row; mostly the packets came in runs
- * and lie side by side. arena_find() guesses the neighbouring slot only while its last guess was right, because the
- * neighbour's header may be in no cache. */
-uint32_t arena_find(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos)
+/* Mostly the packets of a flow came in runs and lie side by side. The neighbouring slot is guessed only while the last
+ * guess was right, because the neighbour's header may be in no cache. */
+uint32_t arena_find_other(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos)
 {
-	uint32_t slot = a->found.slot;
-	bool next;
+	bool next = a->found.pos + 1 == pos && a->found.flow == flow && a->found.kind == kind;
+	uint32_t slot = a->found.slot + a->found.step;
 
-	if (a->found.pos == pos && a->found.live && a->found.flow == flow && a->found.kind == kind)
-		return slot;
-	next = a->found.pos + 1 == pos && a->found.flow == flow && a->found.kind == kind;
-	slot += a->found.step;
-	if (!next || !a->found.step || !slot_in_use(a, slot) || !is_of(arena_slot_hdr(a, slot), kind, flow, pos))
+	if (!next || !a->found.step || !slot_in_use(a, slot) || !is_of(arena_hdr(a, slot), kind, flow, pos))
 		return find_anew(a, kind, flow, pos, next);
 	a->found.pos = pos;
 	a->found.slot = slot;
@@ -213,9 +159,9 @@ static void fetch_next(struct arena *a, uint32_t slot, const struct slot_hdr *h)
 	if (c->used == class->nslots)
 		return;
 	next = c->free_head != SLOT_NONE ? c->free_head : arena_slot_id(a, chunk, c->fresh);
-	fetch(arena_slot_hdr(a, next));
+	fetch(arena_hdr(a, next));
 	fetch(&a->meta[next]);
-	a->fetch.at = slot_data(a, class, next);
+	a->fetch.at = arena_slot_bytes(a, class, next);
 	a->fetch.end = a->fetch.at + (h->data_off ? 0 : h->len); /* a packet that a device wrote needs no copy */
 	arena_fetch(a);
 }
@@ -249,7 +195,7 @@ void arena_slot_wastes(struct arena *a, const struct arena_chunk *c, uint8_t cla
 uint32_t arena_slot_drop(struct arena *a, uint32_t slot)
 {
 	struct arena_chunk *c = &a->chunks[slot >> a->lay.shift];
-	struct slot_hdr *h = arena_slot_hdr(a, slot);
+	struct slot_hdr *h = arena_hdr(a, slot);
 	uint32_t looks;
 
 	arena_set_state(h, SLOT_FREE);
@@ -300,7 +246,7 @@ uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32
 		return SLOT_NONE;
 	slot = slot_take(a, chunk);
 	arena_meta_reset(&a->meta[slot]);
-	h = arena_slot_hdr(a, slot);
+	h = arena_hdr(a, slot);
 	*h = (struct slot_hdr){
 	    .state = SLOT_FILLING, .kind = (uint8_t)kind, .len = len, .flow = flow, .inc = inc, .pos = pos};
 	arena_slot_counted(a, &a->chunks[chunk], len, 1);
@@ -311,7 +257,7 @@ uint32_t arena_alloc(struct arena *a, enum slot_kind kind, uint32_t flow, uint32
 
 void arena_commit(struct arena *a, uint32_t slot)
 {
-	struct slot_hdr *h = arena_slot_hdr(a, slot);
+	struct slot_hdr *h = arena_hdr(a, slot);
 
 	if (!slot_in_use(a, slot) || h->state != SLOT_FILLING) {
 		a->misused++;
@@ -325,7 +271,7 @@ void arena_commit(struct arena *a, uint32_t slot)
 /* A kill within leaves the slot SLOT_FILLING: the packet is gone, and nothing looks damaged. */
 void arena_amend(struct arena *a, uint32_t slot, uint32_t psns, uint32_t msn)
 {
-	struct slot_hdr *h = arena_slot_hdr(a, slot);
+	struct slot_hdr *h = arena_hdr(a, slot);
 
 	if (!slot_in_use(a, slot) || h->state != SLOT_COMMITTED) {
 		a->misused++;
@@ -373,7 +319,7 @@ uint64_t arena_lent(const struct arena *a, enum arena_pool pool)
 
 static void become_blank(struct arena *a, uint32_t slot)
 {
-	struct slot_hdr *h = arena_slot_hdr(a, slot);
+	struct slot_hdr *h = arena_hdr(a, slot);
 
 	arena_meta_reset(&a->meta[slot]);
 	h->data_off = 0;
@@ -403,13 +349,13 @@ static bool slot_taken(const struct arena *a, uint32_t slot)
 
 static bool slot_is_blank(const struct arena *a, uint32_t slot)
 {
-	return slot_taken(a, slot) && arena_slot_hdr(a, slot)->state == SLOT_BLANK;
+	return slot_taken(a, slot) && arena_hdr(a, slot)->state == SLOT_BLANK;
 }
 
 /* A kill may leave the blank's header torn, but its state never says SLOT_COMMITTED meanwhile. */
 bool arena_adopt(struct arena *a, uint32_t slot, uint32_t blank, uint16_t data_off)
 {
-	struct slot_hdr *h = arena_slot_hdr(a, slot), *b = arena_slot_hdr(a, blank);
+	struct slot_hdr *h = arena_hdr(a, slot), *b = arena_hdr(a, blank);
 	uint8_t lane = a->meta[slot].lane;
 	uint32_t at;
 
@@ -450,13 +396,13 @@ void arena_blank_return(struct arena *a, uint32_t slot)
 		return;
 	}
 	a->blanks[a->chunks[slot >> a->lay.shift].pool]--;
-	arena_set_state(arena_slot_hdr(a, slot), SLOT_FREE);
+	arena_set_state(arena_hdr(a, slot), SLOT_FREE);
 	slot_reclaim(a, slot);
 }
 
 bool arena_pin(struct arena *a, uint32_t slot)
 {
-	if (!slot_in_use(a, slot) || arena_slot_hdr(a, slot)->state != SLOT_COMMITTED ||
+	if (!slot_in_use(a, slot) || arena_hdr(a, slot)->state != SLOT_COMMITTED ||
 	    a->meta[slot].pins == ARENA_PINS_MAX)
 		return false;
 	a->meta[slot].pins++;
@@ -469,7 +415,7 @@ void arena_unpin(struct arena *a, uint32_t slot)
 		a->misused += !FAULT(FAULT_PIN_IGNORED);
 		return;
 	}
-	if (--a->meta[slot].pins == 0 && arena_slot_hdr(a, slot)->state == SLOT_FREE)
+	if (--a->meta[slot].pins == 0 && arena_hdr(a, slot)->state == SLOT_FREE)
 		slot_reclaim(a, slot);
 }
 

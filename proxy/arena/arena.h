@@ -19,7 +19,8 @@
  * chunk whose slots hold packets of any size.
  *
  * Call order: arena_heap_size(), then arena_format() or arena_attach(); then for each packet arena_alloc(), fill
- * header fields and data, arena_commit(), ..., arena_free(). Not thread-safe: one shard owns one arena.
+ * header fields and data, arena_commit(), ..., arena_free(). Not thread-safe: one shard owns one arena. arena_slot.h
+ * finds slots, their headers and their data.
  *
  * For ports that land packets in the arena and send from it: arena_blank(), (the device writes), arena_alloc() and
  * arena_adopt() in place of a copy, arena_commit(); arena_pin(), arena_free() at any time, arena_unpin(). */
@@ -137,7 +138,7 @@ enum desc_table {
 };
 #define DESC_RELAY_ENTRIES 128 /* two for each relay channel */
 
-struct arena; /* volatile state, lives in the heap memory given at format/attach */
+struct arena; /* volatile state (arena_slot.h), lives in the heap memory given at format/attach */
 
 /* Bytes of zeroed heap memory that arena_format/arena_attach need. 0 if the geometry is impossible. */
 size_t arena_heap_size(const struct arena_geometry *g);
@@ -201,21 +202,8 @@ uint64_t arena_lent(const struct arena *a, enum arena_pool pool);
 bool arena_pin(struct arena *a, uint32_t slot);
 void arena_unpin(struct arena *a, uint32_t slot);
 
-struct slot_hdr *arena_hdr(struct arena *a, uint32_t slot);
-uint8_t *arena_data(struct arena *a, uint32_t slot);
-struct slot_meta *arena_meta(struct arena *a, uint32_t slot);
-
-/* The slot of that kind, flow and position (any incarnation), SLOT_NONE if there is none. O(1). */
-uint32_t arena_find(struct arena *a, enum slot_kind kind, uint32_t flow, uint64_t pos);
-
-/* Bytes of the size class of a packet of len. In a full pool a packet may be in a slot of a larger class. */
-uint32_t arena_class_bytes(uint16_t len);
-/* Slot bytes in use by a pool, as arena_class_bytes() counts them, and the most it may use now (own chunks and the free
- * ones it may take, without what small packets leave unused in larger slots). */
-uint64_t arena_used(const struct arena *a, enum arena_pool pool);
-uint64_t arena_capacity(const struct arena *a, enum arena_pool pool);
 /* Slot bytes that packets of `len` bytes can take. These bytes are fewer than the free bytes if chunks used in part
- * have too small slots. */
+ * have too small slots. arena_has_room() (arena_slot.h) compares them sooner. */
 uint64_t arena_room(const struct arena *a, enum arena_pool pool, uint16_t len);
 
 /* Walks all committed slots (after attach; any order). *cursor starts at 0. SLOT_NONE at the end. */
@@ -226,9 +214,6 @@ uint32_t arena_next_committed(struct arena *a, uint32_t *cursor);
 void arena_desc_store(struct arena *a, enum desc_table t, uint32_t idx, const void *desc, size_t len);
 /* False if neither copy is valid. Shorter descriptors are zero-filled to len. */
 bool arena_desc_load(const struct arena *a, enum desc_table t, uint32_t idx, void *desc, size_t len);
-/* FP_RING fingerprints of a near flow. */
-uint32_t *arena_fingerprints(struct arena *a, uint32_t idx);
-
 /* Audits everything: each slot is in exactly one place, index and counts agree. Returns 0, or a negative number that
  * tells which check failed. For tests; slow. */
 int arena_audit(struct arena *a);

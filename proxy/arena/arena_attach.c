@@ -167,7 +167,7 @@ static bool wins_position(struct arena *a, const struct slot_hdr *h)
 
 	if (other == SLOT_NONE)
 		return true;
-	other_inc = arena_slot_hdr(a, other)->inc;
+	other_inc = arena_hdr(a, other)->inc;
 	if (other_inc == h->inc)
 		a->damaged++;
 	if (other_inc >= h->inc)

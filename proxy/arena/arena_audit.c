@@ -45,7 +45,7 @@ struct audit {
 
 static int audit_slot_used(const struct arena *a, const struct arena_chunk *c, uint32_t slot)
 {
-	const struct slot_hdr *h = arena_slot_hdr(a, slot);
+	const struct slot_hdr *h = arena_hdr(a, slot);
 	uint32_t place;
 
 	if (h->state != SLOT_FILLING && h->state != SLOT_COMMITTED)
@@ -68,7 +68,7 @@ static int audit_free_chain(const struct arena *a, uint32_t chunk, uint32_t nfre
 		if (++n > nfree)
 			return AUDIT_FREE_CHAIN_LEN;
 		if (slot >> a->lay.shift != chunk || (slot & a->slot_mask) >= c->fresh ||
-		    arena_slot_hdr(a, slot)->state != SLOT_FREE || a->meta[slot].pins)
+		    arena_hdr(a, slot)->state != SLOT_FREE || a->meta[slot].pins)
 			return AUDIT_FREE_CHAIN;
 	}
 	return n == nfree ? AUDIT_OK : AUDIT_FREE_CHAIN_LEN;

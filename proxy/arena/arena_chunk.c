@@ -75,11 +75,23 @@ uint32_t arena_chunks_takeable(const struct arena *a, enum arena_pool pool)
 	return a->nfree > kept ? a->nfree - kept : 0;
 }
 
-uint64_t arena_slots_takeable(const struct arena *a, enum arena_pool pool, uint8_t class)
+/* Slots for packets of `class` that the pool can have from chunks that it may take: the last chunk is of ARENA_LARGEST
+ * if the pool has none yet. */
+static uint64_t slots_takeable(const struct arena *a, enum arena_pool pool, uint8_t class)
 {
 	uint64_t chunks = arena_chunks_takeable(a, pool), largest = chunks && lacks_largest(a, pool);
 
 	return (chunks - largest) * a->lay.class[class].nslots + largest * a->lay.class[ARENA_LARGEST].nslots;
+}
+
+uint64_t arena_room(const struct arena *a, enum arena_pool pool, uint16_t len)
+{
+	uint8_t class = arena_class_of(len);
+	uint64_t slots = slots_takeable(a, pool, class);
+
+	for (uint8_t c = class; c < ARENA_CLASSES; c++)
+		slots += a->room[pool][c].slots;
+	return slots * arena_class_bytes(len);
 }
 
 uint64_t arena_chunks_capacity(const struct arena *a, enum arena_pool pool)

@@ -92,11 +92,6 @@ bool arena_desc_load(const struct arena *a, enum desc_table t, uint32_t idx, voi
 	return true;
 }
 
-uint32_t *arena_fingerprints(struct arena *a, uint32_t idx)
-{
-	return &a->fingerprints[(size_t)idx * FP_RING];
-}
-
 void arena_desc_clear_all(struct arena *a)
 {
 	size_t n = (size_t)arena_desc_entries(a->max_flows) * 2;

@@ -43,11 +43,9 @@
 
 #include <isa-l/crc.h>
 
-#include "arena.h"
-#include "arena_index.h"
+#include "arena_slot.h"
 
 enum {
-	ARENA_CLASSES = 4,
 	ARENA_LARGEST = ARENA_CLASSES - 1,             /* the class whose slots hold every packet */
 	ARENA_SUPERBLOCK = 4096,                       /* bytes set aside: a page of its own */
 	ARENA_CHUNKS_MIN = POOL_COUNT * ARENA_CLASSES, /* below that a pool could not hold every size at once */
@@ -85,92 +83,6 @@ struct arena_desc_copy {
 };
 _Static_assert(sizeof(struct arena_desc_copy) == 384, "descriptor copies are whole cache lines");
 
-struct arena_class {
-	uint32_t stride;   /* bytes of a slot */
-	uint32_t nslots;   /* in a chunk */
-	uint32_t data_off; /* of slot 0 in the chunk */
-};
-
-/* The place of everything, computed from the geometry alone. Offsets are in bytes. */
-struct arena_layout {
-	uint64_t fp_off, table_off, chunks_off; /* in the region; descriptors follow the superblock */
-	uint32_t nchunks;
-	uint8_t chunk_log2, shift;
-	struct arena_class class[ARENA_CLASSES];
-	uint32_t chunk_bytes; /* slot bytes of a chunk in the class with the most slot bytes */
-	uint64_t index_entries;
-	size_t chunk_at, meta_at, index_at, seq_at, heap_len; /* in the heap */
-};
-
-enum arena_chunk_use { CHUNK_FREE, CHUNK_SPARE, CHUNK_USED };
-
-struct arena_chunk {
-	uint32_t next, prev; /* list links; a used chunk: chunks of this pool and class with room; a free chunk: `next`
-	                      * alone */
-	uint32_t free_head;  /* slots freed since the chunk was taken, linked by slot_meta.next */
-	uint16_t fresh;      /* slots from here on were not handed out since the chunk was taken */
-	uint16_t used;       /* slots in use */
-	uint16_t nhdrs;      /* number of headers, by the class that the chunk has or had; 0: it never had one */
-	uint8_t pool, class; /* meaningless while CHUNK_FREE */
-	uint8_t use;         /* enum arena_chunk_use */
-};
-
-struct arena {
-	uint8_t *region;
-	uint8_t *chunk0;
-	struct arena_chunk *chunks;
-	struct slot_meta *meta;
-	struct arena_index index;
-	struct arena_layout lay;
-	uint32_t slot_mask;
-
-	struct {
-		uint32_t head, tail; /* used chunks with room */
-		uint32_t spare;      /* CHUNK_NONE, or the free chunk kept in this class */
-		uint32_t slots;      /* free ones in used chunks */
-	} room[POOL_COUNT][ARENA_CLASSES];
-	uint32_t free_head;         /* free chunks that are not spares */
-	uint32_t nfree;             /* free chunks, spares included */
-	uint32_t owned[POOL_COUNT]; /* used chunks */
-	uint64_t owned_bytes[POOL_COUNT]; /* slot bytes of these, which are less in classes of small slots */
-	uint32_t large[POOL_COUNT]; /* of these, chunks of ARENA_LARGEST */
-	uint32_t reserve;           /* chunks that each pool can always reach */
-	uint64_t used_bytes[POOL_COUNT];
-	uint64_t wasted_bytes[POOL_COUNT]; /* of slots in use of a larger class than their packets */
-	uint64_t lent_bytes[POOL_COUNT];     /* bytes of blanks and of pinned slots that were freed: no packet counts
-	                                      * them */
-	uint32_t blanks[POOL_COUNT];
-	uint64_t capacity_bytes[POOL_COUNT]; /* follows from nfree, owned, owned_bytes, lent_bytes and
-	                                      * wasted_bytes: arena_chunks_counted() */
-
-	struct arena_desc_copy *desc; /* [table][index][copy] */
-	uint32_t *desc_seq;           /* [table][index]: sequence of the newest copy, 0: none */
-	uint32_t *fingerprints;
-	uint64_t *table; /* a word per chunk */
-
-	struct {
-		uint32_t flow;
-		uint64_t pos;
-	} hurt[ARENA_HURT_MAX];
-	uint32_t nhurt;
-	uint64_t epoch;
-	uint32_t max_flows;
-	uint32_t crc_committed; /* CRC-32 of the one byte SLOT_COMMITTED */
-	uint32_t damaged;
-	uint32_t misused; /* calls that a correct core never makes: ignored; arena_audit() shows them */
-
-	struct {
-		uint64_t pos;
-		uint32_t flow, slot;
-		uint8_t kind;
-		bool live; /* the slot still holds that packet */
-		uint32_t step; /* last distance from a slot to the slot of the next position, modulo 2^32; 0: unknown */
-	} found; /* the slot that was taken or found last */
-	struct {
-		const uint8_t *at, *end;
-	} fetch; /* bytes that the next packet is likely to be written to and that are not fetched yet */
-};
-
 /* arena_layout.c. False: impossible geometry. */
 bool arena_layout_of(const struct arena_geometry *g, struct arena_layout *l);
 
@@ -192,9 +104,6 @@ void arena_chunks_counted(struct arena *a);
 void arena_chunk_owned(struct arena *a, const struct arena_chunk *c, int n);
 /* Free chunks that the pool may take now. */
 uint32_t arena_chunks_takeable(const struct arena *a, enum arena_pool pool);
-/* Slots for packets of `class` that the pool can have from these chunks: the last chunk is of ARENA_LARGEST if the pool
- * has none yet. */
-uint64_t arena_slots_takeable(const struct arena *a, enum arena_pool pool, uint8_t class);
 /* Gives the pool and class a chunk with room, linked into its list. CHUNK_NONE: the pool is full. */
 uint32_t arena_chunk_take(struct arena *a, enum arena_pool pool, uint8_t class);
 /* The chunk's last used slot was freed. */
@@ -211,13 +120,6 @@ void arena_desc_attach_all(struct arena *a);
 static inline uint32_t arena_desc_entries(uint32_t max_flows)
 {
 	return DESC_RELAY * max_flows + DESC_RELAY_ENTRIES;
-}
-
-static inline uint8_t arena_class_of(uint16_t len)
-{
-	if (__builtin_expect(len > 2176, true)) /* most bytes are in packets of 4 KiB */
-		return 3;
-	return (uint8_t)((len > 512) + (len > 1152));
 }
 
 /* Counts the bytes of a slot with a packet of that length that comes into use (n: 1) or is freed (-1). */
@@ -240,19 +142,9 @@ static inline bool arena_kind_is_raw(uint8_t kind)
 	return kind == SLOT_RAW_LAN || kind == SLOT_RAW_WAN;
 }
 
-static inline uint8_t *arena_chunk_base(const struct arena *a, uint32_t chunk)
-{
-	return a->chunk0 + ((size_t)chunk << a->lay.chunk_log2);
-}
-
 static inline struct slot_hdr *arena_chunk_hdrs(const struct arena *a, uint32_t chunk)
 {
 	return (struct slot_hdr *)(void *)arena_chunk_base(a, chunk);
-}
-
-static inline struct slot_hdr *arena_slot_hdr(const struct arena *a, uint32_t slot)
-{
-	return arena_chunk_hdrs(a, slot >> a->lay.shift) + (slot & a->slot_mask);
 }
 
 static inline uint32_t arena_slot_id(const struct arena *a, uint32_t chunk, uint32_t in_chunk)

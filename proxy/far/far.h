@@ -12,7 +12,7 @@
  *     far_rx()             the host's answer                                           far_answer.c, far_read.c
  *     far_report()         the near edge is to be told                                 far_report.c
  *
- * Positions are 64-bit (core.h). */
+ * Positions are 64-bit (flow.h). */
 #ifndef PROXY_FAR_H
 #define PROXY_FAR_H
 
@@ -66,10 +66,11 @@ void far_mispaired(struct proxy *p, struct far_flow *f, uint32_t requester_qpn);
 /* True if an incarnation of the flow's queue pair was lost with the near edge's arena, and ended here before this PSN
  * (24 bits). */
 bool far_lost_awaited(struct proxy *p, const struct far_flow *f, uint32_t psn);
-/* L3 length of the next request, if it may go to the host now; 0: none may. */
-uint16_t far_lan_next(struct proxy *p, struct far_flow *f);
-/* Writes the next request into tx. Returns its L3 length in bytes. */
-size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx);
+/* L3 length of the next request, if it may go to the host now; 0: none may. *slot: the request, or SLOT_NONE for a READ
+ * that asks for missing responses. */
+uint16_t far_lan_next(struct proxy *p, struct far_flow *f, uint32_t *slot);
+/* Writes the next request, with the slot that far_lan_next() has just found, into tx. Returns its L3 length in bytes. */
+size_t far_lan_tx(struct proxy *p, struct far_flow *f, uint32_t slot, struct lan_tx *tx);
 
 /* The next CNP to a responder whose responses were marked. Returns its L3 length, 0: none. far_cnp.c. */
 size_t far_cnp_tx(struct proxy *p, struct lan_tx *tx);

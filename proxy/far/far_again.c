@@ -177,7 +177,7 @@ void far_on_again(struct proxy *p, struct lane *l, const struct wan_read_again *
 	lan_drr_ready(p, f);
 }
 
-static struct rd_op *first_again_due(const struct far_flow *f)
+struct rd_op *far_again_first_due(const struct far_flow *f)
 {
 	for (struct dnode *n = f->agains.next; n != &f->agains; n = n->next)
 		if (dlist_entry(n, struct rd_op, node)->due)
@@ -215,11 +215,6 @@ void far_again_on_timer(struct proxy *p, struct far_flow *f)
 		lan_drr_ready(p, f);
 }
 
-bool far_again_due(const struct far_flow *f)
-{
-	return f->nagains && first_again_due(f);
-}
-
 static void ask_from(const struct far_flow *f, struct rd_op *op, uint64_t from)
 {
 	op->len -= (uint32_t)((from - op->from) * f->pmtu);
@@ -238,7 +233,7 @@ void far_agains_from(struct far_flow *f, uint64_t from)
 
 size_t far_again_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 {
-	struct rd_op *op = first_again_due(f);
+	struct rd_op *op = far_again_first_due(f);
 	uint64_t from = f->forward_only ? rd_op_ask_from(op, op->next, f->pmtu, 0) : op->next;
 
 	ask_from(f, op, from);

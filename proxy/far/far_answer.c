@@ -189,11 +189,6 @@ void far_fail_lost(struct proxy *p, struct far_flow *f, uint64_t bytes)
 	fail_flow(p, f, f->lost_pos, 0, FAILURE_BUFFER_LOST, bytes);
 }
 
-bool far_is_replaced(const struct far_flow *f)
-{
-	return f->replaced_by && f->replaced_by != f->cm_tag;
-}
-
 bool far_look_replaced(struct proxy *p, struct far_flow *f, bool comes)
 {
 	if (!far_is_replaced(f) || f->state != FAR_OPEN)

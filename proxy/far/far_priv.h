@@ -109,7 +109,10 @@ void far_fail_lost(struct proxy *p, struct far_flow *f, uint64_t bytes);
 #define TAG_OF_ANOTHER UINT32_MAX /* far_flow.replaced_by after a restart, which keeps no tags */
 
 /* True if CM has opened another connection of the flow's responder's queue pair. */
-bool far_is_replaced(const struct far_flow *f);
+static inline bool far_is_replaced(const struct far_flow *f)
+{
+	return f->replaced_by && f->replaced_by != f->cm_tag;
+}
 /* Fails the flow if CM has opened another connection of its responder's queue pair and requests are here or (comes) one
  * arrives. A CM set-up repeated after a restart names the flow's own connection, and does not count. True: the flow has
  * failed. */
@@ -157,8 +160,13 @@ bool far_keep_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, c
 
 /* --- READ_AGAIN of the near edge: far_again.c --- */
 
-/* True if a repeated READ is to go to the responder; and the READ into tx, returns its L3 length. */
-bool far_again_due(const struct far_flow *f);
+/* The oldest READ that is to go to the responder once more, NULL if there is none; true if there is one; and the READ
+ * into tx, returns its L3 length. */
+struct rd_op *far_again_first_due(const struct far_flow *f);
+static inline bool far_again_due(const struct far_flow *f)
+{
+	return f->nagains && far_again_first_due(f);
+}
 size_t far_again_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx);
 /* Takes a response at pos to a READ that is read again. False: it belongs to none of these. */
 bool far_again_rx(struct proxy *p, struct far_flow *f, const uint8_t *l3, const struct roce_pkt *pkt, uint64_t pos,

@@ -393,8 +393,7 @@ bool far_keep_response(struct proxy *p, struct far_flow *f, const uint8_t *l3, c
 	slot = slot_take(p, SLOT_RESP_FAR, f->idx, f->inc, pos, pkt->len, f->lane, urgent);
 	if (slot == SLOT_NONE)
 		return false;
-	slot = slot_fill(p, slot, l3, pkt);
-	slot_describe(p, slot, pkt, vlan_tci);
+	slot_fill(p, &slot, l3, pkt, vlan_tci);
 	arena_commit(p->arena, slot);
 	wan_lane_queue_first(p, lane_of(p, f->lane), slot);
 	return true;

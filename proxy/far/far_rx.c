@@ -243,14 +243,14 @@ static bool complete_request(struct proxy *p, struct far_flow *f, uint32_t slot,
 	uint32_t waits;
 	struct roce_pkt pkt;
 
-	if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE || !entries_behind(h, &pkt, &waits) ||
+	if (roce_parse(arena_data_of(p->arena, slot, h), h->len, &pkt) != DROP_NONE || !entries_behind(h, &pkt, &waits) ||
 	    (pkt.class != ROCE_RC_REQUEST && pkt.class != ROCE_RC_UNKNOWN) || pkt.psn != pos_psn(h->pos) ||
 	    !key_matches(p, f, &pkt.src, &pkt.dst, pkt.dest_qpn)) {
 		slot_release(p, slot);
 		drop(p, DROP_WAN_BAD_FRAME);
 		return false;
 	}
-	slot_describe(p, slot, &pkt, vlan_tci);
+	slot_describe(h, &pkt, vlan_tci);
 	h->waits = (uint8_t)waits;
 	if (!f->pmtu && (roce_op(pkt.opcode)->flags & ROP_PAYLOAD) && !(h->flags & SF_MSG_END) &&
 	    pkt.payload_len >= 256)
@@ -307,7 +307,8 @@ bool far_on_packet(struct proxy *p, struct lane *l, const struct wan_packet *w)
 		drop(p, DROP_WAN_POSITION_OLD);
 		return true;
 	}
-	far_look_replaced(p, f, true);
+	if (far_is_replaced(f))
+		far_look_replaced(p, f, true);
 	if (far_has_failed(f)) {
 		drop(p, DROP_WAN_FAILED);
 		return true;

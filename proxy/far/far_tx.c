@@ -175,34 +175,38 @@ static uint32_t next_slot(struct proxy *p, struct far_flow *f)
 	return wait_ns ? SLOT_NONE : slot;
 }
 
-uint16_t far_lan_next(struct proxy *p, struct far_flow *f)
+uint16_t far_lan_next(struct proxy *p, struct far_flow *f, uint32_t *slot)
 {
-	uint32_t slot;
-
+	*slot = SLOT_NONE;
 	if (!far_has_failed(f) && (f->part_due || far_again_due(f)))
 		return FAR_PART_LEN;
-	slot = next_slot(p, f);
-
-	return slot == SLOT_NONE ? 0 : arena_hdr(p->arena, slot)->len;
+	*slot = next_slot(p, f);
+	return *slot == SLOT_NONE ? 0 : arena_hdr(p->arena, *slot)->len;
 }
 
-size_t far_lan_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
+/* A READ that asks for missing responses; 0: none is due now. */
+static size_t read_tx(struct proxy *p, struct far_flow *f, struct lan_tx *tx)
 {
-	uint32_t slot;
-	const struct slot_hdr *h;
-	size_t len = 0;
+	size_t len = f->part_due ? far_part_tx(p, f, tx) : 0;
 
-	if (f->part_due)
-		len = far_part_tx(p, f, tx);
-	if (!len && far_again_due(f))
-		len = far_again_tx(p, f, tx);
-	slot = len ? SLOT_NONE : next_slot(p, f);
-	if (slot == SLOT_NONE)
-		return len;
+	return !len && far_again_due(f) ? far_again_tx(p, f, tx) : len;
+}
+
+size_t far_lan_tx(struct proxy *p, struct far_flow *f, uint32_t slot, struct lan_tx *tx)
+{
+	const struct slot_hdr *h;
+
+	if (slot == SLOT_NONE) {
+		size_t len = read_tx(p, f, tx);
+
+		slot = len ? SLOT_NONE : next_slot(p, f);
+		if (slot == SLOT_NONE)
+			return len;
+	}
 	h = arena_hdr(p->arena, slot);
 	cnp_rate_sent(p, &f->rate, h->len);
 	arena_meta(p->arena, slot)->due_ns = p->now_ns;
-	slot_to_tx(p, slot, tx);
+	slot_to_tx(p, slot, h, tx);
 	tx->vlan_tci = h->vlan_tci;
 	tx->dst = f->dst;
 	if (wants_ackreq(p, f, h)) {

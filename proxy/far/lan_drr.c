@@ -96,7 +96,7 @@ size_t lan_drr_tx(struct proxy *p, struct lan_tx *tx)
 		struct hostpair *hp = dlist_entry(n, struct hostpair, turn_node);
 		struct lan_host *h = &p->lan_hosts[hp->lan_host];
 		struct far_flow *f;
-		uint32_t len;
+		uint32_t len, slot;
 
 		m = dlist_first(&hp->ready);
 		if (!m) {
@@ -105,7 +105,7 @@ size_t lan_drr_tx(struct proxy *p, struct lan_tx *tx)
 			continue;
 		}
 		f = dlist_entry(m, struct far_flow, lan_node);
-		len = far_lan_next(p, f);
+		len = far_lan_next(p, f, &slot);
 		if (!len) {
 			if (!timer_armed(&f->pace))
 				f->deficit = 0;
@@ -121,7 +121,7 @@ size_t lan_drr_tx(struct proxy *p, struct lan_tx *tx)
 			continue;
 		hp->deficit -= FAULT(FAULT_NO_TURNS) ? 0 : len;
 		f->deficit -= FAULT(FAULT_NO_TURNS) ? 0 : len;
-		return far_lan_tx(p, f, tx);
+		return far_lan_tx(p, f, slot, tx);
 	}
 	return 0;
 }

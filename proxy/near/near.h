@@ -12,7 +12,7 @@
  *
  * and of a READ: near_rx(), near_on_packet() for each response, near_resp_tx() to the host (near_read.c, near_resp.c).
  *
- * Positions are 64-bit (core.h); a PSN is 24 bits and occurs only in packets. */
+ * Positions are 64-bit (flow.h); a PSN is 24 bits and occurs only in packets. */
 #ifndef PROXY_NEAR_H
 #define PROXY_NEAR_H
 
@@ -174,7 +174,10 @@ const struct rd_op *near_again_awaited(struct proxy *p, const struct near_flow *
 /* Called when a datagram with a READ_AGAIN of the flow was lost. */
 void near_again_lost(struct proxy *p, struct near_flow *f);
 /* Called when the request in that slot was put into a datagram. */
-void near_wan_sent(struct near_flow *f, const struct slot_hdr *h);
+static inline void near_wan_sent(struct near_flow *f, const struct slot_hdr *h)
+{
+	f->pos_wan += h->psns;
+}
 
 /* --- from the other edge --- */
 

@@ -153,7 +153,10 @@ bool near_reset_is_possible(const struct proxy *p, const struct near_flow *f);
 /* Called when a packet of an unpaired flow came: notes whether silent_ns was long enough for a reset of the QP. */
 void near_reset_note_silence(struct near_flow *f);
 /* Called when the host has come back to pos_next or below: the known incarnation is alive. */
-void near_reset_came_back(struct near_flow *f);
+static inline void near_reset_came_back(struct near_flow *f)
+{
+	f->reset.ahead.n = 0;
+}
 /* Judges any packet that comes while f->reset.suspected. */
 enum reset_verdict near_reset_judge(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
                                     uint32_t fp);
@@ -177,7 +180,8 @@ void near_in_order(struct proxy *p, struct near_flow *f, uint32_t slot);
 void near_send_away(struct proxy *p, struct near_flow *f, bool no_room);
 /* Takes the held packets that are in order from pos_next on. */
 void near_absorb_held(struct proxy *p, struct near_flow *f);
-/* Takes the expected packet, with the held packets behind it; or has an RNR NAK sent to its host. */
+/* Takes the expected packet, whose opcode may follow op_last (near_in_sequence()), with the held packets behind it; or
+ * has an RNR NAK sent to its host. */
 enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8_t *l3, const struct roce_pkt *pkt,
                                uint16_t vlan_tci, uint32_t fp);
 

@@ -217,11 +217,6 @@ void near_reset_note_silence(struct near_flow *f)
 	f->reset_possible |= f->silent_ns >= REBIRTH_MIN_NS;
 }
 
-void near_reset_came_back(struct near_flow *f)
-{
-	f->reset.ahead.n = 0;
-}
-
 /* True if only the known incarnation can have sent the packet. */
 static bool known_incarnation_sent(struct proxy *p, struct near_flow *f, const struct roce_pkt *pkt, uint64_t pos,
                                    uint32_t fp, bool begins_round)

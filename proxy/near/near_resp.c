@@ -36,17 +36,17 @@ void near_resp_tells(struct proxy *p, struct near_flow *f, uint32_t slot)
 static void complete_response(struct proxy *p, struct near_flow *f, const struct rd_op *op, uint32_t slot,
                               uint16_t vlan_tci)
 {
-	const struct slot_hdr *h = arena_hdr(p->arena, slot);
+	struct slot_hdr *h = arena_hdr(p->arena, slot);
 	struct roce_pkt pkt;
 
-	if (roce_parse(arena_data(p->arena, slot), h->len, &pkt) != DROP_NONE || pkt.len != h->len ||
+	if (roce_parse(arena_data_of(p->arena, slot, h), h->len, &pkt) != DROP_NONE || pkt.len != h->len ||
 	    pkt.class != ROCE_RC_RESPONSE || pkt.opcode == RC_ACK || pkt.psn != pos_psn(h->pos) ||
 	    !ip_addr_eq(&pkt.src, &f->dst) || !ip_addr_eq(&pkt.dst, &f->src)) {
 		near_resp_drop(p, f, slot);
 		drop(p, DROP_WAN_BAD_FRAME);
 		return;
 	}
-	slot_describe(p, slot, &pkt, vlan_tci);
+	slot_describe(h, &pkt, vlan_tci);
 	arena_commit(p->arena, slot);
 	near_resp_tells(p, f, slot);
 	if (h->pos == op->next)
@@ -270,10 +270,10 @@ size_t near_resp_tx(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 	}
 	h = arena_hdr(p->arena, slot);
 	cnp_rate_sent(p, &f->resp_rate, h->len);
-	slot_to_tx(p, slot, tx);
+	slot_to_tx(p, slot, h, tx);
 	tx->vlan_tci = f->vlan_tci;
 	tx->dst = f->src;
-	if (!reframe(h, arena_data(p->arena, slot), opcode_for(op), tx)) {
+	if (!reframe(h, arena_data_of(p->arena, slot, h), opcode_for(op), tx)) {
 		near_resp_drop_reread(p, f, op, slot); /* the next call reads it again */
 		return 0;
 	}

@@ -446,7 +446,8 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 	if (f->pairing == PAIR_LEARNING)
 		near_reset_note_silence(f);
 	f->last_rx_ns = p->now_ns;
-	near_unpaired_seen(p, f);
+	if (f->unpaired_source)
+		near_unpaired_seen(p, f);
 	f->migreq = pkt->migreq;
 	if (f->state == NEAR_FAILED)
 		return rx_failed(p, f, l3, pkt, vlan_tci, fp);
@@ -468,7 +469,7 @@ enum proxy_drop near_rx(struct proxy *p, const uint8_t *l3, const struct roce_pk
 		return rx_new_incarnation(p, f, l3, pkt, vlan_tci, fp);
 	if (!possible)
 		return drop(p, DROP_LAN_WINDOW);
-	if (pos >= f->pos_next && near_op_may_be_rest(f, pkt))
+	if (f->psns_unknown && pos >= f->pos_next && near_op_may_be_rest(f, pkt))
 		return drop(p, DROP_LAN_READ_RETRY);
 	if (pos == f->pos_next) {
 		f->pos_last_rx = pos;

@@ -149,15 +149,13 @@ uint32_t near_commit(struct proxy *p, struct near_flow *f, const uint8_t *l3, co
 		slot = slot_take(p, SLOT_REQ_NEAR, f->idx, f->inc, pos, len, f->lane, true);
 	if (slot == SLOT_NONE)
 		return SLOT_NONE;
-	slot = slot_fill(p, slot, l3, pkt);
-	slot_describe(p, slot, pkt, vlan_tci);
-	h = arena_hdr(p->arena, slot);
+	h = slot_fill(p, &slot, l3, pkt, vlan_tci);
 	h->waits = (uint8_t)waits;
 	h->psns = psns;
 	h->fp = fp;
 	h->msn = f->msn_next + ((h->flags & (SF_MSG_END | SF_OWN_RESPONSE)) != 0);
 	if (waits)
-		memcpy(arena_data(p->arena, slot) + pkt->len, entries, (size_t)waits * BARRIER_ENTRY_LEN);
+		memcpy(arena_data_of(p->arena, slot, h) + pkt->len, entries, (size_t)waits * BARRIER_ENTRY_LEN);
 	arena_commit(p->arena, slot);
 	f->pos_max = max_u64(f->pos_max, pos + psns);
 	f->pos_held = max_u64(f->pos_held, pos + psns);
@@ -331,8 +329,6 @@ enum proxy_drop near_take_next(struct proxy *p, struct near_flow *f, const uint8
 
 	if (f->absorbing)
 		return drop(p, DROP_LAN_DUPLICATE); /* near_absorb_held() is about to take it */
-	if (!near_in_sequence(f, pkt->opcode))
-		return drop(p, DROP_LAN_SEQUENCE);
 	if (psns > FLOW_SPAN_MAX / 2)
 		return refuse_read(p, f);
 	if (near_turn_comes_early(p, f) || !admit_next(p, f, pkt->len))

@@ -569,11 +569,6 @@ bool near_wan_awaits_lane(const struct proxy *p, const struct near_flow *f)
 	       (!dnode_on(&f->reserve_node) || near_reserve_waited_enough(p, f));
 }
 
-void near_wan_sent(struct near_flow *f, const struct slot_hdr *h)
-{
-	f->pos_wan += h->psns;
-}
-
 void near_open_frame(const struct proxy *p, const struct near_flow *f, struct wan_flow_open *o)
 {
 	enum ack_mode mode = f->mode;

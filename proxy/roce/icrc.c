@@ -213,16 +213,6 @@ uint32_t icrc_compute(const uint8_t *l3, const struct roce_pkt *pkt)
 	return compute(l3, pkt, &payload_crc);
 }
 
-uint32_t icrc_load(const uint8_t *l3, const struct roce_pkt *pkt)
-{
-	return __builtin_bswap32(get_be32(l3 + pkt->len - ROCE_ICRC_LEN));
-}
-
-void icrc_store(uint8_t *l3, const struct roce_pkt *pkt, uint32_t icrc)
-{
-	put_be32(l3 + pkt->len - ROCE_ICRC_LEN, __builtin_bswap32(icrc));
-}
-
 bool icrc_check(const uint8_t *l3, const struct roce_pkt *pkt, uint32_t *payload_crc)
 {
 	uint32_t crc;

@@ -13,14 +13,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proxy/util/bytes.h"
 #include "roce.h"
 
 /* ICRC of a parsed packet, computed from its bytes (the stored ICRC is not read). */
 uint32_t icrc_compute(const uint8_t *l3, const struct roce_pkt *pkt);
 
 /* The ICRC stored in the packet. */
-uint32_t icrc_load(const uint8_t *l3, const struct roce_pkt *pkt);
-void icrc_store(uint8_t *l3, const struct roce_pkt *pkt, uint32_t icrc);
+static inline uint32_t icrc_load(const uint8_t *l3, const struct roce_pkt *pkt)
+{
+	return __builtin_bswap32(get_be32(l3 + pkt->len - ROCE_ICRC_LEN));
+}
+
+static inline void icrc_store(uint8_t *l3, const struct roce_pkt *pkt, uint32_t icrc)
+{
+	put_be32(l3 + pkt->len - ROCE_ICRC_LEN, __builtin_bswap32(icrc));
+}
 
 /* True if the stored ICRC is right. Then *payload_crc (may be NULL) is the CRC-32 (initial value 0, no final
  * inversion) of payload and pad bytes alone: the same for every retransmission of the packet. */

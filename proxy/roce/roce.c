@@ -52,7 +52,7 @@ _Static_assert(IP6_LEN + UDP_LEN + ROCE_BTH_LEN + ATOMICETH_LEN <= ROCE_HDR_MAX,
 #define OWN               ROP_OWN_RESPONSE
 
 /* IBTA table 38. READ, ATOMIC and FLUSH requests are whole messages. An ACK is not a part of a message. */
-static const struct roce_opinfo ops[256] = {
+const struct roce_opinfo roce_ops[256] = {
     OP(RC_SEND_FIRST, "SEND_FIRST", REQ | START | DATA),
     OP(RC_SEND_MIDDLE, "SEND_MIDDLE", REQ | DATA),
     OP(RC_SEND_LAST, "SEND_LAST", REQ | END | DATA),
@@ -84,27 +84,6 @@ static const struct roce_opinfo ops[256] = {
     OP(ROCE_CNP, "CNP", DATA),
 };
 
-const struct roce_opinfo *roce_op(uint8_t opcode)
-{
-	return &ops[opcode];
-}
-
-static bool is_write(uint8_t opcode)
-{
-	return opcode >= RC_WRITE_FIRST && opcode <= RC_WRITE_ONLY_IMM;
-}
-
-bool roce_may_follow(uint8_t before, uint8_t opcode)
-{
-	uint16_t was = ops[before].flags, is = ops[opcode].flags;
-
-	if (!(was & ROP_REQUEST) || !(is & ROP_REQUEST))
-		return true;
-	if (was & ROP_END)
-		return is & ROP_START;
-	return !(is & ROP_START) && is_write(before) == is_write(opcode);
-}
-
 bool roce_answers(uint8_t request, uint8_t response)
 {
 	switch (request) {
@@ -124,9 +103,9 @@ static enum roce_class class_of(uint8_t opcode)
 		return ROCE_CNP_CLASS;
 	if (opcode >> 5 != 0)
 		return ROCE_OTHER;
-	if (ops[opcode].flags & ROP_REQUEST)
+	if (roce_ops[opcode].flags & ROP_REQUEST)
 		return ROCE_RC_REQUEST;
-	return ops[opcode].flags & ROP_RESPONSE ? ROCE_RC_RESPONSE : ROCE_RC_UNKNOWN;
+	return roce_ops[opcode].flags & ROP_RESPONSE ? ROCE_RC_RESPONSE : ROCE_RC_UNKNOWN;
 }
 
 /* --- reading --- */
@@ -541,6 +520,12 @@ void roce_clear_ce(uint8_t *l3, const struct roce_pkt *pkt)
 	put_be16(l3, (uint16_t)(old & ~(pkt->ip6 ? 1u << 4 : 1u)));
 	if (!pkt->ip6)
 		put_be16(l3 + 10, ip4_checksum_mend(get_be16(l3 + 10), old, get_be16(l3)));
+}
+
+void roce_forward(uint8_t *l3, const struct roce_pkt *pkt)
+{
+	roce_dec_ttl(l3, pkt);
+	roce_clear_ce(l3, pkt);
 }
 
 /* --- RNR timer --- */

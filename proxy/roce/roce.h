@@ -87,11 +87,29 @@ struct roce_opinfo {
 };
 
 /* The table row of an opcode; never NULL: an unknown opcode has an empty row, without ROP_VALID. */
-const struct roce_opinfo *roce_op(uint8_t opcode);
+extern const struct roce_opinfo roce_ops[256];
+static inline const struct roce_opinfo *roce_op(uint8_t opcode)
+{
+	return &roce_ops[opcode];
+}
+
+static inline bool roce_is_write(uint8_t opcode)
+{
+	return opcode >= RC_WRITE_FIRST && opcode <= RC_WRITE_ONLY_IMM;
+}
 
 /* True if a request with that opcode may come right behind one with the opcode before it: a message is a FIRST, MIDDLEs
  * and a LAST of one kind with nothing between, or one packet. IBTA 9.7.4.1.3. An unknown opcode may stand anywhere. */
-bool roce_may_follow(uint8_t before, uint8_t opcode);
+static inline bool roce_may_follow(uint8_t before, uint8_t opcode)
+{
+	uint16_t was = roce_op(before)->flags, is = roce_op(opcode)->flags;
+
+	if (!(was & ROP_REQUEST) || !(is & ROP_REQUEST))
+		return true;
+	if (was & ROP_END)
+		return is & ROP_START;
+	return !(is & ROP_START) && roce_is_write(before) == roce_is_write(opcode);
+}
 
 /* True if a packet with the opcode `response` can be an answer to a request with an own response: READ by READ
  * responses, FLUSH and ATOMIC WRITE by a READ RESPONSE ONLY without payload (IBTA annex A19; rxe_resp.c), all else by an
@@ -176,6 +194,9 @@ bool roce_dec_ttl(uint8_t *l3, const struct roce_pkt *pkt);
 
 /* Turns a CE mark back into ECT(0), mending the IPv4 checksum; the ICRC does not cover it. */
 void roce_clear_ce(uint8_t *l3, const struct roce_pkt *pkt);
+
+/* Both, as a packet leaves the LAN that it came from. */
+void roce_forward(uint8_t *l3, const struct roce_pkt *pkt);
 
 /* READ of `len` bytes at `pmtu` owns this many PSNs (at least 1). IBTA 9.7.4.1.  */
 static inline uint32_t roce_read_psns(uint32_t len, uint32_t pmtu)

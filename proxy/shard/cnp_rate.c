@@ -74,14 +74,8 @@ void cnp_rate_cut(const struct proxy *p, struct cnp_rate *r)
 	r->cnp_ns = r->step_ns = p->now_ns;
 }
 
-uint64_t cnp_rate_wait_until(const struct proxy *p, struct cnp_rate *r)
+uint64_t cnp_rate_slowed_until(const struct proxy *p, struct cnp_rate *r)
 {
 	catch_up(p, r);
 	return r->rate_bps && p->now_ns + SLACK_NS < r->next_ns ? r->next_ns : 0;
-}
-
-void cnp_rate_sent(const struct proxy *p, struct cnp_rate *r, size_t len)
-{
-	if (r->rate_bps)
-		r->next_ns = max_u64(r->next_ns, p->now_ns) + len * 8000000000ull / r->rate_bps;
 }

@@ -82,11 +82,6 @@ void near_requester_answered(struct proxy *p, const struct ip_addr *host, uint32
 	}
 }
 
-uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f)
-{
-	return (uint32_t)p->cfg.shard << 24 | f->idx;
-}
-
 /* --- far flows --- */
 
 uint32_t far_peer_hash(uint32_t peer_flow)

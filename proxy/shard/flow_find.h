@@ -25,7 +25,10 @@ bool near_awaits(struct proxy *p, const struct ip_addr *requester, const struct 
 void near_requester_answered(struct proxy *p, const struct ip_addr *host, uint32_t qpn, const struct ip_addr *peer);
 
 /* The flow's id on the WAN: shard and place. */
-uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f);
+static inline uint32_t near_wire_id(const struct proxy *p, const struct near_flow *f)
+{
+	return (uint32_t)p->cfg.shard << 24 | f->idx;
+}
 
 /* --- far flows --- */
 

@@ -85,14 +85,6 @@ static uint64_t line_bytes(const struct proxy *p, enum arena_pool pool)
 	return (uint64_t)((double)bps / 8e9 * (double)proxy_rtt_ns(p));
 }
 
-uint64_t share_left(const struct proxy *p, enum arena_pool pool)
-{
-	uint64_t free_bytes = pool_free(p, pool),
-	         reserve = pool_reserve(p, pool) + (pool == POOL_WAN ? p->reserved_bytes : 0);
-
-	return free_bytes > reserve ? free_bytes - reserve : 0;
-}
-
 /* Half of what is left in the part of the pool for any flow, so that the next flow finds as much. */
 uint64_t share_open_part(const struct proxy *p, enum arena_pool pool, uint64_t held)
 {

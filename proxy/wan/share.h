@@ -33,6 +33,12 @@ uint64_t share_rate(const struct proxy *p, const struct share *s);
 bool share_stuck(const struct proxy *p, const struct share *s, uint64_t held);
 
 /* Bytes of a pool that are free beyond its reserve and beyond the room reserved for awaited responses. */
-uint64_t share_left(const struct proxy *p, enum arena_pool pool);
+static inline uint64_t share_left(const struct proxy *p, enum arena_pool pool)
+{
+	uint64_t free_bytes = pool_free(p, pool),
+	         reserve = pool_reserve(p, pool) + (pool == POOL_WAN ? p->reserved_bytes : 0);
+
+	return free_bytes > reserve ? free_bytes - reserve : 0;
+}
 
 #endif

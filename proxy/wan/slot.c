@@ -16,20 +16,6 @@
 #define GIVEN_PORTION_NS 50000ull /* time until the timer frees the next portion */
 #define GIVEN_TRIES 4 /* times that alloc() frees GIVEN_STEP responses for one slot */
 
-uint64_t pool_free(const struct proxy *p, enum arena_pool pool)
-{
-	uint64_t cap = arena_capacity(p->arena, pool), used = arena_used(p->arena, pool);
-
-	if (pool == POOL_WAN)
-		used -= p->given_bytes;
-	return cap > used ? cap - used : 0;
-}
-
-uint64_t pool_reserve(const struct proxy *p, enum arena_pool pool)
-{
-	return arena_capacity(p->arena, pool) / 8;
-}
-
 /* Room reserved for awaited responses (reserved_bytes) that this kind may not take. Requests from the peer may take it:
  * their credit was perhaps granted before the reservation. */
 static uint64_t room_of_others(const struct proxy *p, enum slot_kind kind)
@@ -41,10 +27,10 @@ static bool leaves_urgent_room(const struct proxy *p, enum slot_kind kind, uint1
 {
 	enum arena_pool pool = arena_pool_of(kind);
 	uint32_t bytes = arena_class_bytes(len);
-	uint64_t slots = arena_room(p->arena, pool, len) + (pool == POOL_WAN ? p->given_bytes : 0);
+	uint64_t urgent = URGENT_SLOTS * bytes, given = pool == POOL_WAN ? p->given_bytes : 0;
 
 	return pool_free(p, pool) >= pool_reserve(p, pool) + bytes + room_of_others(p, kind) &&
-	       slots > URGENT_SLOTS * bytes;
+	       (given > urgent || arena_has_room(p->arena, pool, len, urgent - given));
 }
 
 void slot_given(struct proxy *p, uint32_t slot)
@@ -152,23 +138,25 @@ uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t
 
 /* Copies through the caches although most of the packet is not read again for a round trip: the cipher reads it in a
  * moment. A copy past the caches saves half of what fetching the bytes back would cost. */
-uint32_t slot_fill(struct proxy *p, uint32_t slot, const uint8_t *l3, const struct roce_pkt *pkt)
+struct slot_hdr *slot_fill(struct proxy *p, uint32_t *slot, const uint8_t *l3, const struct roce_pkt *pkt,
+                           uint16_t vlan_tci)
 {
+	struct slot_hdr *h;
 	uint8_t *data;
 
 	if (l3 == p->landed.l3)
-		slot = slot_adopt_landed(p, slot);
-	data = arena_data(p->arena, slot);
+		*slot = slot_adopt_landed(p, *slot);
+	h = arena_hdr(p->arena, *slot);
+	data = arena_data_of(p->arena, *slot, h);
 	if (data != l3)
 		memcpy(data, l3, pkt->len);
-	roce_dec_ttl(data, pkt);
-	roce_clear_ce(data, pkt);
-	return slot;
+	roce_forward(data, pkt);
+	slot_describe(h, pkt, vlan_tci);
+	return h;
 }
 
-void slot_describe(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt, uint16_t vlan_tci)
+void slot_describe(struct slot_hdr *h, const struct roce_pkt *pkt, uint16_t vlan_tci)
 {
-	struct slot_hdr *h = arena_hdr(p->arena, slot);
 	uint16_t op = roce_op(pkt->opcode)->flags;
 
 	h->opcode = pkt->opcode;
@@ -232,9 +220,8 @@ static bool is_to_go(uint8_t q)
 	return q == SQ_FIRST || q == SQ_REPAIR || q == SQ_ALONE;
 }
 
-static void tell_waits(struct proxy *p, uint32_t slot, bool waits)
+static void tell_waits(struct proxy *p, const struct slot_hdr *h, bool waits)
 {
-	const struct slot_hdr *h = arena_hdr(p->arena, slot);
 	const struct wan_source *s = p->wan->transport.of_slot[h->kind];
 
 	if (s->slot_waits)
@@ -248,13 +235,13 @@ void slot_set_queue(struct proxy *p, uint32_t slot, enum slot_queue q)
 
 	m->queued = (uint8_t)q;
 	if (waits != waited)
-		tell_waits(p, slot, waits);
+		tell_waits(p, arena_hdr(p->arena, slot), waits);
 }
 
 void slot_waits_no_more(struct proxy *p, uint32_t slot)
 {
 	if (is_to_go(arena_meta(p->arena, slot)->queued))
-		tell_waits(p, slot, false);
+		tell_waits(p, arena_hdr(p->arena, slot), false);
 }
 
 void slot_release(struct proxy *p, uint32_t slot)
@@ -267,7 +254,7 @@ void slot_release(struct proxy *p, uint32_t slot)
 
 	dlist_remove(&m->node);
 	if (is_to_go(m->queued))
-		tell_waits(p, slot, false);
+		tell_waits(p, h, false);
 	p->released[arena_pool_of(h->kind)]++;
 	if (arena_pool_of(h->kind) == POOL_WAN)
 		l->rx_held_bytes -= bytes;
@@ -278,10 +265,9 @@ void slot_release(struct proxy *p, uint32_t slot)
 	work_done(p, arena_free(p->arena, slot) / LOOKS_PER_WORK);
 }
 
-void slot_to_tx(struct proxy *p, uint32_t slot, struct lan_tx *tx)
+void slot_to_tx(const struct proxy *p, uint32_t slot, const struct slot_hdr *h, struct lan_tx *tx)
 {
-	const struct slot_hdr *h = arena_hdr(p->arena, slot);
-	const uint8_t *data = arena_data(p->arena, slot);
+	const uint8_t *data = arena_data_of(p->arena, slot, h);
 
 	memcpy(tx->hdr, data, h->hdr_len);
 	tx->slot = slot;

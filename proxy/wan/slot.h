@@ -8,15 +8,16 @@
 /* Takes a slot and accounts for it. SLOT_NONE if there is no room; `urgent` may use the reserve of the pool. */
 uint32_t slot_take(struct proxy *p, enum slot_kind kind, uint32_t flow, uint32_t inc, uint64_t pos, uint16_t len,
                    uint16_t lane, bool urgent);
-/* Puts a packet of a host into its slot, with one hop taken from its TTL and without the CE mark of this LAN. A packet
- * that a device has landed in a blank is not copied: the blank takes the slot's place. Returns the slot that the packet
- * is in now. */
-uint32_t slot_fill(struct proxy *p, uint32_t slot, const uint8_t *l3, const struct roce_pkt *pkt);
+/* Puts a packet of a host into its slot, with one hop taken from its TTL and without the CE mark of this LAN, and
+ * describes it in the header. A packet that a device has landed in a blank is not copied: the blank takes the slot's
+ * place, and *slot names the blank. Returns the header. */
+struct slot_hdr *slot_fill(struct proxy *p, uint32_t *slot, const uint8_t *l3, const struct roce_pkt *pkt,
+                           uint16_t vlan_tci);
 /* Fills in the header of a slot from its packet; the caller sets psns, msn and fp and commits. */
-void slot_describe(struct proxy *p, uint32_t slot, const struct roce_pkt *pkt, uint16_t vlan_tci);
+void slot_describe(struct slot_hdr *h, const struct roce_pkt *pkt, uint16_t vlan_tci);
 /* The packet in a slot as three parts for a host: header copied, body in place, ICRC copied. The caller sets VLAN and
  * next hop. */
-void slot_to_tx(struct proxy *p, uint32_t slot, struct lan_tx *tx);
+void slot_to_tx(const struct proxy *p, uint32_t slot, const struct slot_hdr *h, struct lan_tx *tx);
 /* The blank of the landed packet takes the place of `slot`, and the port owns `slot` from here on. Returns the slot
  * that the packet is in now: `slot` itself if the packet has to be copied. */
 uint32_t slot_adopt_landed(struct proxy *p, uint32_t slot);
@@ -49,10 +50,21 @@ bool slot_given_free(struct proxy *p, unsigned n);
 void slot_look_stuck(struct proxy *p);
 /* TK_GIVEN: frees given responses older than GIVEN_NS. */
 void slot_given_on_timer(struct proxy *p);
-/* pool_free(): bytes of a pool that are free, given responses included. pool_reserve(): the part of these that only
- * urgent packets may take. */
-uint64_t pool_free(const struct proxy *p, enum arena_pool pool);
-uint64_t pool_reserve(const struct proxy *p, enum arena_pool pool);
+/* Bytes of a pool that are free, given responses included. */
+static inline uint64_t pool_free(const struct proxy *p, enum arena_pool pool)
+{
+	uint64_t cap = arena_capacity(p->arena, pool), used = arena_used(p->arena, pool);
+
+	if (pool == POOL_WAN)
+		used -= p->given_bytes;
+	return cap > used ? cap - used : 0;
+}
+
+/* The part of a pool's bytes that only urgent packets may take. */
+static inline uint64_t pool_reserve(const struct proxy *p, enum arena_pool pool)
+{
+	return arena_capacity(p->arena, pool) / 8;
+}
 
 static inline uint32_t slot_of_meta(struct proxy *p, const struct slot_meta *m)
 {

@@ -24,20 +24,6 @@
 #define RIDE_ROOM 256 /* a report of 16 words, two of flows */
 #define ASK_EVERY 8 /* datagrams: finer than a rate controller looks at losses */
 
-bool wan_build_ref(struct wan_build *b, enum wan_ref_kind kind, uint32_t id, uint16_t gen, unsigned off, unsigned n)
-{
-	if (b->e->nrefs >= WAN_REFS_MAX)
-		return false;
-	b->e->ref[b->e->nrefs++] = (struct wan_ref){
-	    .id = id, .gen = gen, .off = (uint8_t)off, .n = (uint8_t)n, .kind = (uint8_t)kind};
-	return true;
-}
-
-bool wan_build_refs_full(const struct wan_build *b)
-{
-	return b->e->nrefs >= WAN_REFS_MAX;
-}
-
 /* --- about datagrams and the lane --- */
 
 /* Puts in REBUILT (numbers that FEC made up for) and, now and then, ARRIVALS. */
@@ -176,7 +162,7 @@ static bool credit_is_old(const struct proxy *p, const struct lane *l, uint64_t 
 	uint64_t diff = window > granted ? window - granted : granted - window;
 
 	return diff > granted / 8 ||
-	       (granted < held + beyond / 2 && arena_room(p->arena, POOL_WAN, LAN_PKT_MAX) > beyond &&
+	       (granted < held + beyond / 2 && arena_has_room(p->arena, POOL_WAN, LAN_PKT_MAX, beyond) &&
 	        !FAULT(FAULT_WINDOW_UNTOLD));
 }
 
@@ -310,12 +296,13 @@ static bool begin(struct wan_build *b)
 	b->p->wan->keys_used_up |= no_key == WAN_SEAL_USED_UP;
 	if (no_key)
 		return false; /* a new key comes with a new session, which proxy_link_status.keys_used_up asks for */
-	if (!wan_sent_has_room(&b->s->sent))
-		wan_sent_advance(&b->s->sent, b->p->now_ns, 0); /* gives up noticing late arrivals: room is worth
-		                                                 * more */
 	if (!wan_sent_has_room(&b->s->sent)) {
-		wan_lane_wake_at(b->p, b->l, b->p->now_ns + wan_rtt_pto_ns(&b->path->rtt));
-		return false;
+		/* Gives up noticing late arrivals: room is worth more. */
+		wan_sent_advance(&b->s->sent, b->p->now_ns, 0);
+		if (!wan_sent_has_room(&b->s->sent)) {
+			wan_lane_wake_at(b->p, b->l, b->p->now_ns + wan_rtt_pto_ns(&b->path->rtt));
+			return false;
+		}
 	}
 	b->e = wan_sent_push(&b->s->sent, b->p->now_ns, &b->h.wan_pn);
 	b->off = wan_hdr_put(b->buf, &b->h);

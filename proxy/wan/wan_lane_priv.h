@@ -40,9 +40,22 @@ struct wan_build {
 	struct wan_seal_part part[WAN_REFS_MAX]; /* the references' bytes, which stay in their slots until sealing */
 };
 
+static inline bool wan_build_refs_full(const struct wan_build *b)
+{
+	return b->e->nrefs >= WAN_REFS_MAX;
+}
+
 /* Notes a reference to something that must not be lost. False: the entry has no place left. */
-bool wan_build_ref(struct wan_build *b, enum wan_ref_kind kind, uint32_t id, uint16_t gen, unsigned off, unsigned n);
-bool wan_build_refs_full(const struct wan_build *b);
+static inline bool wan_build_ref(struct wan_build *b, enum wan_ref_kind kind, uint32_t id, uint16_t gen, unsigned off,
+                                 unsigned n)
+{
+	if (wan_build_refs_full(b))
+		return false;
+	b->e->ref[b->e->nrefs++] = (struct wan_ref){
+	    .id = id, .gen = gen, .off = (uint8_t)off, .n = (uint8_t)n, .kind = (uint8_t)kind};
+	return true;
+}
+
 /* Lost units, oldest loss first. */
 void wan_pack_repairs(struct wan_build *b);
 void wan_pack_copies(struct wan_build *b);

@@ -156,14 +156,13 @@ static void note_order(struct wan_path_stats *st, const struct pn_space *s, uint
 	st->reorder_most = max_u64(st->reorder_most, s->recv.next - 1 - pn);
 }
 
+/* A datagram that was not seen before. */
 static enum proxy_drop take_datagram(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *frames,
                                      size_t len, bool rebuilt)
 {
 	struct pn_space *s = &l->space[h->path];
 	struct taken t = {.d = DROP_NONE};
 
-	if (wan_recv_seen(&s->recv, h->wan_pn))
-		return drop(p, DROP_WAN_DUPLICATE);
 	if (!rebuilt) /* else it is kept already */
 		wan_fec_came(p, s, h, frames, len);
 	take_frames(p, l, h, frames, len, rebuilt, &t);
@@ -186,14 +185,21 @@ static enum proxy_drop take_datagram(struct proxy *p, struct lane *l, const stru
 enum proxy_drop wan_lane_rx(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *dgram, size_t len,
                             uint8_t ecn)
 {
-	if (!wan_recv_seen(&l->space[h->path].recv, h->wan_pn))
-		wan_ecn_came(&l->space[h->path].recv.ecn, ecn);
-	wan_arrivals_note(&l->space[h->path].arrivals, h->wan_pn);
+	struct pn_space *s = &l->space[h->path];
+	bool seen = wan_recv_seen(&s->recv, h->wan_pn);
+
+	if (!seen)
+		wan_ecn_came(&s->recv.ecn, ecn);
+	wan_arrivals_note(&s->arrivals, h->wan_pn);
+	if (seen)
+		return drop(p, DROP_WAN_DUPLICATE);
 	return take_datagram(p, l, h, dgram + WAN_HDR_LEN, len - WAN_HDR_LEN, false);
 }
 
 enum proxy_drop wan_lane_rx_rebuilt(struct proxy *p, struct lane *l, const struct wan_hdr *h, const uint8_t *frames,
                                     size_t len)
 {
+	if (wan_recv_seen(&l->space[h->path].recv, h->wan_pn))
+		return drop(p, DROP_WAN_DUPLICATE);
 	return take_datagram(p, l, h, frames, len, true);
 }

@@ -55,11 +55,6 @@ static void go_on(struct wan_pmtu *m, uint64_t now_ns)
 		}
 }
 
-uint16_t wan_pmtu_due(const struct wan_pmtu *m)
-{
-	return m->under_way ? 0 : m->probe;
-}
-
 void wan_pmtu_sent(struct wan_pmtu *m)
 {
 	m->under_way = true;

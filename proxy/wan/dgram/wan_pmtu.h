@@ -57,7 +57,10 @@ void wan_pmtu_restart(struct wan_pmtu *m, uint64_t now_ns);
 /* The largest datagram for data now. */
 uint16_t wan_pmtu_in_force(const struct wan_pmtu *m);
 /* The size of a probe that is to be sent now, bytes; 0: none. */
-uint16_t wan_pmtu_due(const struct wan_pmtu *m);
+static inline uint16_t wan_pmtu_due(const struct wan_pmtu *m)
+{
+	return m->under_way ? 0 : m->probe;
+}
 void wan_pmtu_sent(struct wan_pmtu *m);
 /* These note that a datagram of so many bytes came through, or was lost. True if a further probe is due. */
 bool wan_pmtu_came(struct wan_pmtu *m, uint32_t bytes, bool probe, uint64_t now_ns);

@@ -100,16 +100,6 @@ bool wan_rtt_delay_counts(uint64_t peer_delay_ns)
 	return peer_delay_ns <= DELAY_COUNTS_NS;
 }
 
-uint64_t wan_rtt_ns(const struct wan_rtt *r)
-{
-	return r->smoothed_ns ? r->smoothed_ns : r->hint_ns;
-}
-
-uint64_t wan_rtt_min_ns(const struct wan_rtt *r)
-{
-	return r->min_ns ? r->min_ns : r->hint_ns;
-}
-
 uint64_t wan_rtt_pto_ns(const struct wan_rtt *r)
 {
 	uint64_t pto = wan_rtt_ns(r) + 4 * r->var_ns + REPORT_DELAY_MAX_NS;

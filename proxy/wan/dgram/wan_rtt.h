@@ -26,8 +26,16 @@ void wan_rtt_sample(struct wan_rtt *r, uint64_t now_ns, uint64_t rtt_ns, uint64_
 bool wan_rtt_delay_counts(uint64_t peer_delay_ns);
 
 /* The smoothed round trip, or the hint while nothing is measured. Never 0. */
-uint64_t wan_rtt_ns(const struct wan_rtt *r);
-uint64_t wan_rtt_min_ns(const struct wan_rtt *r);
+static inline uint64_t wan_rtt_ns(const struct wan_rtt *r)
+{
+	return r->smoothed_ns ? r->smoothed_ns : r->hint_ns;
+}
+
+/* The least round trip that was measured, or the hint. */
+static inline uint64_t wan_rtt_min_ns(const struct wan_rtt *r)
+{
+	return r->min_ns ? r->min_ns : r->hint_ns;
+}
 
 /* Probe timeout without backoff: smoothed + 4 x variation + peer's report delay. RFC 9002 6.2.1. */
 uint64_t wan_rtt_pto_ns(const struct wan_rtt *r);

@@ -82,8 +82,9 @@ struct lan_port_ops {
 	int (*lend)(struct lan_port *port, const struct lan_lend *l, char *err, size_t errlen);
 	/* Hands at most `budget` packets to fn; returns how many frames were taken off the ring. */
 	unsigned (*rx_batch)(struct lan_port *port, unsigned budget, lan_rx_fn fn, void *arg);
-	/* Sends n frames (at most LAN_TX_BATCH) in order. All are taken: what cannot be sent now is copied and kept,
-	 * and tx_blocked() is true until tx_retry() got rid of it; no tx_batch() meanwhile. */
+	/* Sends n frames (at most LAN_TX_BATCH) in order. All are taken. Bodies are valid until the next call into the
+	 * core: what cannot be sent now is copied (or pinned: proxy_lan_pin()) and kept, and tx_blocked() is true until
+	 * tx_retry() got rid of it; no tx_batch() meanwhile. */
 	void (*tx_batch)(struct lan_port *port, const struct lan_frame *const *frames, unsigned n);
 	bool (*tx_blocked)(const struct lan_port *port);
 	void (*tx_retry)(struct lan_port *port);

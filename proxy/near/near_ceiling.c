@@ -7,6 +7,8 @@
  *
  *     ceiling = min( mode near: next | mode far: far | mode host: reported, first unanswered READ/ATOMIC/unknown )
  *
+ * Mode far has "reported", as mode host, until a FLOW_REPORT has said that the far edge keeps all (far_keeps).
+ *
  * Within a READ that was answered in part, the ceiling is the position from which the host has asked again. A NAK or RNR
  * NAK may carry that PSN, an ACK never does (near_inside_read()).
  *

@@ -244,22 +244,6 @@ struct role_calls {
 };
 
 /* A shard. */
-static inline bool far_is_keyed(const struct far_flow *f)
-{
-	return f->state >= FAR_KEYED;
-}
-
-/* FLOW_OPEN has arrived, whatever became of the flow. */
-static inline bool far_is_open(const struct far_flow *f)
-{
-	return f->state >= FAR_OPEN;
-}
-
-static inline bool far_has_failed(const struct far_flow *f)
-{
-	return f->state >= FAR_FAILED;
-}
-
 struct proxy {
 	struct proxy_config cfg;
 	struct arena *arena;

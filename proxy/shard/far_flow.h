@@ -187,6 +187,22 @@ struct far_flow {
 	struct flow_notes notes; /* for status and history */
 };
 
+static inline bool far_is_keyed(const struct far_flow *f)
+{
+	return f->state >= FAR_KEYED;
+}
+
+/* FLOW_OPEN has arrived, whatever became of the flow. */
+static inline bool far_is_open(const struct far_flow *f)
+{
+	return f->state >= FAR_OPEN;
+}
+
+static inline bool far_has_failed(const struct far_flow *f)
+{
+	return f->state >= FAR_FAILED;
+}
+
 /* A host here that far flows send to. lan_host.c. */
 struct lan_host {
 	bool used;

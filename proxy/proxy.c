@@ -482,16 +482,17 @@ size_t proxy_wan_tx(struct proxy *p, uint64_t now_ns, uint8_t *buf, size_t cap, 
 		struct lane *l = dlist_entry(n, struct lane, node);
 		struct wan_path *path;
 		uint32_t flows = wan_lane_waiting(l);
+		bool begins = l->nfirst != 0, packets = flows || wan_lane_has_packets(l);
 		bool held;
 		size_t len = wan_path_sched_build(p, l, buf, cap, &path, &held);
 
 		more = n != last;
 		next = n->next;
 		if (len) {
-			if (pacer_part_ready(&path->part, path->pacer, now_ns)) {
+			if (wan_path_sched_has_time(path, begins, now_ns)) {
 				wan_lane_took_turn(p, l, len, flows);
 				pacer_part_take(&path->part, path->pacer, now_ns, len);
-				if (flows)
+				if (packets)
 					p->wan->packets_sent_ns = now_ns;
 			} else {
 				wan_pacer_take_past(path->pacer, now_ns, len);

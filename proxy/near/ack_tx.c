@@ -127,6 +127,12 @@ static uint8_t rnr_code_within(uint64_t ns)
  * (lrsim --fair dead-near). While the line is not full the flow may be slow for want of room, and a longer wait would
  * keep it slow (lrsim --fair dead-small). In any case the wait is at least the time of an eighth of the backlog at the
  * line's rate. */
+/* Flows that want the line, of all shards. */
+static uint32_t line_flows(const struct proxy *p)
+{
+	return p->cfg.nshards == 1 ? p->near_wanting : p->wan->path[0].part.all;
+}
+
 static uint64_t backlog_ns(const struct proxy *p, const struct near_flow *f)
 {
 	double bytes = (double)near_unsent(f);
@@ -136,7 +142,7 @@ static uint64_t backlog_ns(const struct proxy *p, const struct near_flow *f)
 	if (!f->rnr_back_pressure || !p->wan_up || f->rnr_retry != RNR_RETRY_INFINITE)
 		return 0;
 	if (rate && near_turn_line_full(p) && !near_turn_quantum(p))
-		most = (uint64_t)(bytes / 4 * (p->near_wanting < MANY ? 2 : 3) * 1e9 / (double)rate);
+		most = (uint64_t)(bytes / 4 * (line_flows(p) < MANY ? 2 : 3) * 1e9 / (double)rate);
 	return min_u64(max_u64(eighth, min_u64(most, RNR_WAIT_MAX_NS)), RNR_WAIT_CUT_NS);
 }
 

@@ -31,10 +31,11 @@ static inline uint64_t near_held(const struct near_flow *f)
 	return f->held_bytes - f->kept_bytes;
 }
 
-/* True if the flow has something to send, or its host is away for want of room, and will. */
+/* True if the flow has something to send now, or its host is away for want of room, and will. Requests that are under
+ * way, or have no credit, want no sending time. */
 static inline bool near_wants_line(const struct near_flow *f)
 {
-	return near_held(f) != 0 || f->turn_ns != 0;
+	return dnode_on(&f->wan_node) || f->turn_ns != 0;
 }
 
 /* Adds to the slot bytes in use by requests of the flow (held), and to those of answered operations that are kept
@@ -42,11 +43,9 @@ static inline bool near_wants_line(const struct near_flow *f)
 static inline void near_count_held(struct proxy *p, struct near_flow *f, int64_t held, int64_t kept)
 {
 	p->near_busy -= near_held(f) != 0;
-	p->near_wanting -= near_wants_line(f);
 	f->held_bytes += (uint64_t)held;
 	f->kept_bytes += (uint64_t)kept;
 	p->near_busy += near_held(f) != 0;
-	p->near_wanting += near_wants_line(f);
 }
 
 /* The part of near_held() that was not sent to the far edge yet. */

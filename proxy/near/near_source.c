@@ -224,6 +224,13 @@ static enum wan_due control_due(const struct proxy *p, const struct lane *l)
 	return dlist_empty(&p->near_lanes[l->id].closes) ? WAN_DUE_NOT : WAN_DUE;
 }
 
+/* proxy_session_start() puts the flows that have something to send on the list again. */
+static void session_start(struct proxy *p, struct lane *l)
+{
+	while (!dlist_empty(&l->ready[SOURCE_NEAR]))
+		near_wan_leave(p, dlist_entry(dlist_first(&l->ready[SOURCE_NEAR]), struct near_flow, wan_node));
+}
+
 static uint32_t wanting(const struct proxy *p)
 {
 	return p->near_wanting;
@@ -245,6 +252,7 @@ const struct wan_source near_source = {
     .on_packet = near_on_packet,
     .on_frame = on_frame,
     .wanting = wanting,
+    .session_start = session_start,
     .slot_held = slot_held,
     .slot_out = slot_out,
 };

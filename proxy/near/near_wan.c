@@ -473,7 +473,7 @@ void near_on_pair(struct proxy *p, const struct wan_flow_pair *r)
 /* --- to the far edge --- */
 
 /* Puts the flow on its lane's list: behind the flows that begin if it begins itself, else at the end. */
-static void wait_for_lane(struct lane *l, struct near_flow *f, bool begins)
+static void wait_for_lane(struct proxy *p, struct lane *l, struct near_flow *f, bool begins)
 {
 	struct dnode *at = &l->ready[SOURCE_NEAR];
 
@@ -486,6 +486,7 @@ static void wait_for_lane(struct lane *l, struct near_flow *f, bool begins)
 	}
 	dlist_insert_before(at, &f->wan_node);
 	l->nwaiting[SOURCE_NEAR]++;
+	p->near_wanting += f->turn_ns == 0;
 }
 
 void near_wan_leave(struct proxy *p, struct near_flow *f)
@@ -496,6 +497,7 @@ void near_wan_leave(struct proxy *p, struct near_flow *f)
 		return;
 	dlist_remove(&f->wan_node);
 	l->nwaiting[SOURCE_NEAR]--;
+	p->near_wanting -= f->turn_ns == 0;
 	l->nfirst -= f->goes_first;
 	f->goes_first = false;
 }
@@ -521,10 +523,9 @@ void near_wan_schedule(struct proxy *p, struct near_flow *f)
 
 	if (near_wan_waits_for_older(f) || !p->session_on)
 		return;
-	if (f->pos_wan < f->pos_next || f->announce == ANNOUNCE_AGAIN || f->agains_due ||
-	    f->resp_credit_due) {
+	if (f->pos_wan < f->pos_next || f->announce == ANNOUNCE_AGAIN || f->agains_due || f->resp_credit_due) {
 		if (!dnode_on(&f->wan_node))
-			wait_for_lane(l, f, may_go_first(p, f));
+			wait_for_lane(p, l, f, may_go_first(p, f));
 		wan_lane_schedule(p, l);
 	}
 }

@@ -197,14 +197,15 @@ void relay_out_schedule(struct proxy *p, struct relay_channel *c)
 	if (slot == SLOT_NONE || !is_committed(p, slot))
 		return;
 	dlist_append(&l->ready[SOURCE_RELAY], &c->out.wan_node);
-	l->nwaiting[SOURCE_RELAY]++;
+	c->out.counts_as = (uint8_t)max_u64(p->cfg.relay_weight / WEIGHT_OF_FLOW, 1);
+	l->nwaiting[SOURCE_RELAY] += c->out.counts_as;
 	wan_lane_schedule(p, l);
 }
 
 static void leave_ready(struct lane *l, struct relay_channel *c)
 {
 	dlist_remove(&c->out.wan_node);
-	l->nwaiting[SOURCE_RELAY]--;
+	l->nwaiting[SOURCE_RELAY] -= c->out.counts_as;
 }
 
 /* True if the channel has nothing more that may be sent. */
@@ -233,7 +234,7 @@ static uint32_t others_waiting(const struct lane *l)
 
 bool relay_out_allowed(const struct proxy *p, const struct lane *l, struct relay_lane *rl, size_t room)
 {
-	uint64_t ours = (uint64_t)l->nwaiting[SOURCE_RELAY] * p->cfg.relay_weight,
+	uint64_t ours = (uint64_t)l->nwaiting[SOURCE_RELAY] * min_u64(p->cfg.relay_weight, WEIGHT_OF_FLOW),
 	         others = (uint64_t)others_waiting(l) * WEIGHT_OF_FLOW;
 
 	if (!others || FAULT(FAULT_RELAY_UNWEIGHED)) {

@@ -26,6 +26,7 @@ struct relay_out {
 	bool credited;       /* the peer has granted credit in this session */
 	uint64_t held_bytes; /* slot bytes */
 	struct dnode wan_node;  /* in lane.ready[SOURCE_RELAY] */
+	uint8_t counts_as;      /* flows that it counts as in lane.nwaiting while it is there, by Weight= */
 	struct dnode open_node; /* in relay_lane.opens */
 };
 

@@ -182,7 +182,7 @@ uint64_t wan_line_bps(const struct proxy *p)
 	return min_u64(bps, p->cfg.rate_hint_bps);
 }
 
-/* Flows of all sources that want sending time. */
+/* Flows of all sources that want sending time. A lane with packets of no flow (IP, raw) counts as one. */
 static uint32_t flows_wanting(const struct proxy *p)
 {
 	uint32_t n = 0;
@@ -196,6 +196,7 @@ static uint32_t flows_wanting(const struct proxy *p)
 		for (unsigned i = 0; i < WAN_SOURCES_MAX; i++)
 			if (p->wan->transport.source[i] && !p->wan->transport.source[i]->wanting)
 				n += l->nwaiting[i];
+		n += !wan_lane_waiting(l) && wan_lane_has_packets(l);
 	}
 	return n;
 }
@@ -203,14 +204,14 @@ static uint32_t flows_wanting(const struct proxy *p)
 void wan_paths_tell_flows(struct proxy *p)
 {
 	bool active = p->wan->pacer_blocked || p->now_ns < p->wan->packets_sent_ns + ACTIVE_NS;
-	uint32_t flows;
+	uint32_t flows, usable = wan_paths_usable(p);
 
 	if (p->cfg.nshards == 1 || !pacer_part_is_old(&p->wan->path[0].part, p->now_ns))
 		return;
 	flows = flows_wanting(p);
 	for (uint32_t i = 0; i < p->wan->npaths; i++)
 		pacer_part_tell(&p->wan->path[i].part, p->wan->path[i].pacer, p->cfg.shard, p->cfg.nshards, flows,
-		                active, p->now_ns);
+		                active && usable & 1u << i, p->now_ns);
 }
 
 uint64_t wan_line_part_bps(const struct proxy *p)

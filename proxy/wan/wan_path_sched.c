@@ -34,13 +34,18 @@ static struct wan_path *quickest_path(struct proxy *p, uint32_t set)
 	return best;
 }
 
-/* Paths of the set with sending time. */
-static uint32_t with_time(const struct proxy *p, uint32_t set)
+bool wan_path_sched_has_time(const struct wan_path *path, bool begins, uint64_t now_ns)
+{
+	return begins ? wan_pacer_ready(path->pacer, now_ns) : pacer_part_ready(&path->part, path->pacer, now_ns);
+}
+
+/* Paths of the set with sending time for the lane. */
+static uint32_t with_time(const struct proxy *p, const struct lane *l, uint32_t set)
 {
 	uint32_t ready = 0;
 
 	for (uint32_t i = 0; i < p->wan->npaths; i++)
-		if (set & 1u << i && pacer_part_ready(&p->wan->path[i].part, p->wan->path[i].pacer, p->now_ns))
+		if (set & 1u << i && wan_path_sched_has_time(&p->wan->path[i], l->nfirst != 0, p->now_ns))
 			ready |= 1u << i;
 	return ready;
 }
@@ -85,7 +90,7 @@ static size_t build_on_path(struct proxy *p, struct lane *l, uint32_t i, uint32_
 
 size_t wan_path_sched_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap, struct wan_path **by, bool *held)
 {
-	uint32_t usable = wan_paths_usable(p), ready = with_time(p, usable), own = with_frames(p, l), left;
+	uint32_t usable = wan_paths_usable(p), ready = with_time(p, l, usable), own = with_frames(p, l), left;
 	size_t len = 0;
 
 	for (left = own; !len && left; left &= left - 1)
@@ -100,12 +105,23 @@ size_t wan_path_sched_build(struct proxy *p, struct lane *l, uint8_t *buf, size_
 	return len;
 }
 
+/* True if the lane that is next has the first packet of a flow. */
+static bool first_lane_begins(const struct proxy *p)
+{
+	const struct dnode *list = &p->wan->lane_list;
+
+	return list->next != list && dlist_entry(list->next, struct lane, node)->before_others;
+}
+
 uint64_t wan_path_sched_next_ns(const struct proxy *p)
 {
+	bool begins = first_lane_begins(p);
 	uint64_t next = UINT64_MAX;
 
 	for (uint32_t i = 0; i < p->wan->npaths; i++) {
-		uint64_t at = pacer_part_look_ns(&p->wan->path[i].part, p->wan->path[i].pacer, p->now_ns);
+		const struct wan_path *path = &p->wan->path[i];
+		uint64_t at = begins ? wan_pacer_look_ns(path->pacer, p->now_ns)
+		                     : pacer_part_look_ns(&path->part, path->pacer, p->now_ns);
 
 		if (wan_paths_usable(p) & 1u << i && (at > p->now_ns || p->wan->npaths == 1))
 			next = min_u64(next, at);

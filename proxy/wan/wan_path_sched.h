@@ -10,6 +10,10 @@
 size_t wan_path_sched_build(struct proxy *p, struct lane *l, uint8_t *buf, size_t cap, struct wan_path **by,
                             bool *held);
 
+/* True if the path has sending time for packets of this shard. begins: for a lane with the first packet of a flow
+ * (lane.nfirst), which does not wait for the shard's part of the path. */
+bool wan_path_sched_has_time(const struct wan_path *path, bool begins, uint64_t now_ns);
+
 /* Chooses the paths that IP packets may take. Called now and then, and when a path has come or gone. */
 void wan_path_sched_sort(struct proxy *p);
 /* True if the lane's IP packets go by that path. */

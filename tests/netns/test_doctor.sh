@@ -582,7 +582,7 @@ host_hangs() {
 }
 
 slow_rnr_timer() {
-	server_with --rnr-timer-ms 655.36 --freeze-ms 1500 --freeze-after 20 --recv-depth 8
+	server_with --rnr-timer-ms 655.36 --freeze-ms 60000 --freeze-after 20 --recv-depth 8
 	beside --op send --size 4096 --depth 16 -- finds b rnr_timer buffer_full stalled
 }
 

@@ -290,6 +290,14 @@ static inline bool core_carry(struct core *c, struct core_edge *from, struct cor
 	return true;
 }
 
+/* The edge's shard is one of two, which has the lanes with odd numbers or those with even ones, as that lane: the fixture
+ * itself knows of one shard, and so n is 1 at the end of a test. */
+static inline void core_one_of(struct core_edge *e, uint8_t n, uint16_t lane)
+{
+	e->p->cfg.nshards = n;
+	e->p->cfg.shard = (uint8_t)(lane % n);
+}
+
 /* Until nothing moves any more at this moment. */
 static inline void core_pump(struct core *c)
 {

@@ -375,6 +375,29 @@ static void end_to_end__memory_is_bounded(void **state)
 	assert_int_equal(send_to(c, RC_WRITE_ONLY, PLACED, 1), DROP_NONE);
 }
 
+/* Packets of no flow want sending time as well: each lane with some counts as one flow for the other workers. */
+static void end_to_end__wants_its_part_of_the_line(void **state)
+{
+	struct core *c = given_full_but(state, 0);
+	struct ip_addr src = core_ip(1, 2), dst = core_ip(2, 2);
+	_Atomic uint64_t *told;
+	uint8_t buf[WAN_MTU_MAX];
+	struct wan_tx tx;
+
+	core_one_of(&c->a, 2, proxy_lane(&src, &dst, c->a.p->cfg.nlanes));
+	told = &c->a.pacer.flows[c->a.p->cfg.shard];
+	core_pump(c);
+	assert_int_equal((uint32_t)atomic_load(told), 0);
+	c->now_ns += CORE_MS;
+	atomic_store(&c->a.pacer.next, (c->now_ns + 10 * CORE_MS) * PACER_FRACTION);
+	assert_int_equal(core_in(&c->a, core_req(RC_WRITE_ONLY, 7), core_len(RC_WRITE_ONLY), 0), DROP_NONE);
+	for (int i = 0; i < 2; i++, c->now_ns += CORE_MS)
+		proxy_wan_tx(c->a.p, c->now_ns, buf, sizeof(buf), &tx);
+	assert_true(c->a.p->wan->pacer_blocked);
+	assert_int_equal((uint32_t)atomic_load(told), 1);
+	core_one_of(&c->a, 1, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -393,6 +416,7 @@ int main(void)
 	    CORE_TEST(end_to_end__read_again_beside_it),
 	    CORE_TEST(end_to_end__an_answer_to_a_flow_s_requester),
 	    CORE_TEST(end_to_end__memory_is_bounded),
+	    CORE_TEST(end_to_end__wants_its_part_of_the_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

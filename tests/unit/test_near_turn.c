@@ -385,9 +385,10 @@ static void near_turn__kept_requests_make_nobody_busy(void **state)
 
 	assert_int_equal(p->near_busy, 0);
 	core_in(&c->a, atomic, 0, 0);
+	assert_int_equal(p->near_wanting, 1);
 	core_pump(c);
 	assert_int_equal(p->near_busy, 1);
-	assert_int_equal(p->near_wanting, 1);
+	assert_int_equal(p->near_wanting, 0); /* of the line: all that the flow has is under way */
 	core_in(&c->b, core_answer(RC_ATOMIC_ACK, CORE_QPN, 1, AETH_ACK_NO_CREDITS, 2), 0, 0);
 	core_wait(c, 5 * CORE_MS);
 	assert_int_not_equal(core_near(c)->kept_bytes, 0);
@@ -436,6 +437,8 @@ static void near_turn__not_for_an_answer_that_is_read_again(void **state)
 	assert_int_equal(roce_rnr_timer_ns(k->h.aeth_syndrome & 31), 2560 * CORE_US); /* the last that ends within 3 ms */
 	assert_int_equal(f->turn_ns, 0);
 	f->rnr_back_pressure = false;
+	assert_true(near_wants_line(f)); /* for a READ_AGAIN */
+	near_wan_leave(p, f);
 	empty(c, filled);
 	all_go(c);
 }

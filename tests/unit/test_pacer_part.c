@@ -105,6 +105,52 @@ static void pacer_part__flows_that_can_not_send_do_not_count(void **state)
 	near_to(s.sent[2], line(25));
 }
 
+/* It has told its flows and says no more: it has nothing to do, or hangs. */
+static void pacer_part__a_shard_that_sleeps_counts_no_longer(void **state)
+{
+	struct shards s;
+
+	(void)state;
+	shards_begin(&s, 30, 1000, 10);
+	shards_send(&s, 2, MSEC);
+	shards_send(&s, 5, 20 * MSEC);
+	shards_send(&s, 5, 100 * MSEC);
+	near_to(s.sent[0], line(75));
+	near_to(s.sent[2], line(25));
+}
+
+/* At 1 Mbit/s a datagram of one flow in 200 is a debt of 14 s. */
+static void pacer_part__a_debt_is_no_more_than_the_line_asks_now(void **state)
+{
+	struct shards s;
+
+	(void)state;
+	shards_begin(&s, 1, 199, 0);
+	atomic_store(&s.pacer.rate_bps, GBPS / 1000);
+	pacer_part_tell(&s.part[1], &s.pacer, 1, SHARDS, 199, true, s.now_ns);
+	shards_send(&s, 1, STEP_NS);
+	assert_true(s.part[0].next > (s.now_ns + 10000 * MSEC) * PACER_FRACTION);
+	atomic_store(&s.pacer.rate_bps, GBPS / 10);
+	pacer_part_tell(&s.part[0], &s.pacer, 0, SHARDS, 1, true, s.now_ns);
+	assert_true(s.part[0].next < (s.now_ns + 200 * MSEC) * PACER_FRACTION);
+}
+
+/* On a slow line much is saved up: the pacer is left to others for a datagram's time, not for a quarter of that. */
+static void pacer_part__a_slow_line_is_left_for_a_datagram(void **state)
+{
+	struct shards s;
+	uint64_t at_ns;
+
+	(void)state;
+	shards_begin(&s, 1, 9, 0);
+	wan_pacer_set_burst(&s.pacer, 116 * MSEC);
+	atomic_store(&s.pacer.rate_bps, GBPS / 100);
+	shards_send(&s, 2, STEP_NS);
+	shards_send(&s, 1, STEP_NS);
+	at_ns = pacer_part_look_ns(&s.part[0], &s.pacer, s.now_ns);
+	assert_in_range(at_ns, wan_pacer_next_ns(&s.pacer), wan_pacer_next_ns(&s.pacer) + 10 * MSEC);
+}
+
 static void pacer_part__what_was_lent_is_not_held_against_a_shard(void **state)
 {
 	struct shards s;
@@ -171,6 +217,9 @@ int main(void)
 	    cmocka_unit_test(pacer_part__is_in_proportion_to_flows),
 	    cmocka_unit_test(pacer_part__what_nobody_takes_is_lent),
 	    cmocka_unit_test(pacer_part__flows_that_can_not_send_do_not_count),
+	    cmocka_unit_test(pacer_part__a_shard_that_sleeps_counts_no_longer),
+	    cmocka_unit_test(pacer_part__a_debt_is_no_more_than_the_line_asks_now),
+	    cmocka_unit_test(pacer_part__a_slow_line_is_left_for_a_datagram),
 	    cmocka_unit_test(pacer_part__what_was_lent_is_not_held_against_a_shard),
 	    cmocka_unit_test(pacer_part__a_shard_without_flows_gets_through),
 	    cmocka_unit_test(pacer_part__is_told_as_a_rate),

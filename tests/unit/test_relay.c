@@ -560,6 +560,31 @@ static void relay__a_channel_has_a_flows_part(void **state)
 	l->nwaiting[SOURCE_NEAR] = l->nwaiting[SOURCE_RELAY] = 0;
 }
 
+/* Weight= of a channel counts where lanes, and workers, share the line: as so many flows. */
+static void relay__a_heavy_channel_counts_as_flows(void **state)
+{
+	struct core *c = given_met(state);
+	struct lane *l = lane_of(c->a.p, 0);
+	uint64_t next = atomic_load(&c->a.pacer.next), sent = 0;
+
+	c->a.p->cfg.relay_weight = 5 * 16;
+	atomic_store(&c->a.pacer.next, (c->now_ns + 10 * CORE_MS) * PACER_FRACTION);
+	put(&c->a, 0, 0, 'x', CHUNK);
+	assert_int_equal(wan_lane_waiting(l), 5);
+	c->a.p->cfg.relay_weight = 16; /* a reload, while it waits */
+	l->nwaiting[SOURCE_NEAR] = 10;
+	for (int i = 0; i < 3000; i++)
+		if (relay_out_allowed(c->a.p, l, &c->a.p->relay->lane[0], 8000)) {
+			c->a.p->relay->lane[0].allowance -= 8000;
+			sent++;
+		}
+	l->nwaiting[SOURCE_NEAR] = 0;
+	assert_in_range(sent, 990, 1010);
+	atomic_store(&c->a.pacer.next, next);
+	core_wait(c, 10 * CORE_MS);
+	assert_int_equal(wan_lane_waiting(l), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -581,6 +606,7 @@ int main(void)
 	    CORE_TEST(relay__peer_without_a_relay),
 	    CORE_TEST(relay__hostile_frames),
 	    CORE_TEST(relay__a_channel_has_a_flows_part),
+	    CORE_TEST(relay__a_heavy_channel_counts_as_flows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

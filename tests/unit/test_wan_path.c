@@ -534,6 +534,52 @@ static void wan_path__ip_keeps_to_one(void **state)
 	assert_true(wan_path_sched_keeps_order(p, &p->wan->lanes[1], &p->wan->path[0]));
 }
 
+/* The worker has had its part of the line long ago, and others have flows: a flow's first packet goes all the same. */
+static void wan_path__a_first_packet_does_not_wait_for_the_part(void **state)
+{
+	struct core *c = core_given(state, ACK_MODE_NEAR);
+	struct proxy *p = c->a.p;
+	struct ip_addr src = core_ip(1, 2), dst = core_ip(2, 2);
+
+	core_one_of(&c->a, 2, proxy_lane(&src, &dst, p->cfg.nlanes));
+	wan_pacer_set_burst(&c->a.pacer, 40000000);
+	for (int first = 1; first >= 0; first--) {
+		c->now_ns += CORE_MS;
+		p->wan->path[0].part = (struct pacer_part){.next = (c->now_ns + 700 * CORE_MS) * PACER_FRACTION,
+		                                           .told_ns = c->now_ns,
+		                                           .own = 1,
+		                                           .all = 1001};
+		atomic_store(&c->a.pacer.next, c->now_ns * PACER_FRACTION);
+		assert_int_equal(core_send(c, RC_WRITE_ONLY, first ? 0 : 1), DROP_NONE);
+		for (int i = 0; i < 20; i++, c->now_ns += CORE_US)
+			core_pump(c);
+		assert_int_equal(core_pending(&c->b), first);
+		core_forget(&c->b);
+	}
+	core_one_of(&c->a, 1, 0);
+	core_wait(c, CORE_MS);
+}
+
+/* Flows are told on the paths that the worker uses: on a dead one they would take parts from workers that it carries. */
+static void wan_path__flows_are_told_where_they_may_go(void **state)
+{
+	struct core *c = given_two_paths(state);
+	struct proxy *p = c->a.p;
+
+	core_one_of(&c->a, 2, 0);
+	for (int dead = 0; dead < 2; dead++) {
+		p->wan->paths_usable = dead ? 1 : 3;
+		p->near_wanting += 5;
+		p->wan->packets_sent_ns = p->now_ns = c->now_ns += CORE_MS;
+		wan_paths_tell_flows(p);
+		p->near_wanting -= 5;
+		assert_int_equal((uint32_t)atomic_load(&c->a.pacer.flows[0]), 5);
+		assert_int_equal((uint32_t)atomic_load(&c->a.second.flows[0]), dead ? 0 : 5);
+	}
+	p->wan->paths_usable = 3;
+	core_one_of(&c->a, 1, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -561,6 +607,8 @@ int main(void)
 	    CORE_TEST(wan_path__sent_map_suits_small_datagrams),
 	    CORE_TEST(wan_path__numbers_are_the_paths_own),
 	    CORE_TEST(wan_path__ip_keeps_to_one),
+	    CORE_TEST(wan_path__a_first_packet_does_not_wait_for_the_part),
+	    CORE_TEST(wan_path__flows_are_told_where_they_may_go),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

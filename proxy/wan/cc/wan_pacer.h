@@ -27,7 +27,8 @@ struct wan_pacer {
 	_Atomic uint64_t other_bytes; /* line bytes of datagrams without packets; FEC's repairs count in neither */
 	uint32_t overhead_bytes;   /* per datagram: UDP, IP and link layer */
 	_Atomic uint32_t burst_ns; /* unused time that may be saved up */
-	_Atomic uint32_t flows[SHARDS_MAX]; /* of each shard: flows that want sending time (pacer_part.c) */
+	_Atomic uint64_t flows[SHARDS_MAX]; /* of each shard: flows that want sending time, and when it said so
+	                                     * (pacer_part.c) */
 	struct rate_control control;
 };
 

@@ -62,7 +62,7 @@ status_says() {
 
 # Messages on a quarter of the line, from the first one on.
 auto_on() {
-	mended 95 loss=1% -- --secs 4 --size 65536 --every-ms 4.4 --depth 512 || return
+	mended 90 loss=1% -- --secs 4 --size 65536 --every-ms 4.4 --depth 512 || return
 	[ "$(lab_status a '.links[0].fec.paths[0].k')" -gt 0 ] || why "auto is off at 1 % loss" || return
 	NOTE="$NOTE; $(lab_client a status | sed -n 's/^  fec *//p')"
 }

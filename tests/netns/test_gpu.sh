@@ -26,7 +26,7 @@ gpumem() { # a|b arguments...
 	local edge=$1
 	shift
 	env LD_LIBRARY_PATH="$FAKE" FAKECUDA_DIR="$LAB_SHM/gpu" LONGREACH_RELAY="$LAB_DIR/$edge.relay" \
-		timeout 60 "$LAB_TOOLS/gpumem" "$@"
+		timeout 300 "$LAB_TOOLS/gpumem" "$@"
 }
 
 end_program() { # signal pid: a function in the background, and what runs in it
@@ -84,8 +84,8 @@ holds_nothing() { # a|b
 }
 
 both_hold_nothing() {
-	lab_wait 8 holds_nothing a || why "a still has $(opened a) pieces of GPU memory" || return
-	lab_wait 8 holds_nothing b || why "b still has $(opened b) pieces of GPU memory" || return
+	lab_wait 30 holds_nothing a || why "a still has $(opened a) pieces of GPU memory" || return
+	lab_wait 30 holds_nothing b || why "b still has $(opened b) pieces of GPU memory" || return
 	[ ! -e "$LAB_SHM/gpu/misuse" ] || why "misuse: $(head -1 "$LAB_SHM/gpu/misuse")"
 }
 

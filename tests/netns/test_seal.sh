@@ -95,11 +95,11 @@ older_tls() {
 	rm -f "$LAB_DIR"/[ab]/log
 	lab_edge_start b
 	lab_wait 5 lab_listens eb $PORT || why "edge B does not listen" || return
-	! lab_in ea timeout 5 openssl s_client -connect "192.0.2.2:$PORT" -bind 192.0.2.1:0 -tls1_2 \
+	! lab_in ea timeout 20 openssl s_client -connect "192.0.2.2:$PORT" -bind 192.0.2.1:0 -tls1_2 \
 		-cert "$LAB_DIR/keys/a/link.crt" -key "$LAB_DIR/keys/a/link.key" </dev/null >/dev/null 2>"$LAB_DIR/client.tls" ||
 		why "TLS 1.2 was taken" || return
 	grep -q 'alert protocol version' "$LAB_DIR/client.tls" || why "$(tail -1 "$LAB_DIR/client.tls")" || return
-	lab_wait 3 grep -q '1.3 is expected' "$LAB_DIR/b/log" || why "edge B says: $(tail -1 "$LAB_DIR/b/log")" || return
+	lab_wait 10 grep -q '1.3 is expected' "$LAB_DIR/b/log" || why "edge B says: $(tail -1 "$LAB_DIR/b/log")" || return
 	NOTE=$(lab_status b '.links[0].peer.trouble' | cut -c1-100)
 }
 

@@ -28,6 +28,7 @@
 #include "near_priv.h"
 #include "proxy/util/probe.h"
 #include "proxy/wan/share.h"
+#include "proxy/wan/wan_path.h"
 
 /* 0.64 ms: short against a host's patience, long against a LAN round trip. IBTA table 45. */
 #define RNR_WAIT_MIN_NS 640000ull
@@ -118,6 +119,11 @@ static uint8_t rnr_code_within(uint64_t ns)
 	           : code;
 }
 
+static bool many_want_the_line(const struct proxy *p)
+{
+	return (p->cfg.nshards == 1 ? p->near_wanting : wan_line_flows(p)) >= MANY;
+}
+
 /* A host whose flow has much to send should not come back for every bit of room that a report brings, because each time
  * everything that the host has under way is lost. While the line is full the wait is the time in which half of the
  * flow's backlog drains at the flow's latest rate, at most RNR_WAIT_MAX_NS, for the flow gets faster once others stop.
@@ -127,12 +133,6 @@ static uint8_t rnr_code_within(uint64_t ns)
  * (lrsim --fair dead-near). While the line is not full the flow may be slow for want of room, and a longer wait would
  * keep it slow (lrsim --fair dead-small). In any case the wait is at least the time of an eighth of the backlog at the
  * line's rate. */
-/* Flows that want the line, of all shards. */
-static uint32_t line_flows(const struct proxy *p)
-{
-	return p->cfg.nshards == 1 ? p->near_wanting : p->wan->path[0].part.all;
-}
-
 static uint64_t backlog_ns(const struct proxy *p, const struct near_flow *f)
 {
 	double bytes = (double)near_unsent(f);
@@ -142,7 +142,7 @@ static uint64_t backlog_ns(const struct proxy *p, const struct near_flow *f)
 	if (!f->rnr_back_pressure || !p->wan_up || f->rnr_retry != RNR_RETRY_INFINITE)
 		return 0;
 	if (rate && near_turn_line_full(p) && !near_turn_quantum(p))
-		most = (uint64_t)(bytes / 4 * (line_flows(p) < MANY ? 2 : 3) * 1e9 / (double)rate);
+		most = (uint64_t)(bytes / 4 * (many_want_the_line(p) ? 3 : 2) * 1e9 / (double)rate);
 	return min_u64(max_u64(eighth, min_u64(most, RNR_WAIT_MAX_NS)), RNR_WAIT_CUT_NS);
 }
 

@@ -214,9 +214,22 @@ void wan_paths_tell_flows(struct proxy *p)
 		                active && usable & 1u << i, p->now_ns);
 }
 
+/* The shard's part of the first path in use: nobody tells flows on others. */
+static const struct pacer_part *line_part(const struct proxy *p)
+{
+	uint32_t usable = wan_paths_usable(p);
+
+	return &p->wan->path[usable ? __builtin_ctz(usable) : 0].part;
+}
+
 uint64_t wan_line_part_bps(const struct proxy *p)
 {
-	return pacer_part_bps(&p->wan->path[0].part, p->cfg.nshards, wan_line_bps(p));
+	return pacer_part_bps(line_part(p), p->cfg.nshards, wan_line_bps(p));
+}
+
+uint32_t wan_line_flows(const struct proxy *p)
+{
+	return line_part(p)->all;
 }
 
 /* With several paths each path is judged by its own wan_path_patience_ns(). */

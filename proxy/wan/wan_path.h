@@ -171,6 +171,8 @@ uint32_t wan_paths_usable(const struct proxy *p);
 uint64_t wan_line_bps(const struct proxy *p);
 /* This shard's part of wan_line_bps(), by the flows that want sending time here and in the other shards. */
 uint64_t wan_line_part_bps(const struct proxy *p);
+/* The flows of all shards that want sending time, as wan_paths_tell_flows() last told them: of several shards. */
+uint32_t wan_line_flows(const struct proxy *p);
 /* Tells the other shards, from time to time, how many flows of this one want sending time. */
 void wan_paths_tell_flows(struct proxy *p);
 

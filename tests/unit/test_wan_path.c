@@ -576,6 +576,15 @@ static void wan_path__flows_are_told_where_they_may_go(void **state)
 		assert_int_equal((uint32_t)atomic_load(&c->a.pacer.flows[0]), 5);
 		assert_int_equal((uint32_t)atomic_load(&c->a.second.flows[0]), dead ? 0 : 5);
 	}
+	/* The part of the line is that of a path in use: with the other shard's 15 flows it is a quarter. */
+	p->wan->paths_usable = 2;
+	atomic_store(&c->a.second.flows[1], (c->now_ns + CORE_MS) >> 20 << 32 | 15);
+	p->near_wanting += 5;
+	p->wan->packets_sent_ns = p->now_ns = c->now_ns += CORE_MS;
+	wan_paths_tell_flows(p);
+	p->near_wanting -= 5;
+	assert_int_equal(wan_line_flows(p), 20);
+	assert_in_range(wan_line_part_bps(p), wan_line_bps(p) / 4, wan_line_bps(p) / 4 + 1);
 	p->wan->paths_usable = 3;
 	core_one_of(&c->a, 1, 0);
 }

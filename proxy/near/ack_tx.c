@@ -376,8 +376,7 @@ size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 		return build_invalid_request(f, tx);
 	if ((f->pairing == PAIR_LEARNING && !near_may_back_pressure(f, due)) || !f->template_len)
 		return 0;
-	if (f->state ==
-	    NEAR_FAILED) /* silence for a silent responder; and no NAK of a PSN that the host has not sent */
+	if (f->state == NEAR_FAILED) /* silence for a silent responder; and no NAK of a PSN that the host has not sent */
 		return f->nak_syndrome && ceiling < f->pos_max ? build_nak(p, f, ceiling, f->nak_syndrome, tx) : 0;
 	if (answering_again(f)) {
 		f->ack_owed = true;
@@ -397,8 +396,7 @@ size_t ack_tx_next(struct proxy *p, struct near_flow *f, struct lan_tx *tx)
 			return 0;
 		if ((inside_response(f) && !FAULT(FAULT_RNR_IN_READ)) || p->now_ns < f->rnr_sent_ns + RNR_QUIET_NS ||
 		    answer_is_near(p, f))
-			return ceiling > f->pos_acked ? build_ack(p, f, ceiling, tx)
-			                              : 0; /* it may have been due as well */
+			return ceiling > f->pos_acked ? build_ack(p, f, ceiling, tx) : 0; /* it may have been due as well */
 		if (ceiling >= f->pos_max || !may_send_away(p, f, ceiling))
 			return build_ack(p, f, ceiling, tx); /* nothing to refuse, or RNR retries are used up */
 		f->rnr_sent_ns = p->now_ns;

@@ -90,33 +90,33 @@ static void pacer_part__what_nobody_takes_is_lent(void **state)
 	near_to(s.sent[0], line(100));
 }
 
-/* Flows of a shard that sends nothing take no part from those that do. */
-static void pacer_part__flows_that_can_not_send_do_not_count(void **state)
+/* Two shards, with 30 and 10 flows, beside a third with 1,000 that has told them and sends no more. */
+static void two_share_the_line(bool third_says_so)
 {
 	struct shards s;
 
-	(void)state;
 	shards_begin(&s, 30, 1000, 10);
 	shards_send(&s, 2, MSEC);
-	shard_stands_still(&s, 1);
+	if (third_says_so)
+		shard_stands_still(&s, 1);
 	shards_send(&s, 5, 20 * MSEC);
 	shards_send(&s, 5, 100 * MSEC);
 	near_to(s.sent[0], line(75));
 	near_to(s.sent[2], line(25));
 }
 
+/* Flows of a shard that sends nothing take no part from those that do. */
+static void pacer_part__flows_that_can_not_send_do_not_count(void **state)
+{
+	(void)state;
+	two_share_the_line(true);
+}
+
 /* It has told its flows and says no more: it has nothing to do, or hangs. */
 static void pacer_part__a_shard_that_sleeps_counts_no_longer(void **state)
 {
-	struct shards s;
-
 	(void)state;
-	shards_begin(&s, 30, 1000, 10);
-	shards_send(&s, 2, MSEC);
-	shards_send(&s, 5, 20 * MSEC);
-	shards_send(&s, 5, 100 * MSEC);
-	near_to(s.sent[0], line(75));
-	near_to(s.sent[2], line(25));
+	two_share_the_line(false);
 }
 
 /* At 1 Mbit/s a datagram of one flow in 200 is a debt of 14 s. */

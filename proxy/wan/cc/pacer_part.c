@@ -25,8 +25,8 @@
 #define YIELD_NS  100000ull
 #define STAMP_LOG 20 /* stamps count in 2^20 ns */
 
-/* The time of a datagram. */
-static uint64_t line_ns(const struct wan_pacer *p)
+/* The line time of the largest datagram. */
+static uint64_t datagram_ns(const struct wan_pacer *p)
 {
 	return wan_pacer_cost(p, WAN_MTU_MAX) / PACER_FRACTION;
 }
@@ -68,7 +68,7 @@ void pacer_part_tell(struct pacer_part *q, struct wan_pacer *p, uint32_t shard, 
 		all += i == shard ? 0 : told_flows(p, i, now_ns);
 	q->own = flows;
 	q->all = all < UINT32_MAX ? (uint32_t)all : UINT32_MAX;
-	most = (now_ns + AHEAD_NS + times_flows(q, line_ns(p))) * PACER_FRACTION;
+	most = (now_ns + AHEAD_NS + times_flows(q, datagram_ns(p))) * PACER_FRACTION;
 	if (q->next > most)
 		q->next = most;
 	q->told_ns = now_ns;
@@ -91,14 +91,13 @@ static bool has_had_its_part(const struct pacer_part *q, uint64_t now_ns)
 /* The time for which a shard that has had its part leaves the pacer to others. */
 static uint64_t yield_ns(const struct pacer_part *q, struct wan_pacer *p, uint64_t now_ns)
 {
-	uint64_t quarter_ns = atomic_load_explicit(&p->burst_ns, memory_order_relaxed) / 4, line;
+	uint64_t quarter_ns, most_ns;
 
 	if (!has_had_its_part(q, now_ns))
 		return 0;
-	if (quarter_ns <= YIELD_NS)
-		return quarter_ns;
-	line = line_ns(p);
-	return quarter_ns < line ? quarter_ns : line > YIELD_NS ? line : YIELD_NS;
+	quarter_ns = atomic_load_explicit(&p->burst_ns, memory_order_relaxed) / 4;
+	most_ns = datagram_ns(p) > YIELD_NS ? datagram_ns(p) : YIELD_NS;
+	return quarter_ns < most_ns ? quarter_ns : most_ns;
 }
 
 bool pacer_part_ready(const struct pacer_part *q, struct wan_pacer *p, uint64_t now_ns)
